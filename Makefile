@@ -1,0 +1,51 @@
+# Every target makes the environment it needs. A stamp is touched last, so a killed install is done again.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMPS := $(VENV)/stamps
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format docs bench clean
+
+help:  ## what there is
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
+
+$(VENV)/.ok:
+	$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "dpassay needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv --clear $(VENV)
+	mkdir -p $(STAMPS)
+	touch $@
+
+$(STAMPS)/core: pyproject.toml constraints.txt | $(VENV)/.ok
+	$(BIN)/pip install --quiet -c constraints.txt -e .
+	$(BIN)/pip check
+	touch $@
+
+$(STAMPS)/%: pyproject.toml constraints.txt | $(VENV)/.ok
+	$(BIN)/pip install --quiet -c constraints.txt -e '.[$*]'
+	$(BIN)/pip check
+	touch $@
+
+demo: $(STAMPS)/core  ## install, then show what dpassay does
+	$(BIN)/dpassay demo
+
+test: $(STAMPS)/core $(STAMPS)/dev  ## install, then run every test
+	$(BIN)/pytest -n auto
+
+lint: $(STAMPS)/core $(STAMPS)/dev  ## style and types
+	$(BIN)/ruff check src tests benchmarks examples
+	$(BIN)/ruff format --check src tests benchmarks examples
+	$(BIN)/pyright
+
+format: $(STAMPS)/core $(STAMPS)/dev  ## rewrite the code in the house style
+	$(BIN)/ruff check --fix src tests benchmarks examples
+	$(BIN)/ruff format src tests benchmarks examples
+
+docs: $(STAMPS)/core $(STAMPS)/docs  ## build the documentation into docs/_build/html
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+bench: $(STAMPS)/core $(STAMPS)/bench  ## measure against the peers, in one run
+	$(BIN)/python -m benchmarks
+
+clean:  ## remove the environment and what was built
+	rm -rf $(VENV) docs/_build demo

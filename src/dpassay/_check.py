@@ -1,0 +1,153 @@
+"""Argument checks, written so that NaN fails them.
+
+Every check returns the checked value and raises :class:`InvalidArgument` with ``name=value``, the
+range, and what to do. Quantities that occur all over the code have a check of their own, so that
+their message is the same everywhere.
+"""
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpassay.errors import InvalidArgument
+
+NEIGHBOURING = ("add-remove", "replace-one")
+
+
+def _interval(low: float, high: float, low_open: bool, high_open: bool) -> str:
+    left = "(" if low_open or low == -math.inf else "["
+    right = ")" if high_open or high == math.inf else "]"
+    return f"{left}{low:g}, {high:g}{right}"
+
+
+def number(
+    name: str,
+    value: Any,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    low_open: bool = False,
+    high_open: bool = False,
+    finite: bool = True,
+    remedy: str = "",
+) -> float:
+    """The value as a float that lies in the interval."""
+    try:
+        x = float(value)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"{name}={value!r} must be a number. {remedy}".rstrip()) from None
+    inside = (x > low if low_open else x >= low) and (x < high if high_open else x <= high)
+    if not inside or (finite and not math.isfinite(x)):
+        where = _interval(low, high, low_open, high_open)
+        extra = " and be finite" if finite and math.isinf(x) else ""
+        raise InvalidArgument(f"{name}={x:g} must lie in {where}{extra}. {remedy}".rstrip())
+    return x
+
+
+def array(
+    name: str,
+    values: ArrayLike,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    low_open: bool = False,
+    high_open: bool = False,
+    finite: bool = True,
+    ndim: int | None = None,
+    empty: bool = True,
+    remedy: str = "",
+) -> NDArray[np.float64]:
+    """The values as a float array, every entry of which lies in the interval."""
+    try:
+        x = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"{name} must hold numbers. {remedy}".rstrip()) from None
+    if ndim is not None and x.ndim != ndim:
+        raise InvalidArgument(
+            f"{name} has shape {x.shape}; it must have {ndim} dimension(s). {remedy}".rstrip()
+        )
+    if not empty and x.size == 0:
+        raise InvalidArgument(f"{name} is empty; it must hold at least one value. {remedy}".rstrip())
+    inside = ((x > low) if low_open else (x >= low)) & ((x < high) if high_open else (x <= high))
+    good = inside & np.isfinite(x) if finite else inside
+    if not good.all():
+        where = _interval(low, high, low_open, high_open)
+        index = tuple(int(i) for i in np.argwhere(~good)[0])
+        at = f"[{', '.join(map(str, index))}]" if index else ""
+        raise InvalidArgument(
+            f"{name}{at}={x[index]:g} must lie in {where}"
+            f"{' and be finite' if finite else ''}. {remedy}".rstrip()
+        )
+    return x
+
+
+def count(name: str, value: Any, *, low: int = 1, high: float = math.inf, remedy: str = "") -> int:
+    """The value as an int that lies in [low, high]; 3.0 is taken, 3.5 and True are not."""
+    whole = None
+    if not isinstance(value, bool | np.bool_):
+        try:
+            whole = operator.index(value)
+        except TypeError:
+            if isinstance(value, float | np.floating) and float(value).is_integer():
+                whole = int(value)
+    if whole is None:
+        raise InvalidArgument(f"{name}={value!r} must be a whole number. {remedy}".rstrip())
+    if not low <= whole <= high:
+        where = _interval(low, high, False, False)
+        raise InvalidArgument(f"{name}={whole} must lie in {where}. {remedy}".rstrip())
+    return whole
+
+
+def choice(name: str, value: Any, options: Sequence[str], remedy: str = "") -> str:
+    """The value, which must be one of the options."""
+    if value not in options:
+        listed = ", ".join(repr(option) for option in options)
+        raise InvalidArgument(f"{name}={value!r} must be one of {listed}. {remedy}".rstrip())
+    return value
+
+
+def epsilon(value: Any, *, finite: bool = False, positive: bool = False) -> float:
+    """A privacy parameter epsilon: at least 0, infinity meaning no privacy unless finite."""
+    remedy = "It bounds a log-likelihood ratio; smaller is more private."
+    return number("epsilon", value, low=0, low_open=positive, finite=finite, remedy=remedy)
+
+
+def delta(value: Any) -> float:
+    """A privacy parameter delta in [0, 1)."""
+    remedy = "It is the probability that may escape epsilon; common values are below 1/n."
+    return number("delta", value, low=0, high=1, high_open=True, remedy=remedy)
+
+
+def confidence(value: Any) -> float:
+    """A confidence level in (0, 1)."""
+    remedy = "For 95 % pass confidence=0.95; certainty is not to be had."
+    return number(
+        "confidence", value, low=0, high=1, low_open=True, high_open=True, remedy=remedy
+    )
+
+
+def sampling_rate(value: Any) -> float:
+    """A sampling probability in (0, 1]."""
+    remedy = "It is a probability; for full batches pass sampling_rate=1."
+    return number("sampling_rate", value, low=0, high=1, low_open=True, remedy=remedy)
+
+
+def noise_multiplier(value: Any) -> float:
+    """A noise standard deviation in units of the sensitivity; positive and finite."""
+    remedy = "It is the noise in units of the sensitivity; without noise use NonPrivate()."
+    return number("noise_multiplier", value, low=0, low_open=True, remedy=remedy)
+
+
+def sensitivity(value: Any) -> float:
+    """A sensitivity: positive and finite."""
+    remedy = "It is the most one record can change the value; derive it from declared bounds."
+    return number("sensitivity", value, low=0, low_open=True, remedy=remedy)
+
+
+def neighbouring(value: Any) -> str:
+    """A neighbouring relation."""
+    return choice("neighbouring", value, NEIGHBOURING)

@@ -1,0 +1,1 @@
+"""dpassay command line."""

@@ -1,0 +1,21 @@
+"""What dpassay raises. Everything derives from :class:`DpassayError`."""
+
+
+class DpassayError(Exception):
+    """Base of every error that dpassay raises on purpose."""
+
+
+class InvalidArgument(DpassayError, ValueError):
+    """An argument is outside its range; the message names it, its value and the remedy."""
+
+
+class UnsupportedEvent(InvalidArgument):
+    """An accounting method has no price for an event; the message names the event."""
+
+
+class CalibrationError(DpassayError):
+    """No parameter in the searched range meets the target."""
+
+
+class MissingDependency(DpassayError, ImportError):
+    """An optional package is needed; the message says how to install it."""

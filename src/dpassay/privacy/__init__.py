@@ -1,0 +1,45 @@
+"""What is promised: privacy curves, events, accounting, composition, calibration."""
+
+from dpassay.privacy.curves import GDP, PLD, RDP, ZCDP, ApproxDP, Best, PureDP
+from dpassay.privacy.events import (
+    Approx,
+    BoundedRange,
+    Event,
+    Gaussian,
+    Laplace,
+    NonPrivate,
+    Pure,
+    RandomizedResponse,
+    Repeated,
+    Sampled,
+    Sequence,
+    ZeroConcentrated,
+    dp_sgd_event,
+    from_dp_accounting,
+    to_dp_accounting,
+)
+
+__all__ = [
+    "GDP",
+    "PLD",
+    "RDP",
+    "ZCDP",
+    "Approx",
+    "ApproxDP",
+    "Best",
+    "BoundedRange",
+    "Event",
+    "Gaussian",
+    "Laplace",
+    "NonPrivate",
+    "Pure",
+    "PureDP",
+    "RandomizedResponse",
+    "Repeated",
+    "Sampled",
+    "Sequence",
+    "ZeroConcentrated",
+    "dp_sgd_event",
+    "from_dp_accounting",
+    "to_dp_accounting",
+]

@@ -1,0 +1,320 @@
+"""What was done to the data: a frozen vocabulary, priced by :mod:`dpassay.privacy.accounting`.
+
+An event describes; it does not compute. Its meaning never changes, so that an event stored today
+can be priced by a better accountant tomorrow. Noise is in units of the sensitivity under the
+event's neighbouring relation: the same number describes add/remove and replace-one, only the
+sensitivity that it was divided by differs.
+
+dp-accounting has no event for pure epsilon, (epsilon, delta) or the exponential mechanism, which is
+why this vocabulary exists; :func:`to_dp_accounting` and :func:`from_dp_accounting` translate.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from dpassay import _check
+from dpassay.errors import InvalidArgument, UnsupportedEvent
+from dpassay.types import Neighbouring
+
+SCHEMES = ("poisson", "without-replacement")
+
+
+@dataclass(frozen=True)
+class Event:
+    """Base of all events; use one of its kinds."""
+
+    @property
+    def neighbouring(self) -> Neighbouring:
+        """The neighbouring relation that the event's sensitivity was taken under."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class _Leaf(Event):
+    """An event that is not made of others; the last field is its neighbouring relation."""
+
+    def __post_init__(self) -> None:
+        _check.neighbouring(self.neighbouring)
+
+
+@dataclass(frozen=True)
+class Gaussian(_Leaf):
+    """Gaussian noise; ``noise_multiplier`` is its deviation over the l2 sensitivity."""
+
+    noise_multiplier: float
+    neighbouring: Neighbouring = "add-remove"  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check.noise_multiplier(self.noise_multiplier)
+
+
+@dataclass(frozen=True)
+class Laplace(_Leaf):
+    """Laplace noise; ``noise_multiplier`` is its scale over the l1 sensitivity, 1/epsilon."""
+
+    noise_multiplier: float
+    neighbouring: Neighbouring = "add-remove"  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check.noise_multiplier(self.noise_multiplier)
+
+
+@dataclass(frozen=True)
+class Pure(_Leaf):
+    """Anything that is epsilon-DP: Laplace noisy max, permute-and-flip, a stated guarantee."""
+
+    epsilon: float
+    neighbouring: Neighbouring = "add-remove"  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check.epsilon(self.epsilon, finite=True)
+
+
+@dataclass(frozen=True)
+class Approx(_Leaf):
+    """Anything that is (epsilon, delta)-DP."""
+
+    epsilon: float
+    delta: float
+    neighbouring: Neighbouring = "add-remove"  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check.epsilon(self.epsilon, finite=True)
+        _check.delta(self.delta)
+
+
+@dataclass(frozen=True)
+class BoundedRange(_Leaf):
+    """The exponential mechanism: for any pair its privacy loss lies in an interval of this width.
+
+    It is ``epsilon``-DP and epsilon²/8-zCDP (Cesar and Rogers 2021). Only the exponential mechanism
+    (Gumbel noise) has this property; other noisy-max rules are :class:`Pure`.
+    """
+
+    epsilon: float
+    neighbouring: Neighbouring = "add-remove"  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check.epsilon(self.epsilon, finite=True)
+
+
+@dataclass(frozen=True)
+class ZeroConcentrated(_Leaf):
+    """Anything that is rho-zCDP."""
+
+    rho: float
+    neighbouring: Neighbouring = "add-remove"  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check.number("rho", self.rho, low=0, remedy="It bounds the Rényi divergence over its order.")
+
+
+@dataclass(frozen=True)
+class RandomizedResponse(_Leaf):
+    """One of ``n_categories`` is reported: with ``noise_probability`` a uniform one, else the truth.
+
+    A record's answer is replaced, never absent, so the relation is replace-one.
+    """
+
+    noise_probability: float
+    n_categories: int = 2
+    neighbouring: Neighbouring = "replace-one"  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check.number(
+            "noise_probability",
+            self.noise_probability,
+            low=0,
+            high=1,
+            low_open=True,
+            remedy="It is the chance of a uniform answer; without noise use NonPrivate().",
+        )
+        _check.count("n_categories", self.n_categories, low=2)
+        if self.neighbouring != "replace-one":
+            raise InvalidArgument(
+                f"neighbouring={self.neighbouring!r} must be 'replace-one' for RandomizedResponse. "
+                "The answer of a respondent is replaced by another; nobody is added or removed."
+            )
+
+
+@dataclass(frozen=True)
+class NonPrivate(_Leaf):
+    """Something that has no guarantee: every price is infinite."""
+
+    neighbouring: Neighbouring = "add-remove"  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Sampled(Event):
+    """``event`` run on a random subset of the records.
+
+    ``scheme="poisson"``: every record is in with probability ``sampling_rate``, independently.
+    ``scheme="without-replacement"``: a subset of the fixed share ``sampling_rate``, uniform.
+    """
+
+    event: Event
+    sampling_rate: float
+    scheme: str = "poisson"
+
+    def __post_init__(self) -> None:
+        _event("event", self.event)
+        _check.sampling_rate(self.sampling_rate)
+        _check.choice("scheme", self.scheme, SCHEMES)
+        if self.scheme == "without-replacement" and self.neighbouring != "replace-one":
+            raise InvalidArgument(
+                f"neighbouring={self.neighbouring!r} must be 'replace-one' when sampling without "
+                "replacement. A subset of a fixed size has no neighbour with one record more."
+            )
+
+    @property
+    def neighbouring(self) -> Neighbouring:
+        """That of the event inside."""
+        return self.event.neighbouring
+
+
+@dataclass(frozen=True)
+class Repeated(Event):
+    """``event``, ``count`` times over, each time with fresh noise; adaptively chosen."""
+
+    event: Event
+    count: int
+
+    def __post_init__(self) -> None:
+        _event("event", self.event)
+        object.__setattr__(self, "count", _check.count("count", self.count))
+
+    @property
+    def neighbouring(self) -> Neighbouring:
+        """That of the event inside."""
+        return self.event.neighbouring
+
+
+@dataclass(frozen=True)
+class Sequence(Event):
+    """``events`` one after another on the same data, adaptively chosen."""
+
+    events: tuple[Event, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "events", tuple(self.events))
+        if not self.events:
+            raise InvalidArgument("events is empty; it must hold at least one event.")
+        for i, event in enumerate(self.events):
+            _event(f"events[{i}]", event)
+        relations = {event.neighbouring for event in self.events}
+        if len(relations) > 1:
+            raise InvalidArgument(
+                f"events mix the neighbouring relations {sorted(relations)}. Restate them under "
+                "one relation; a replace-one step is an add and a remove."
+            )
+
+    @property
+    def neighbouring(self) -> Neighbouring:
+        """The one that all events share."""
+        return self.events[0].neighbouring
+
+
+def _event(name: str, value: Any) -> Event:
+    if not isinstance(value, Event):
+        raise InvalidArgument(
+            f"{name}={value!r} must be an event of dpassay.privacy.events, for example Gaussian(1.0)."
+        )
+    return value
+
+
+def dp_sgd_event(
+    noise_multiplier: float,
+    sampling_rate: float,
+    steps: int,
+    *,
+    neighbouring: Neighbouring = "add-remove",
+    scheme: str = "poisson",
+) -> Repeated:
+    """The event of DP-SGD: ``steps`` Gaussian releases, each on a random batch.
+
+    Args:
+        noise_multiplier: deviation of the noise over the clipping norm (over the sensitivity).
+        sampling_rate: probability that a record is in a batch, in (0, 1].
+        steps: number of updates, at least 1.
+        neighbouring: "add-remove" or "replace-one".
+        scheme: how batches are drawn, "poisson" or "without-replacement".
+
+    >>> dp_sgd_event(noise_multiplier=1.1, sampling_rate=0.01, steps=1000).count
+    1000
+
+    """
+    steps = _check.count("steps", steps, remedy="It is the number of updates.")
+    _check.sampling_rate(sampling_rate)
+    step: Event = Gaussian(noise_multiplier, neighbouring)
+    if sampling_rate < 1:
+        step = Sampled(step, sampling_rate, scheme)
+    return Repeated(step, steps)
+
+
+def to_dp_accounting(event: Event) -> Any:
+    """The dp-accounting event that says the same, for use with jax-privacy or TensorFlow Privacy.
+
+    Raises UnsupportedEvent where dp-accounting has no such word (pure epsilon, (epsilon, delta),
+    the exponential mechanism, sampling without replacement of a share).
+    """
+    import dp_accounting as dpa
+
+    if isinstance(event, Repeated):
+        return dpa.SelfComposedDpEvent(to_dp_accounting(event.event), event.count)
+    if isinstance(event, Sequence):
+        return dpa.ComposedDpEvent([to_dp_accounting(part) for part in event.events])
+    if isinstance(event, Sampled) and event.scheme == "poisson":
+        return dpa.PoissonSampledDpEvent(event.sampling_rate, to_dp_accounting(event.event))
+    words = {
+        Gaussian: lambda e: dpa.GaussianDpEvent(e.noise_multiplier),
+        Laplace: lambda e: dpa.LaplaceDpEvent(e.noise_multiplier),
+        ZeroConcentrated: lambda e: dpa.ZCDpEvent(e.rho),
+        RandomizedResponse: lambda e: dpa.RandomizedResponseDpEvent(
+            e.noise_probability, e.n_categories
+        ),
+        NonPrivate: lambda e: dpa.NonPrivateDpEvent(),
+    }
+    if type(event) not in words:
+        raise UnsupportedEvent(f"dp-accounting has no event for {event!r}.")
+    return words[type(event)](event)
+
+
+def from_dp_accounting(event: Any, neighbouring: Neighbouring = "add-remove") -> Event:
+    """Our event for a dp-accounting one; its noise is checked here, dp-accounting's is not.
+
+    Raises UnsupportedEvent for what cannot be translated without loss.
+    """
+    import dp_accounting as dpa
+
+    def inner(part: Any) -> Event:
+        return from_dp_accounting(part, neighbouring)
+
+    if isinstance(event, dpa.SelfComposedDpEvent):
+        return Repeated(inner(event.event), event.count)
+    if isinstance(event, dpa.ComposedDpEvent):
+        return Sequence(tuple(inner(part) for part in event.events))
+    if isinstance(event, dpa.PoissonSampledDpEvent):
+        return Sampled(inner(event.event), event.sampling_probability)
+    if isinstance(event, dpa.SampledWithoutReplacementDpEvent):
+        rate = event.sample_size / event.source_dataset_size
+        return Sampled(inner(event.event), rate, "without-replacement")
+    words = {
+        dpa.GaussianDpEvent: lambda e: Gaussian(e.noise_multiplier, neighbouring),
+        dpa.LaplaceDpEvent: lambda e: Laplace(e.noise_multiplier, neighbouring),
+        dpa.ZCDpEvent: lambda e: ZeroConcentrated(e.rho, neighbouring),
+        dpa.RandomizedResponseDpEvent: lambda e: RandomizedResponse(
+            e.noise_parameter, e.num_buckets
+        ),
+        dpa.NonPrivateDpEvent: lambda e: NonPrivate(neighbouring),
+        dpa.NoOpDpEvent: lambda e: Pure(0.0, neighbouring),
+    }
+    if type(event) not in words:
+        raise UnsupportedEvent(f"{event!r} has no translation into dpassay's events.")
+    return words[type(event)](event)

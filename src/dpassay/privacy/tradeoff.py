@@ -1,0 +1,165 @@
+"""Trade-off functions as in f-DP (Dong, Roth and Su 2022).
+
+A trade-off function f maps a false-positive rate to the least false-negative rate of any test. It
+is convex, non-increasing and at most 1 - x; it carries the same information as delta(epsilon):
+
+    delta(epsilon) = 1 + f*(-e^epsilon) = max over x of 1 - f(x) - e^epsilon x,      f symmetric,
+    f(x) = sup over epsilon >= 0 of max(1 - delta - e^epsilon x, e^-epsilon (1 - delta - x), 0).
+
+Functions here are sampled on a grid and are convex piecewise linear between its points: a
+:class:`Tradeoff`. Sampling a convex function and joining the dots lies *above* it, which would
+understate the privacy loss; where that matters (:func:`tradeoff_from_delta`) supporting lines, which lie
+below, are used instead.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpassay import _check
+from dpassay.errors import InvalidArgument
+from dpassay.types import FloatArray
+
+_CHUNK = 2_000_000
+
+
+def tradeoff_from_delta(
+    delta: Callable[[FloatArray], FloatArray], fpr: FloatArray, n_lines: int = 3000
+) -> FloatArray:
+    """A lower bound on the trade-off function of a privacy curve, at each false-positive rate.
+
+    Every epsilon gives two lines that f lies above, so any set of them is valid; ``n_lines`` only
+    sets how close the bound comes.
+    """
+    epsilon = _epsilon_grid(delta, fpr, n_lines)
+    intercept = 1 - delta(epsilon)
+    return np.maximum(
+        _upper_envelope(intercept, -np.exp(epsilon), fpr),
+        _upper_envelope(np.exp(-epsilon) * intercept, -np.exp(-epsilon), fpr),
+    ).clip(0, 1)
+
+
+def _epsilon_grid(
+    delta: Callable[[FloatArray], FloatArray], fpr: FloatArray, n_lines: int
+) -> FloatArray:
+    """From 0 to where delta has fallen to its floor or the line is steeper than any rate needs."""
+    positive = fpr[(fpr > 0) & (fpr < 1)]
+    smallest = min(positive.min(), 1 - positive.max()) if positive.size else 1e-12
+    steepest = min(-np.log(smallest) + 1, 700.0)
+    probe = np.concatenate([[0], np.geomspace(1e-9, steepest, 200)])
+    values = delta(probe)
+    beyond = values <= values[-1] + 1e-16
+    top = max(probe[np.argmax(beyond)], 1e-9)
+    half = n_lines // 2
+    fine = [np.linspace(0, top, half), np.geomspace(top * 1e-6, top, half)]
+    return np.unique(np.concatenate([*fine, np.linspace(top, 700.0, 100)]))
+
+
+def _upper_envelope(intercept: FloatArray, slope: FloatArray, x: FloatArray) -> FloatArray:
+    """The maximum over lines at each x; memory stays bounded."""
+    step = max(1, _CHUNK // max(intercept.size, 1))
+    parts = [
+        (intercept + slope * x[i : i + step, None]).max(axis=1) for i in range(0, x.size, step)
+    ]
+    return np.concatenate(parts) if parts else np.empty(0)
+
+
+@dataclass(frozen=True, eq=False)
+class Tradeoff:
+    """A convex, non-increasing trade-off function, piecewise linear through (fpr, fnr)."""
+
+    fpr: FloatArray
+    fnr: FloatArray
+
+    def __post_init__(self) -> None:
+        fpr = _check.array("fpr", self.fpr, low=0, high=1, ndim=1, empty=False)
+        fnr = _check.array("fnr", self.fnr, low=0, high=1, ndim=1)
+        if fpr.shape != fnr.shape or fpr.size < 2:
+            raise InvalidArgument(
+                f"fnr has {fnr.size} entries for {fpr.size} of fpr; give two points or more of each."
+            )
+        if np.any(np.diff(fpr) <= 0) or fpr[0] != 0 or fpr[-1] != 1:
+            raise InvalidArgument("fpr must increase from 0 to 1. Sort it and add its end points.")
+        object.__setattr__(self, "fpr", fpr)
+        object.__setattr__(self, "fnr", fnr)
+
+    def __call__(self, fpr: ArrayLike) -> FloatArray:
+        """The false-negative rate at each false-positive rate."""
+        return np.interp(_check.array("fpr", fpr, low=0, high=1), self.fpr, self.fnr)
+
+    @classmethod
+    def sample(cls, function: Callable[[FloatArray], FloatArray], points: int = 4001) -> "Tradeoff":
+        """The function on a grid that is fine near 0 and near 1."""
+        ramp = np.geomspace(1e-12, 0.5, points // 2)
+        fpr = np.unique(np.concatenate([[0], ramp, 1 - ramp, np.linspace(0, 1, points), [1]]))
+        return cls(fpr, np.clip(function(fpr), 0, 1))
+
+    def convexify(self) -> "Tradeoff":
+        """The double conjugate f**: the largest convex function below this one."""
+        keep = _lower_hull(self.fpr, self.fnr)
+        return Tradeoff(self.fpr[keep], self.fnr[keep])
+
+    def inverse(self) -> "Tradeoff":
+        """The trade-off with the two hypotheses exchanged: f^-1(y) = inf{x : f(x) <= y}."""
+        # From right to left; of points with equal fnr the leftmost is the infimum.
+        fnr, first = np.unique(self.fnr, return_index=True)
+        inverse = self.fpr[first]
+        if fnr[0] > 0:
+            fnr, inverse = np.concatenate([[0], fnr]), np.concatenate([[1], inverse])
+        if fnr[-1] < 1:
+            fnr, inverse = np.concatenate([fnr, [1]]), np.concatenate([inverse, [0]])
+        return Tradeoff(fnr, inverse)
+
+    def minimum(self, other: "Tradeoff") -> "Tradeoff":
+        """The smaller of two, at every rate (crossings included), not convexified."""
+        fpr = np.union1d(self.fpr, other.fpr)
+        a, b = self(fpr), other(fpr)
+        gap = a - b
+        i = np.flatnonzero(gap[:-1] * gap[1:] < 0)
+        cross = fpr[i] + (fpr[i + 1] - fpr[i]) * gap[i] / (gap[i] - gap[i + 1])
+        fpr = np.union1d(fpr, cross)
+        return Tradeoff(fpr, np.minimum(self(fpr), other(fpr)))
+
+    def symmetrise(self) -> "Tradeoff":
+        """min(f, f^-1)**: what holds for both orders of a neighbouring pair."""
+        return self.minimum(self.inverse()).convexify()
+
+    def subsample(self, sampling_rate: float) -> "Tradeoff":
+        """C_p(f) = min(f_p, f_p^-1)** with f_p(x) = p f(x) + (1-p)(1-x).
+
+        Subsampling without replacement under replace-one (Dong, Roth and Su 2022, theorem 4.2).
+        """
+        return self.mix(sampling_rate).symmetrise()
+
+    def mix(self, sampling_rate: float) -> "Tradeoff":
+        """f_p(x) = p f(x) + (1-p)(1-x): subsampling, one direction, before convexification."""
+        p = _check.sampling_rate(sampling_rate)
+        return Tradeoff(self.fpr, p * self.fnr + (1 - p) * (1 - self.fpr))
+
+    def conjugate(self, slope: ArrayLike) -> FloatArray:
+        """f*(s) = max over x of s x - f(x)."""
+        return _upper_envelope(-self.fnr, self.fpr, np.asarray(slope, float).ravel()).reshape(
+            np.shape(slope)
+        )
+
+    def delta(self, epsilon: ArrayLike) -> FloatArray:
+        """delta(epsilon) = 1 + f*(-e^epsilon), the larger of the two directions."""
+        x = _check.array("epsilon", epsilon, low=0)
+        # The other direction is the conjugate of the inverse, taken at the same slope.
+        one, other = self.conjugate(-np.exp(x)), self.inverse().conjugate(-np.exp(x))
+        return np.clip(1 + np.maximum(one, other), 0, 1)
+
+
+def _lower_hull(x: FloatArray, y: FloatArray) -> list[int]:
+    """Indices of the lower convex hull of points sorted by x (Andrew's monotone chain)."""
+    hull: list[int] = []
+    for i in range(x.size):
+        while len(hull) > 1:
+            a, b = hull[-2], hull[-1]
+            if (y[b] - y[a]) * (x[i] - x[b]) < (y[i] - y[b]) * (x[b] - x[a]):
+                break
+            hull.pop()
+        hull.append(i)
+    return hull
