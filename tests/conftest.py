@@ -1,7 +1,6 @@
-"""What all tests share: Hypothesis without randomness, and the statistical assertion."""
+"""What all tests share: Hypothesis without randomness, and the markers."""
 
 from hypothesis import settings
-from scipy.stats import binom
 
 settings.register_profile("dpassay", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("dpassay")
@@ -9,18 +8,3 @@ settings.load_profile("dpassay")
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "golden: a published or independently computed number")
-
-
-def assert_rate(k, n, p, alpha=1e-9):
-    """k of n must be plausible at probability p; over all seeds it errs at most alpha of the time.
-
-    Doubling the smaller exact tail is conservative.
-    """
-    tail = 2 * min(binom.cdf(k, n, p), binom.sf(k - 1, n, p))
-    assert tail >= alpha, f"{k} of {n} against p={p:.4f}: chance {tail:.1e} is below {alpha:.0e}"
-
-
-def assert_rate_at_most(k, n, p, alpha=1e-9):
-    """k of n must be plausible at a probability of at most p."""
-    tail = binom.sf(k - 1, n, p)
-    assert tail >= alpha, f"{k} of {n} against p<={p:.4f}: chance {tail:.1e} is below {alpha:.0e}"
