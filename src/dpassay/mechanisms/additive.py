@@ -1,0 +1,185 @@
+"""Laplace and Gaussian noise added to a number or an array."""
+
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpassay import _check
+from dpassay.errors import InvalidArgument
+from dpassay.mechanisms import exact
+from dpassay.mechanisms._rounding import at_least, root_at_least
+from dpassay.mechanisms.noise import Rng, Source, source
+from dpassay.privacy import events
+from dpassay.privacy.gaussian import mu_of
+from dpassay.types import FloatArray, Neighbouring, Release
+
+SCALES = (1e-150, 1e150)
+"""Noise scales that are taken: far from where floats end, so that no bound degrades there."""
+
+
+def laplace(
+    value: ArrayLike,
+    *,
+    sensitivity: float,
+    epsilon: float,
+    rng: Rng = None,
+    neighbouring: Neighbouring = "add-remove",
+) -> Release[float | FloatArray]:
+    """The value plus Laplace noise of scale sensitivity/epsilon in every entry: epsilon-DP.
+
+    Args:
+        value: a number, or an array of any shape; finite.
+        sensitivity: the most that one record changes the value, in the l1 norm over all entries.
+        epsilon: the privacy parameter, positive and finite.
+        rng: None for secure noise (:mod:`dpassay.mechanisms.noise`: exact up to 1024 entries); a
+            seed or generator gives a release that can be replayed and is not private.
+        neighbouring: the relation that the sensitivity was taken under.
+
+    Returns:
+        A release with a float or an array of the same shape, and the event ``Laplace(1/epsilon)``
+        (Dwork et al. 2006: the densities at two neighbours differ by a factor of at most
+        exp(sum of |difference|/scale) = exp(epsilon)).
+
+    Raises:
+        InvalidArgument: a NaN, an infinity, a parameter that is not positive.
+
+    >>> release = laplace(52.0, sensitivity=1.0, epsilon=0.5, rng=0)
+    >>> release.event, release.noise
+    (Laplace(noise_multiplier=2.0, neighbouring='add-remove'), 'reproducible')
+
+    """
+    values = _check.array("value", value, remedy="It is what is to be released, before noise.")
+    epsilon = _check.epsilon(epsilon, finite=True, positive=True)
+    event = events.Laplace(at_least(1 / Fraction(epsilon)), neighbouring)
+    return _release("laplace", values, event, sensitivity, rng)
+
+
+def gaussian(
+    value: ArrayLike,
+    *,
+    sensitivity: float,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
+    rng: Rng = None,
+    neighbouring: Neighbouring = "add-remove",
+) -> Release[float | FloatArray]:
+    """The value plus Gaussian noise in every entry, as much as one statement of privacy needs.
+
+    Args:
+        value: a number, or an array of any shape; finite.
+        sensitivity: the most that one record changes the value, in the l2 norm over all entries.
+        epsilon: together with ``delta``: the least noise that is (epsilon, delta)-DP, by the exact
+            curve of Balle and Wang (2018), not by sqrt(2 log(1.25/delta))/epsilon, which is too
+            much for small epsilon and too little for large.
+        delta: see epsilon.
+        rho: zero-concentrated DP; deviation sensitivity/sqrt(2 rho) (Bun and Steinke 2016).
+        mu: Gaussian DP; deviation sensitivity/mu (Dong, Roth and Su 2022).
+        rng: None for secure noise (:mod:`dpassay.mechanisms.noise`: exact up to 1024 entries); a
+            seed or generator gives a release that can be replayed and is not private.
+        neighbouring: the relation that the sensitivity was taken under.
+
+    Returns:
+        A release with a float or an array of the same shape, and the event ``Gaussian``.
+
+    Raises:
+        InvalidArgument: a NaN, an infinity, a parameter that is not positive, or not exactly one of
+            (epsilon, delta), rho and mu.
+
+    >>> release = gaussian([3.0, 4.0], sensitivity=2.0, mu=0.5, rng=0)
+    >>> release.event, release.value.shape
+    (Gaussian(noise_multiplier=2.0, neighbouring='add-remove'), (2,))
+
+    """
+    values = _check.array("value", value, remedy="It is what is to be released, before noise.")
+    multiplier = gaussian_multiplier(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
+    return _release("gaussian", values, events.Gaussian(multiplier, neighbouring), sensitivity, rng)
+
+
+def gaussian_multiplier(
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    rho: float | None = None,
+    mu: float | None = None,
+) -> float:
+    """The least noise over sensitivity that meets one statement of privacy, never below it.
+
+    >>> round(gaussian_multiplier(epsilon=1.0, delta=1e-6), 6)
+    4.224679
+
+    """
+    given = tuple(
+        name
+        for name, value in {"epsilon": epsilon, "delta": delta, "rho": rho, "mu": mu}.items()
+        if value is not None
+    )
+    if given == ("rho",):
+        return root_at_least(1 / (2 * Fraction(_positive("rho", rho))))
+    if given == ("mu",):
+        return at_least(1 / Fraction(_positive("mu", mu)))
+    if given == ("epsilon", "delta"):
+        return _analytic_multiplier(
+            _check.epsilon(epsilon, finite=True, positive=True), _check.delta(delta)
+        )
+    raise InvalidArgument(
+        f"{', '.join(given) or 'nothing'} was given; pass exactly one of (epsilon and delta), rho "
+        "or mu, for example epsilon=1.0, delta=1e-6."
+    )
+
+
+def _analytic_multiplier(epsilon: float, delta: float) -> float:
+    mu = float(mu_of(np.asarray(epsilon), np.asarray(delta))) if delta > 0 else 0.0
+    if not mu > 0:
+        raise InvalidArgument(
+            f"delta={delta:g} must be positive (and epsilon={epsilon:g} not vanish). No Gaussian "
+            "noise is purely epsilon-DP; use laplace for that."
+        )
+    return at_least(1 / Fraction(mu))
+
+
+def _positive(name: str, value: float | None) -> float:
+    return _check.number(name, value, low=0, low_open=True, remedy="Smaller is more private.")
+
+
+def _release(
+    kind: str,
+    values: FloatArray,
+    event: events.Laplace | events.Gaussian,
+    sensitivity: float,
+    rng: Rng,
+) -> Release[float | FloatArray]:
+    sensitivity = _check.sensitivity(sensitivity)
+    scale = noise_scale(Fraction(event.noise_multiplier), sensitivity)
+    noise = source(rng, values.size)
+    noisy = _noisy(kind, values, noise, scale, sensitivity, event.noise_multiplier)
+    return Release(noisy if values.ndim else float(noisy), event, sensitivity, noise.level)
+
+
+def _noisy(
+    kind: str,
+    values: FloatArray,
+    noise: Source,
+    scale: float,
+    sensitivity: float,
+    multiplier: float,
+) -> FloatArray:
+    if noise.generator is None:
+        unit = 1 / Fraction(multiplier)
+        most = unit if kind == "laplace" else unit**2 / 2
+        return exact.add_noise(exact.additive(kind, scale, sensitivity, most), values)
+    draw = {"laplace": noise.generator.laplace, "gaussian": noise.generator.normal}[kind]
+    return values + draw(0.0, scale, values.shape)
+
+
+def noise_scale(multiplier: Fraction, sensitivity: float) -> float:
+    """A float that is not below multiplier · sensitivity; refused outside :data:`SCALES`."""
+    product = multiplier * Fraction(sensitivity)
+    if not SCALES[0] <= product <= SCALES[1]:
+        raise InvalidArgument(
+            f"sensitivity={sensitivity:g} gives a noise scale of {at_least(product):g}, which must "
+            f"lie in [{SCALES[0]:g}, {SCALES[1]:g}]. Release the value in other units."
+        )
+    return at_least(product)
