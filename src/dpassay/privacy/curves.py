@@ -16,6 +16,7 @@ from dpassay import _check
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian
 from dpassay.privacy._search import smallest_true
+from dpassay.privacy.loss_distribution import Composition
 from dpassay.privacy.tradeoff import tradeoff_from_delta
 from dpassay.types import FloatArray, Kind, Neighbouring, PrivacyCurve
 
@@ -358,47 +359,64 @@ class RDP(Curve):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class PLD(Curve):
-    """A privacy-loss distribution, discretised upwards by dp-accounting.
+    """A composed privacy-loss distribution, discretised upwards; one for each direction.
 
-    Mass that was cut off counts as infinite loss: below ``smallest_delta`` (about 1e-19 and more
-    after many compositions) epsilon is infinite. Use RDP or zCDP there.
+    Mass that was cut off counts as infinite loss: for a delta below ``smallest_delta`` (about 1e-40
+    per step) epsilon is infinite. Made by :func:`dpassay.account`.
     """
 
-    distribution: Any
+    directions: tuple[Composition, ...]
     kind: Kind = field(default="upper bound", kw_only=True)
 
     def __repr__(self) -> str:
-        return f"PLD({self.method})"
+        steps = sum(count for _, count in self.directions[0].parts)
+        return f"PLD({steps} composed, interval {self.directions[0].interval:g})"
 
     @property
     def smallest_delta(self) -> float:
         """The mass at infinite loss: no epsilon is finite for a smaller delta."""
-        return float(self.delta(np.inf))
+        return max(direction.infinite for direction in self.directions)
 
     def _delta(self, epsilon: FloatArray) -> FloatArray:
-        return np.asarray(self.distribution.get_delta_for_epsilon(epsilon), float)
+        return _fold(np.maximum, (direction.delta(epsilon) for direction in self.directions))
 
     def _epsilon(self, delta: FloatArray) -> FloatArray:
-        return np.array([self.distribution.get_epsilon_for_delta(float(d)) for d in delta])
+        high = np.array([max(d.reach(x) for d in self.directions) for x in delta])
+        finite = np.isfinite(high)
+        target = np.where(finite, delta, 1.0)
+        high = np.where(finite, high, 0.0)
+        # Chernoff's answer is close: walk down from it, since every other place costs a transform.
+        step = max(d.deviation for d in self.directions) / 2
+        low = np.maximum(high - step, 0.0)
+        while np.any(fits := (self._delta(low) <= target) & (low > 0)):
+            high, step = np.where(fits, low, high), 2 * step
+            low = np.where(fits, np.maximum(low - step, 0.0), low)
+        root = smallest_true(lambda x: self._delta(x) <= target, low, high, 60)
+        return np.where(finite, root, np.inf)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Numeric(Curve):
-    """A curve given by a function from delta to epsilon, for example a composition theorem."""
+    """A curve given by a function: from delta to epsilon, or from epsilon to delta."""
 
-    epsilon_at: Callable[[float], float]
     name: str
+    epsilon_at: Callable[[float], float] | None = None
+    delta_at: Callable[[FloatArray], FloatArray] | None = None
     kind: Kind = field(default="upper bound", kw_only=True)
 
     def __repr__(self) -> str:
         return self.name
 
     def _epsilon(self, delta: FloatArray) -> FloatArray:
+        if self.epsilon_at is None:
+            return super()._epsilon(delta)
         return np.array([self.epsilon_at(float(d)) for d in delta])
 
     def _delta(self, epsilon: FloatArray) -> FloatArray:
+        if self.delta_at is not None:
+            return self.delta_at(epsilon)
         ends = np.full_like(epsilon, 1e-300), np.ones_like(epsilon)
-        return smallest_true(lambda d: self._epsilon(d) <= epsilon, *ends, 100)
+        return smallest_true(lambda d: self._epsilon(d) <= epsilon, *ends, 60)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -1,0 +1,423 @@
+"""``account``: the price of an event, by one of several methods.
+
+Each method is a table from event types to what it needs of them; composition is then a sum (zCDP,
+RDP, GDP), a convolution (PLD) or a theorem (basic, advanced, optimal). What a table lacks is refused
+by name. All methods but the central limit theorem give upper bounds, so their minimum, "best", is
+one as well.
+"""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from dpassay import _check
+from dpassay.errors import InvalidArgument, UnsupportedEvent
+from dpassay.privacy import composition, events
+from dpassay.privacy.curves import GDP, PLD, RDP, ZCDP, ApproxDP, Best, Curve, Numeric, PureDP
+from dpassay.privacy.loss_distribution import Composition, discretise, support
+from dpassay.privacy.profiles import profiles
+from dpassay.types import FloatArray, PrivacyCurve
+
+Leaves = dict[events.Event, int]
+_LARGE_ORDERS = [2048.0, 4096.0, 8192.0, 16384.0]
+_INTERVAL = 1e-4
+_MAX_CELLS = 1 << 22
+
+
+def account(
+    event: Any, method: str = "best", *, assumptions: Iterable[str] = (), interval: float | None = None
+) -> Curve:
+    """The privacy curve of an event: an upper bound, except for "gdp-clt", which is an estimate.
+
+    Args:
+        event: an event of :mod:`dpassay.privacy.events`, or one of dp-accounting.
+        method: "best" (the minimum of all that apply), "pld", "rdp", "zcdp", "gdp" (Gaussian events
+            only, exact), "optimal" (equal pure events only, exact), "advanced", "basic", or
+            "gdp-clt" (an estimate that can lie below the truth).
+        assumptions: what is taken as public (the number of records, say); kept with the curve.
+        interval: grid of the PLD; none chooses it so that discretising costs less than 1e-4 of the
+            loss's variance.
+
+    Raises:
+        UnsupportedEvent: the method has no price for a part of the event, which is named.
+
+    >>> event = events.dp_sgd_event(noise_multiplier=1.0, sampling_rate=0.01, steps=1000)
+    >>> account(event, "pld").epsilon(1e-5)
+    1.828
+
+    """
+    event = _translated(event)
+    _check.choice("method", method, METHODS)
+    assumptions = tuple(assumptions)
+    leaves = flatten(event)
+    if method == "best":
+        return _best(leaves, event, assumptions, interval)
+    curve = _price(method, leaves, interval)
+    return _restated(curve, event, method, assumptions)
+
+
+def _translated(event: Any) -> events.Event:
+    if isinstance(event, events.Event):
+        return event
+    if type(event).__module__.startswith("dp_accounting"):
+        return events.from_dp_accounting(event)
+    raise InvalidArgument(
+        f"event={event!r} must be an event, for example dp_sgd_event(noise_multiplier=1.1, "
+        "sampling_rate=0.01, steps=1000)."
+    )
+
+
+def flatten(event: events.Event) -> Leaves:
+    """The uncomposed events and how often each occurs; all plain Gaussians become a single one.
+
+    Gaussian noise composes exactly: the squares of 1/noise_multiplier add (Dong, Roth and Su 2022,
+    corollary 3.3).
+    """
+    leaves: Leaves = {}
+    for leaf, count in _walk(event, 1):
+        leaves[leaf] = leaves.get(leaf, 0) + count
+    gaussians = {leaf: n for leaf, n in leaves.items() if isinstance(leaf, events.Gaussian)}
+    if sum(gaussians.values()) > 1:
+        squared = sum(n / leaf.noise_multiplier**2 for leaf, n in gaussians.items())
+        rest = {leaf: n for leaf, n in leaves.items() if leaf not in gaussians}
+        leaves = {events.Gaussian(1 / math.sqrt(squared), event.neighbouring): 1} | rest
+    return leaves
+
+
+def _walk(event: events.Event, count: int) -> Iterable[tuple[events.Event, int]]:
+    if isinstance(event, events.Repeated):
+        yield from _walk(event.event, count * event.count)
+    elif isinstance(event, events.Sequence):
+        for part in event.events:
+            yield from _walk(part, count)
+    elif isinstance(event, events.Sampled):
+        inner = flatten(event.event)
+        if len(inner) > 1 or sum(inner.values()) > 1:
+            raise UnsupportedEvent(
+                f"{event!r}: a sample can be priced when one event, or Gaussians only, use it. "
+                "Sample anew for each part, or state the inside as a Pure or Approx event."
+            )
+        yield events.Sampled(next(iter(inner)), event.sampling_rate, event.scheme), count
+    else:
+        yield event, count
+
+
+def _lookup(table: dict[type, Callable[..., Any]], leaf: events.Event, method: str) -> Any:
+    if type(leaf) not in table:
+        raise UnsupportedEvent(
+            f"method={method!r} has no price for {leaf!r}. Try method='best', which uses those that do."
+        )
+    return table[type(leaf)](leaf)
+
+
+def _price(method: str, leaves: Leaves, interval: float | None) -> Curve:
+    if any(isinstance(leaf, events.NonPrivate) for leaf in leaves):
+        return PureDP(math.inf)
+    return _pld(leaves, interval) if method == "pld" else _PRICES[method](leaves)
+
+
+def _restated(curve: Curve, event: events.Event, method: str, assumptions: tuple[str, ...]) -> Curve:
+    """The curve with its provenance filled in."""
+    object.__setattr__(curve, "neighbouring", event.neighbouring)
+    object.__setattr__(curve, "method", method)
+    object.__setattr__(curve, "assumptions", assumptions)
+    return curve
+
+
+def _best(
+    leaves: Leaves, event: events.Event, assumptions: tuple[str, ...], interval: float | None
+) -> Curve:
+    curves, refusals = [], []
+    for method in PROOFS:
+        try:
+            curve = _price(method, leaves, interval)
+        except UnsupportedEvent as refusal:
+            refusals.append(str(refusal))
+            continue
+        curves.append(_restated(curve, event, method, assumptions))
+        if curve.kind == "exact":
+            return curve  # nothing can be below it
+    if not curves:
+        raise UnsupportedEvent("no method can price this event: " + " ".join(refusals))
+    best = Best(tuple(curves), kind="upper bound")
+    return _restated(best, event, "best", assumptions)
+
+
+# What each event is as pure epsilon-DP, where it is.
+
+
+def _pure_epsilon(leaf: events.Event) -> float:
+    return _lookup(_PURE, leaf, "optimal")
+
+
+def _sampled_pure(event: events.Sampled) -> float:
+    _amplifiable(event)
+    return composition.amplify(_pure_epsilon(event.event), 0.0, event.sampling_rate)[0]
+
+
+def _amplifiable(event: events.Sampled) -> None:
+    if event.scheme == "poisson" and event.neighbouring == "replace-one":
+        raise UnsupportedEvent(
+            f"{event!r}: no amplification is proved here for Poisson sampling under replace-one. "
+            "State the event under add-remove, or sample without replacement."
+        )
+
+
+_PURE: dict[type, Callable[[Any], float]] = {
+    events.Pure: lambda e: e.epsilon,
+    events.BoundedRange: lambda e: e.epsilon,
+    events.Laplace: lambda e: 1 / e.noise_multiplier,
+    events.RandomizedResponse: lambda e: math.log1p(
+        e.n_categories * (1 - e.noise_probability) / e.noise_probability
+    ),
+    events.Sampled: _sampled_pure,
+}
+
+
+def _is_pure(leaf: events.Event) -> bool:
+    inner = leaf.event if isinstance(leaf, events.Sampled) else leaf
+    return type(inner) in _PURE
+
+
+# zCDP and Gaussian DP: one number per event, and numbers add.
+
+
+_RHO: dict[type, Callable[[Any], float]] = {
+    events.Gaussian: lambda e: 0.5 / e.noise_multiplier**2,
+    events.ZeroConcentrated: lambda e: e.rho,
+    events.BoundedRange: lambda e: min(
+        composition.zcdp_of_bounded_range(e.epsilon), composition.zcdp_of_pure(e.epsilon)
+    ),
+}
+
+
+def _rho(leaf: events.Event) -> float:
+    if _is_pure(leaf) and type(leaf) not in _RHO:
+        return composition.zcdp_of_pure(_pure_epsilon(leaf))
+    return _lookup(_RHO, leaf, "zcdp")
+
+
+def _zcdp(leaves: Leaves) -> Curve:
+    return ZCDP(sum(n * _rho(leaf) for leaf, n in leaves.items()))
+
+
+def _gdp(leaves: Leaves) -> Curve:
+    table = {events.Gaussian: lambda e: e.noise_multiplier**-2}
+    return GDP(math.sqrt(sum(n * _lookup(table, leaf, "gdp") for leaf, n in leaves.items())))
+
+
+# Rényi DP: one array per event, priced by dp-accounting where it has the event.
+
+
+def _rdp(leaves: Leaves) -> Curve:
+    from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS
+
+    orders = np.array(list(DEFAULT_RDP_ORDERS) + _LARGE_ORDERS, float)
+    return RDP(orders, sum(n * _divergences(leaf, orders) for leaf, n in leaves.items()))
+
+
+def _divergences(leaf: events.Event, orders: FloatArray) -> FloatArray:
+    if isinstance(leaf, events.ZeroConcentrated | events.Gaussian):
+        return _rho(leaf) * orders
+    if isinstance(leaf, events.BoundedRange):
+        return np.minimum(_rho(leaf) * orders, _rdp_of_pure(leaf.epsilon, orders))
+    if isinstance(leaf, events.Laplace | events.RandomizedResponse):
+        return _rdp_of_dp_accounting(events.to_dp_accounting(leaf), leaf.neighbouring, orders)
+    if isinstance(leaf, events.Sampled) and isinstance(leaf.event, events.Gaussian):
+        return _rdp_of_sampled_gaussian(leaf, orders)
+    if _is_pure(leaf):
+        return _rdp_of_pure(_pure_epsilon(leaf), orders)
+    raise UnsupportedEvent(f"method='rdp' has no price for {leaf!r}; it has a positive delta.")
+
+
+def _rdp_of_pure(epsilon: float, orders: FloatArray) -> FloatArray:
+    """log(cosh((a - 1/2) epsilon) / cosh(epsilon/2)) / (a - 1): that of randomized response."""
+
+    def log_cosh(x: Any) -> Any:
+        return np.logaddexp(x, -x) - math.log(2)
+
+    return (log_cosh((orders - 0.5) * epsilon) - log_cosh(epsilon / 2)) / (orders - 1)
+
+
+def _rdp_of_sampled_gaussian(leaf: events.Sampled, orders: FloatArray) -> FloatArray:
+    import dp_accounting as dpa
+
+    _amplifiable(leaf)
+    inner = events.to_dp_accounting(leaf.event)
+    if leaf.scheme == "poisson":
+        sampled = dpa.PoissonSampledDpEvent(leaf.sampling_rate, inner)
+    else:
+        # Only the share enters the price.
+        sampled = dpa.SampledWithoutReplacementDpEvent(1, leaf.sampling_rate, inner)  # type: ignore[arg-type]
+    return _rdp_of_dp_accounting(sampled, leaf.neighbouring, orders)
+
+
+def _rdp_of_dp_accounting(event: Any, neighbouring: str, orders: FloatArray) -> FloatArray:
+    import dp_accounting as dpa
+
+    relation = {
+        "add-remove": dpa.NeighboringRelation.ADD_OR_REMOVE_ONE,
+        "replace-one": dpa.NeighboringRelation.REPLACE_ONE,
+    }[neighbouring]
+    return dpa.rdp.RdpAccountant(orders, relation).compose(event).rdp
+
+
+# Privacy-loss distributions.
+
+
+def _pld(leaves: Leaves, interval: float | None) -> Curve:
+    found = [(profiles(leaf), n) for leaf, n in leaves.items()]
+    if interval is None:
+        interval = _grid(found)
+    else:
+        interval = _check.number("interval", interval, low=0, high=1, low_open=True)
+    directions = [
+        [(discretise(pair[side], pair[1 - side], interval), n) for pair, n in found]
+        for side in ((0, 1) if any(remove is not add for (remove, add), _ in found) else (0,))
+    ]
+    return PLD(tuple(Composition(parts) for parts in directions))
+
+
+def _grid(found: list[tuple[Any, int]]) -> float:
+    """An interval h with h²/4 (what rounding adds to each variance) at most 1e-4 of the variance."""
+    widths, variance, steps = [], 0.0, 0
+    for (remove, add), n in found:
+        low, high = support(remove, add)
+        pmf = discretise(remove, add, max(high - low, 1e-9) / 2000)
+        widths.append(high - low)
+        variance += n * pmf.moments()[1]
+        steps += n
+    fine = min(_INTERVAL, 0.02 * math.sqrt(variance / steps)) if variance > 0 else _INTERVAL
+    return max(fine, max(widths) / _MAX_CELLS, 20 * math.sqrt(variance) / _MAX_CELLS)
+
+
+# Theorems on (epsilon, delta).
+
+
+def _own_curve(leaf: events.Event) -> PrivacyCurve:
+    """What one event guarantees by itself."""
+    if _is_pure(leaf):
+        return PureDP(_pure_epsilon(leaf))
+    if isinstance(leaf, events.Sampled):
+        _amplifiable(leaf)
+        inner, q = _own_curve(leaf.event), leaf.sampling_rate
+
+        def amplified(delta: float) -> float:
+            epsilon = inner.epsilon(min(delta / q, 1.0))
+            return composition.amplify(epsilon, 0.0, q)[0] if math.isfinite(epsilon) else math.inf
+
+        return Numeric("amplified", amplified)
+    return _lookup(_OWN, leaf, "basic")
+
+
+_OWN: dict[type, Callable[[Any], PrivacyCurve]] = {
+    events.Gaussian: lambda e: GDP(1 / e.noise_multiplier),
+    events.Approx: lambda e: ApproxDP(e.epsilon, e.delta),
+    events.ZeroConcentrated: lambda e: ZCDP(e.rho),
+}
+
+
+def _spend(leaves: Leaves, delta: float) -> list[tuple[float, float, int]]:
+    """(epsilon, delta, count) of each event when ``delta`` is shared out equally among them.
+
+    Pure events need none, (epsilon, delta) events take theirs, the others split what is left. An
+    empty answer says that it does not suffice.
+    """
+    fixed = {leaf: leaf.delta for leaf in leaves if isinstance(leaf, events.Approx)}
+    free = [leaf for leaf in leaves if not _is_pure(leaf) and leaf not in fixed]
+    left = delta - sum(leaves[leaf] * d for leaf, d in fixed.items())
+    if left < 0 or (free and left == 0):
+        return []
+    share = left / sum(leaves[leaf] for leaf in free) if free else 0.0
+    shares = {leaf: fixed.get(leaf, share if leaf in free else 0.0) for leaf in leaves}
+    spent = [(_own_curve(leaf).epsilon(d), d, leaves[leaf]) for leaf, d in shares.items()]
+    return spent if all(math.isfinite(epsilon) for epsilon, _, _ in spent) else []
+
+
+def _basic(leaves: Leaves) -> Curve:
+    if all(_is_pure(leaf) for leaf in leaves):
+        return PureDP(sum(n * _pure_epsilon(leaf) for leaf, n in leaves.items()), kind="upper bound")
+    for leaf in leaves:
+        _own_curve(leaf)  # refuse now what has no price
+
+    def epsilon_at(delta: float) -> float:
+        spent = _spend(leaves, delta)
+        return sum(n * epsilon for epsilon, _, n in spent) if spent else math.inf
+
+    return Numeric("basic composition", epsilon_at)
+
+
+def _advanced(leaves: Leaves) -> Curve:
+    for leaf in leaves:
+        _own_curve(leaf)
+
+    def epsilon_at(delta: float) -> float:
+        if not 0 < delta < 1:
+            return _basic(leaves).epsilon(delta)
+        spent = _spend(leaves, delta / 2)
+        if not spent:
+            return math.inf
+        epsilons, _, counts = zip(*spent, strict=True)
+        return composition.advanced(epsilons, slack=delta / 2, counts=counts)[0]
+
+    return Numeric("advanced composition", epsilon_at)
+
+
+def _optimal(leaves: Leaves) -> Curve:
+    levels = {_pure_epsilon(leaf) for leaf in leaves}
+    if len(levels) > 1:
+        raise UnsupportedEvent(
+            f"method='optimal' has a closed form for equal events only; these have epsilons "
+            f"{sorted(levels)}. Use method='pld'."
+        )
+    count = sum(leaves.values())
+    name = f"{count} optimally composed events of epsilon={next(iter(levels)):g}"
+    return Numeric(name, delta_at=composition.optimal(levels.pop(), count))
+
+
+# The central limit theorem.
+
+
+def _clt_laplace(event: events.Laplace) -> float:
+    """mu² of one Laplace event: 4 KL² / Var, from the law of its loss."""
+    e = 1 / event.noise_multiplier
+    kl = e + math.expm1(-e)
+    second = e * e * (1 + math.exp(-e)) / 2
+    second += ((2 * e * e - 8 * e + 16) - (2 * e * e + 8 * e + 16) * math.exp(-e)) / 4
+    return 4 * kl * kl / (second - kl * kl)
+
+
+def _clt_sampled(event: events.Sampled) -> float:
+    if not isinstance(event.event, events.Gaussian):
+        raise UnsupportedEvent(f"method='gdp-clt' has no price for {event!r}.")
+    limit = {"poisson": composition.clt_mu_poisson, "without-replacement": composition.clt_mu_uniform}
+    return limit[event.scheme](event.event.noise_multiplier, event.sampling_rate, 1) ** 2
+
+
+_CLT: dict[type, Callable[[Any], float]] = {
+    events.Gaussian: lambda e: e.noise_multiplier**-2,
+    events.Pure: lambda e: (2 * math.sinh(e.epsilon / 2)) ** 2,
+    events.Laplace: _clt_laplace,
+    events.Sampled: _clt_sampled,
+}
+
+
+def _gdp_clt(leaves: Leaves) -> Curve:
+    squared = sum(n * _lookup(_CLT, leaf, "gdp-clt") for leaf, n in leaves.items())
+    return GDP(math.sqrt(squared), kind="estimate")
+
+
+_PRICES: dict[str, Callable[[Leaves], Curve]] = {
+    "gdp": _gdp,
+    "pld": lambda leaves: _pld(leaves, None),
+    "rdp": _rdp,
+    "zcdp": _zcdp,
+    "optimal": _optimal,
+    "advanced": _advanced,
+    "basic": _basic,
+    "gdp-clt": _gdp_clt,
+}
+PROOFS = ("gdp", "pld", "rdp", "zcdp", "optimal", "advanced", "basic")
+METHODS = ("best", *_PRICES)

@@ -1,0 +1,238 @@
+"""Privacy-loss distributions: discretise upwards, compose by FFT, never fall below the truth.
+
+Discretisation is "connect the dots" (Doroshenko, Ghazi, Kamath, Kumar and Manurangsi 2022): the
+profile of an event is sampled at multiples of an interval and joined linearly in e^x, which lies
+above it because it is convex in e^x.
+
+Composition convolves. A plain FFT has an absolute error of about 1e-16 in every cell, times the
+number of steps: that drowns the tail where small deltas are decided (dp-accounting 0.6 answers
+0.84e-12 where the truth is 1e-12 after 10^4 Gaussian steps, and a negative delta at 1e-13). Here the
+distribution is first *tilted* (Esscher): with K(t) = log E e^{tL}, the law e^{tl - K(t)} P(L = l) has its
+centre where the tail was; it composes like the original, and dividing the tilt out again leaves an
+error that is small relative to the tail itself. An upper bound on the rounding error is added to
+every cell, and mass outside the window is bounded by Chernoff and added as well, so that the answer
+errs upwards at any delta, down to the smallest float.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import fft
+
+from dpassay.privacy._search import smallest_true
+from dpassay.privacy.profiles import Profile
+from dpassay.types import FloatArray
+
+_TAIL = 1e-40  # mass beyond the largest loss of one event; counts as infinite loss
+_WINDOW_TAIL = 1e-18  # tilted mass outside the FFT window
+_RUNG = 1.0  # spacing of the tilts, in standard deviations of the untilted sum
+_FFT_CONSTANT = 8.0  # of the bound u * log2(n) on the relative l2 error of one transform
+_ROUNDING = 1e-9  # relative, for everything that is not the transform
+_KEPT_TAILS = 6  # at most, per composition; each holds two arrays of the window's length
+_MAX_RUNGS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class LossPmf:
+    """P(loss = (first + i) * interval) = probs[i], and ``infinite`` of the mass at infinity."""
+
+    interval: float
+    first: int
+    probs: FloatArray
+    infinite: float
+
+    @property
+    def losses(self) -> FloatArray:
+        """The finite losses, increasing."""
+        return (self.first + np.arange(self.probs.size)) * self.interval
+
+    def cumulant(self, tilt: float) -> float:
+        """log of the sum of e^{tilt * loss} over the finite part."""
+        exponent = tilt * self.losses
+        top = exponent.max()
+        return float(top + np.log(np.sum(self.probs * np.exp(exponent - top))))
+
+    def tilted(self, tilt: float) -> "LossPmf":
+        """The finite part, reweighted by e^{tilt * loss} and normalised."""
+        exponent = tilt * self.losses
+        weights = self.probs * np.exp(exponent - exponent.max())
+        return LossPmf(self.interval, self.first, weights / weights.sum(), 0.0)
+
+    def moments(self) -> tuple[float, float]:
+        """Mean and variance of the finite part."""
+        mass = self.probs.sum()
+        mean = float(self.probs @ self.losses / mass)
+        return mean, float(self.probs @ np.square(self.losses - mean) / mass)
+
+
+def support(profile: Profile, opposite: Profile) -> tuple[float, float]:
+    """Losses beyond which either direction has no mass worth keeping."""
+
+    def reach(h: Profile) -> float:
+        floor = float(h(np.array([np.inf]))[0])  # mass that is infinite anyway, as in (epsilon, delta)
+        end = smallest_true(lambda x: h(x) - floor <= _TAIL, np.zeros(1), np.array([1e5]), 120)
+        return float(end[0])
+
+    return -reach(opposite), reach(profile)
+
+
+def discretise(profile: Profile, opposite: Profile, interval: float) -> LossPmf:
+    """The smallest pmf on multiples of ``interval`` whose profile is not below the given one.
+
+    Below zero the profile is 1 - e^x plus a small rest, e^x times the opposite direction's
+    profile at -x. A mass is a change of slope in e^x, to which the linear part adds nothing but
+    the one at zero; leaving it out keeps the masses of rare losses accurate.
+    """
+    low, high = support(profile, opposite)
+    first, last = int(np.floor(low / interval)), int(np.ceil(high / interval))
+    first, last = min(first, 0), max(last, 1)
+    x = np.arange(first, last + 1) * interval
+    zero = -first
+    s = np.exp(np.minimum(x, 700.0))
+    rest = np.concatenate([s[:zero] * opposite(-x[:zero]), profile(x[zero:])])
+    slope = np.diff(rest) / (s[:-1] * np.expm1(interval))
+    probs = s * (np.append(slope, 0.0) - np.insert(slope, 0, rest[0] / s[0]))
+    probs[zero] += 1.0
+    probs = np.maximum(probs, 0.0)
+    # The masses add up to 1 - rest[-1] but for rounding, which many steps would multiply.
+    return LossPmf(interval, first, probs * ((1 - rest[-1]) / probs.sum()), float(rest[-1]))
+
+
+class Composition:
+    """The sum of independent losses, ``count`` copies of each pmf, all on the same interval."""
+
+    def __init__(self, parts: Sequence[tuple[LossPmf, int]]) -> None:
+        self.parts = tuple(parts)
+        self.interval = parts[0][0].interval
+        log_finite = sum(n * np.log1p(-min(p.infinite, 1.0)) for p, n in parts if p.infinite < 1)
+        certain = any(p.infinite >= 1 for p, _ in parts)
+        self.infinite = 1.0 if certain else float(-np.expm1(log_finite))
+        self.top = sum(n * float(p.losses[-1]) for p, n in parts)
+        self.bottom = sum(n * float(p.losses[0]) for p, n in parts)
+        moments = [(n, *p.moments()) for p, n in parts] if not certain else [(1, 0.0, 1.0)]
+        self.mean = sum(n * mean for n, mean, _ in moments)
+        self.deviation = float(np.sqrt(sum(n * variance for n, _, variance in moments)))
+        self._centres: list[float] = []
+        self._tails: dict[int, _Tail] = {}
+
+    def cumulant(self, tilt: float) -> float:
+        """K(tilt) of the sum."""
+        return sum(n * p.cumulant(tilt) for p, n in self.parts)
+
+    def delta(self, epsilon: FloatArray) -> FloatArray:
+        """An upper bound on the profile at each epsilon >= 0, relative error about 1e-7."""
+        result = np.full(epsilon.shape, self.infinite)
+        todo = np.flatnonzero(epsilon < self.top)
+        if self.infinite >= 1 or todo.size == 0:
+            return result
+        order = todo[np.argsort(epsilon[todo])]
+        rungs = self._rungs_for(epsilon[order])
+        for rung in np.unique(rungs):
+            here = order[rungs == rung]
+            result[here] += self._tail(int(rung)).delta(epsilon[here])
+        return np.minimum(result, 1.0)
+
+    def reach(self, delta: float) -> float:
+        """An epsilon at which the profile is certainly at most delta (Chernoff); may be inf."""
+        if delta <= self.infinite:
+            return np.inf
+        need = -np.log(delta - self.infinite)
+        tilts = np.geomspace(0.1, 40, 12) / max(self.deviation, self.interval)
+        chernoff = min((self.cumulant(t) + need) / t for t in tilts)
+        return max(min(chernoff, self.top), 0.0)
+
+    def _rungs_for(self, epsilon: FloatArray) -> FloatArray:
+        """The tilt whose centre is nearest to each epsilon (sorted)."""
+        centres = self._centres
+        if not centres:
+            centres.append(self.mean)
+        while centres[-1] < epsilon[-1] and len(centres) < _MAX_RUNGS:
+            tilt = self._tilt(len(centres))
+            centre = sum(n * p.tilted(tilt).moments()[0] for p, n in self.parts)
+            if centre - centres[-1] < 1e-3 * self.deviation:
+                break  # the distribution ends here; more tilt moves nothing
+            centres.append(centre)
+        middle = (np.array(centres[1:]) + np.array(centres[:-1])) / 2
+        return np.searchsorted(middle, epsilon)
+
+    def _tilt(self, rung: int) -> float:
+        return rung * _RUNG / self.deviation if self.deviation > 0 else 0.0
+
+    def _tail(self, rung: int) -> "_Tail":
+        if rung not in self._tails:
+            if len(self._tails) == _KEPT_TAILS:
+                self._tails.pop(next(iter(self._tails)))
+            self._tails[rung] = _Tail(self, self._tilt(rung), self._centres[rung])
+        return self._tails[rung]
+
+
+class _Tail:
+    """The composed distribution seen through one tilt: suffix sums for delta near its centre."""
+
+    def __init__(self, composition: Composition, tilt: float, centre: float) -> None:
+        h = composition.interval
+        cumulant = composition.cumulant(tilt)
+        low, high = _window(composition, tilt, cumulant)
+        self.first = int(np.floor(low / h))
+        cells = int(np.ceil(high / h)) - self.first + 1
+        pmf = _convolve([(p.tilted(tilt), n) for p, n in composition.parts], self.first, cells)
+        losses = (self.first + np.arange(cells)) * h
+        self.h, self.centre = h, centre
+        # Undo the tilt relative to the centre: times e^log_scale these are sums of P and of e^-loss P.
+        with np.errstate(over="ignore", under="ignore"):
+            self.above = _suffix_sum(pmf * np.exp(-tilt * (losses - centre)))
+            self.below = _suffix_sum(pmf * np.exp(-(tilt + 1) * (losses - centre)))
+            outside = 0.0 if high >= composition.top else _WINDOW_TAIL
+            self.beyond = outside * float(np.exp(-tilt * (losses[-1] - centre)))
+        self.log_scale = cumulant - tilt * centre
+
+    def delta(self, epsilon: FloatArray) -> FloatArray:
+        """Sum over losses above epsilon of (1 - e^{epsilon - loss}) P(loss)."""
+        k = np.clip(np.floor(epsilon / self.h).astype(np.int64) + 1 - self.first, 0, None)
+        k = np.minimum(k, self.above.size - 1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = self.above[k] - np.exp(epsilon - self.centre) * self.below[k]
+        # Where the two sums agree to rounding, the first one alone is still an upper bound.
+        value = np.where(np.isfinite(value), value, self.above[k])
+        value = np.maximum(value, 0.0) + _ROUNDING * self.above[k] + self.beyond
+        with np.errstate(divide="ignore", under="ignore"):
+            return np.exp(np.minimum(self.log_scale + np.log(value), 0.0))
+
+
+def _suffix_sum(values: FloatArray) -> FloatArray:
+    return np.concatenate([np.cumsum(values[::-1])[::-1], [0.0]])
+
+
+def _window(composition: Composition, tilt: float, cumulant: float) -> tuple[float, float]:
+    """An interval outside which the tilted sum has mass below _WINDOW_TAIL (Chernoff)."""
+    need = -np.log(_WINDOW_TAIL)
+    guess = np.sqrt(2 * need) / max(composition.deviation, composition.interval)
+    steps = guess * np.array([0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0, 8.0])
+    high = min((composition.cumulant(tilt + t) - cumulant + need) / t for t in steps)
+    low = max(-(composition.cumulant(tilt - t) - cumulant + need) / t for t in steps)
+    return max(low, composition.bottom), min(high, composition.top)
+
+
+def _convolve(parts: Sequence[tuple[LossPmf, int]], first: int, cells: int) -> FloatArray:
+    """The composed pmf on ``cells`` cells from ``first``, with a bound on its rounding error added.
+
+    Circular: mass outside the window is folded into it, which only adds. Writing F for the
+    transform of one part, a relative l2 error e of each transform moves F^n by at most
+    n |F|^(n-1) |F - F̂|, hence by Cauchy and Schwarz every cell by at most
+    n e ||pmf||_2 ||result||_2, and the multiplications and the inverse by e ||result||_2 more.
+    """
+    size = fft.next_fast_len(cells, real=True)
+    spectrum, origin, drift = None, 0, 1.0
+    for pmf, count in parts:
+        folded = np.zeros(size)
+        for start in range(0, pmf.probs.size, size):
+            chunk = pmf.probs[start : start + size]
+            folded[: chunk.size] += chunk
+        power = fft.rfft(folded) ** count
+        spectrum = power if spectrum is None else spectrum * power
+        origin += count * pmf.first
+        drift += count * float(np.linalg.norm(folded))
+    result = np.roll(fft.irfft(spectrum, size), origin - first)[:cells]
+    unit = _FFT_CONSTANT * np.finfo(float).eps / 2 * np.log2(size)
+    return np.maximum(result, 0.0) + unit * drift * float(np.linalg.norm(result))
