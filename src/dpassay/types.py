@@ -17,7 +17,8 @@ from dpassay import _check
 Neighbouring = Literal["add-remove", "replace-one"]
 Kind = Literal["exact", "upper bound", "estimate"]
 NoiseLevel = Literal["exact", "cryptographic", "reproducible"]
-FloatArray = NDArray[np.float64]
+FloatArray = NDArray[Any]  # of float64; NumPy's stubs lose that in most expressions
+Floats = FloatArray | np.float64 | float
 T = TypeVar("T")
 U = TypeVar("U")
 

@@ -1,5 +1,13 @@
 """What is promised: privacy curves, events, accounting, composition, calibration."""
 
+from dpassay.privacy.accounting import account
+from dpassay.privacy.calibration import (
+    calibrate,
+    exponential_epsilon,
+    gaussian_noise_multiplier,
+    laplace_noise_multiplier,
+    randomized_response_noise,
+)
 from dpassay.privacy.curves import GDP, PLD, RDP, ZCDP, ApproxDP, Best, PureDP
 from dpassay.privacy.events import (
     Approx,
@@ -39,7 +47,13 @@ __all__ = [
     "Sampled",
     "Sequence",
     "ZeroConcentrated",
+    "account",
+    "calibrate",
     "dp_sgd_event",
+    "exponential_epsilon",
     "from_dp_accounting",
+    "gaussian_noise_multiplier",
+    "laplace_noise_multiplier",
+    "randomized_response_noise",
     "to_dp_accounting",
 ]

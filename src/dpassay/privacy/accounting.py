@@ -1,11 +1,12 @@
 """``account``: the price of an event, by one of several methods.
 
 Each method is a table from event types to what it needs of them; composition is then a sum (zCDP,
-RDP, GDP), a convolution (PLD) or a theorem (basic, advanced, optimal). What a table lacks is refused
-by name. All methods but the central limit theorem give upper bounds, so their minimum, "best", is
+RDP, GDP), a convolution (PLD) or a theorem (basic, advanced, optimal). What a table lacks is
+refused by name. All methods but the central limit theorem give upper bounds, so their minimum, "best", is
 one as well.
 """
 
+import logging
 import math
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -27,7 +28,11 @@ _MAX_CELLS = 1 << 22
 
 
 def account(
-    event: Any, method: str = "best", *, assumptions: Iterable[str] = (), interval: float | None = None
+    event: Any,
+    method: str = "best",
+    *,
+    assumptions: Iterable[str] = (),
+    interval: float | None = None,
 ) -> Curve:
     """The privacy curve of an event: an upper bound, except for "gdp-clt", which is an estimate.
 
@@ -107,7 +112,7 @@ def _walk(event: events.Event, count: int) -> Iterable[tuple[events.Event, int]]
 def _lookup(table: dict[type, Callable[..., Any]], leaf: events.Event, method: str) -> Any:
     if type(leaf) not in table:
         raise UnsupportedEvent(
-            f"method={method!r} has no price for {leaf!r}. Try method='best', which uses those that do."
+            f"method={method!r} has no price for {leaf!r}. method='best' uses the methods that do."
         )
     return table[type(leaf)](leaf)
 
@@ -118,7 +123,9 @@ def _price(method: str, leaves: Leaves, interval: float | None) -> Curve:
     return _pld(leaves, interval) if method == "pld" else _PRICES[method](leaves)
 
 
-def _restated(curve: Curve, event: events.Event, method: str, assumptions: tuple[str, ...]) -> Curve:
+def _restated(
+    curve: Curve, event: events.Event, method: str, assumptions: tuple[str, ...]
+) -> Curve:
     """The curve with its provenance filled in."""
     object.__setattr__(curve, "neighbouring", event.neighbouring)
     object.__setattr__(curve, "method", method)
@@ -215,7 +222,10 @@ def _rdp(leaves: Leaves) -> Curve:
     from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS
 
     orders = np.array(list(DEFAULT_RDP_ORDERS) + _LARGE_ORDERS, float)
-    return RDP(orders, sum(n * _divergences(leaf, orders) for leaf, n in leaves.items()))
+    total = np.zeros_like(orders)
+    for leaf, n in leaves.items():
+        total += n * _divergences(leaf, orders)
+    return RDP(orders, total)
 
 
 def _divergences(leaf: events.Event, orders: FloatArray) -> FloatArray:
@@ -261,7 +271,15 @@ def _rdp_of_dp_accounting(event: Any, neighbouring: str, orders: FloatArray) -> 
         "add-remove": dpa.NeighboringRelation.ADD_OR_REMOVE_ONE,
         "replace-one": dpa.NeighboringRelation.REPLACE_ONE,
     }[neighbouring]
-    return dpa.rdp.RdpAccountant(orders, relation).compose(event).rdp
+    logger = logging.getLogger("absl")
+    level = logger.level
+    logger.setLevel(
+        logging.ERROR
+    )  # it warns of orders that it leaves out, which only costs tightness
+    try:
+        return dpa.rdp.RdpAccountant(list(orders), relation).compose(event).rdp
+    finally:
+        logger.setLevel(level)
 
 
 # Privacy-loss distributions.
@@ -270,7 +288,7 @@ def _rdp_of_dp_accounting(event: Any, neighbouring: str, orders: FloatArray) -> 
 def _pld(leaves: Leaves, interval: float | None) -> Curve:
     found = [(profiles(leaf), n) for leaf, n in leaves.items()]
     if interval is None:
-        interval = _grid(found)
+        interval = _interval_for(found)
     else:
         interval = _check.number("interval", interval, low=0, high=1, low_open=True)
     directions = [
@@ -280,8 +298,13 @@ def _pld(leaves: Leaves, interval: float | None) -> Curve:
     return PLD(tuple(Composition(parts) for parts in directions))
 
 
-def _grid(found: list[tuple[Any, int]]) -> float:
-    """An interval h with h²/4 (what rounding adds to each variance) at most 1e-4 of the variance."""
+def grid(event: events.Event) -> float:
+    """The interval that ``account(event, "pld")`` chooses."""
+    return _interval_for([(profiles(leaf), n) for leaf, n in flatten(event).items()])
+
+
+def _interval_for(found: list[tuple[Any, int]]) -> float:
+    """An interval h for which h²/4, what rounding adds to a variance, is at most 1e-4 of it."""
     widths, variance, steps = [], 0.0, 0
     for (remove, add), n in found:
         low, high = support(remove, add)
@@ -325,7 +348,9 @@ def _spend(leaves: Leaves, delta: float) -> list[tuple[float, float, int]]:
     Pure events need none, (epsilon, delta) events take theirs, the others split what is left. An
     empty answer says that it does not suffice.
     """
-    fixed = {leaf: leaf.delta for leaf in leaves if isinstance(leaf, events.Approx)}
+    fixed: dict[events.Event, float] = {
+        leaf: leaf.delta for leaf in leaves if isinstance(leaf, events.Approx)
+    }
     free = [leaf for leaf in leaves if not _is_pure(leaf) and leaf not in fixed]
     left = delta - sum(leaves[leaf] * d for leaf, d in fixed.items())
     if left < 0 or (free and left == 0):
@@ -338,7 +363,9 @@ def _spend(leaves: Leaves, delta: float) -> list[tuple[float, float, int]]:
 
 def _basic(leaves: Leaves) -> Curve:
     if all(_is_pure(leaf) for leaf in leaves):
-        return PureDP(sum(n * _pure_epsilon(leaf) for leaf, n in leaves.items()), kind="upper bound")
+        return PureDP(
+            sum(n * _pure_epsilon(leaf) for leaf, n in leaves.items()), kind="upper bound"
+        )
     for leaf in leaves:
         _own_curve(leaf)  # refuse now what has no price
 
@@ -392,7 +419,10 @@ def _clt_laplace(event: events.Laplace) -> float:
 def _clt_sampled(event: events.Sampled) -> float:
     if not isinstance(event.event, events.Gaussian):
         raise UnsupportedEvent(f"method='gdp-clt' has no price for {event!r}.")
-    limit = {"poisson": composition.clt_mu_poisson, "without-replacement": composition.clt_mu_uniform}
+    limit = {
+        "poisson": composition.clt_mu_poisson,
+        "without-replacement": composition.clt_mu_uniform,
+    }
     return limit[event.scheme](event.event.noise_multiplier, event.sampling_rate, 1) ** 2
 
 

@@ -77,7 +77,9 @@ class Curve:
     def describe(self) -> str:
         """The statement in the words of a report."""
         text = f"{self!r}, {self.kind} by {self.method}, neighbouring: {self.neighbouring}"
-        return text + (f", taking as public: {'; '.join(self.assumptions)}" if self.assumptions else "")
+        return text + (
+            f", taking as public: {'; '.join(self.assumptions)}" if self.assumptions else ""
+        )
 
     def plot(self, ax: "Axes | None" = None, **style: Any) -> "Axes":
         """Draw the trade-off curve, false-negative against false-positive rate."""
@@ -156,10 +158,17 @@ class ApproxDP(Curve):
 
 def _state(curve: Curve, statement: dict[str, Any]) -> None:
     """Set the common fields of a curve whose parameters share a name with its methods."""
-    defaults = {"neighbouring": "add-remove", "kind": "exact", "method": "stated", "assumptions": ()}
+    defaults = {
+        "neighbouring": "add-remove",
+        "kind": "exact",
+        "method": "stated",
+        "assumptions": (),
+    }
     unknown = set(statement) - set(defaults)
     if unknown:
-        raise TypeError(f"{type(curve).__name__}() got an unexpected argument {sorted(unknown)[0]!r}")
+        raise TypeError(
+            f"{type(curve).__name__}() got an unexpected argument {sorted(unknown)[0]!r}"
+        )
     for name, value in (defaults | statement).items():
         object.__setattr__(curve, name, value)
     curve.__post_init__()
@@ -235,10 +244,8 @@ class GDP(Curve):
 
 
 def _log_delta_at_order(epsilon: Any, order: Any, divergence: Any) -> Any:
-    """log delta from a Rényi divergence (Canonne, Kamath and Steinke 2020, proposition 12)."""
-    return (
-        (order - 1) * (divergence - epsilon) + order * np.log1p(-1 / order) - np.log(order - 1)
-    )
+    """Log delta from a Rényi divergence (Canonne, Kamath and Steinke 2020, proposition 12)."""
+    return (order - 1) * (divergence - epsilon) + order * np.log1p(-1 / order) - np.log(order - 1)
 
 
 def _epsilon_at_order(log_delta: Any, order: Any, divergence: Any) -> Any:
@@ -277,13 +284,17 @@ class ZCDP(Curve):
 
     def _order(self, condition: Callable[[FloatArray], FloatArray], shape: Any) -> FloatArray:
         """1 + the smallest t at which the condition on the order 1 + t holds."""
-        return 1 + smallest_true(lambda t: condition(1 + t), np.full(shape, 1e-9), np.full(shape, 1e12))
+        return 1 + smallest_true(
+            lambda t: condition(1 + t), np.full(shape, 1e-9), np.full(shape, 1e12)
+        )
 
     def _delta(self, epsilon: FloatArray) -> FloatArray:
         if self.rho == 0 or np.isinf(self.rho):
             return np.full_like(epsilon, float(self.rho > 0))
         rho = self.rho
-        order = self._order(lambda a: (2 * a - 1) * rho + np.log1p(-1 / a) >= epsilon, epsilon.shape)
+        order = self._order(
+            lambda a: (2 * a - 1) * rho + np.log1p(-1 / a) >= epsilon, epsilon.shape
+        )
         log_delta = _log_delta_at_order(epsilon, order, order * rho)
         return np.minimum(np.exp(np.minimum(log_delta, 0)), _total_variation_of(rho))
 

@@ -112,12 +112,14 @@ class ZeroConcentrated(_Leaf):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check.number("rho", self.rho, low=0, remedy="It bounds the Rényi divergence over its order.")
+        _check.number(
+            "rho", self.rho, low=0, remedy="It bounds the Rényi divergence over its order."
+        )
 
 
 @dataclass(frozen=True)
 class RandomizedResponse(_Leaf):
-    """One of ``n_categories`` is reported: with ``noise_probability`` a uniform one, else the truth.
+    """A category is reported: with ``noise_probability`` a uniform one, else the true one.
 
     A record's answer is replaced, never absent, so the relation is replace-one.
     """
@@ -224,7 +226,7 @@ class Sequence(Event):
 def _event(name: str, value: Any) -> Event:
     if not isinstance(value, Event):
         raise InvalidArgument(
-            f"{name}={value!r} must be an event of dpassay.privacy.events, for example Gaussian(1.0)."
+            f"{name}={value!r} must be an event of dpassay.privacy.events, such as Gaussian(1.0)."
         )
     return value
 

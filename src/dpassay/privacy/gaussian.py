@@ -17,7 +17,7 @@ import numpy as np
 from scipy import special
 
 from dpassay.privacy._search import smallest_true
-from dpassay.types import FloatArray
+from dpassay.types import FloatArray, Floats
 
 _LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(9)
@@ -52,7 +52,7 @@ def _mills_drop(low: FloatArray, width: FloatArray) -> FloatArray:
     return flat.reshape(np.shape(drop))
 
 
-def log_delta(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
+def log_delta(epsilon: Floats, mu: Floats) -> FloatArray:
     """The exact log delta(epsilon) of mu-GDP; -inf for mu = 0, 0 for mu = inf."""
     epsilon, mu = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(mu, float))
     finite = (mu > 0) & np.isfinite(mu) & np.isfinite(epsilon)
@@ -67,12 +67,12 @@ def log_delta(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
     return np.where(finite, value, np.where((mu > 0) & np.isfinite(epsilon), 0.0, -np.inf))
 
 
-def delta_of(epsilon: FloatArray, mu: FloatArray) -> FloatArray:
+def delta_of(epsilon: Floats, mu: Floats) -> FloatArray:
     """The exact delta(epsilon) of mu-GDP (Dong, Roth and Su 2022, corollary 2.13)."""
     return np.exp(log_delta(epsilon, mu))
 
 
-def epsilon_of(delta: FloatArray, mu: FloatArray) -> FloatArray:
+def epsilon_of(delta: Floats, mu: Floats) -> FloatArray:
     """The exact epsilon(delta) of mu-GDP, never rounded below it; inf for delta = 0 < mu."""
     delta, mu = np.broadcast_arrays(np.asarray(delta, float), np.asarray(mu, float))
     with np.errstate(divide="ignore"):
@@ -85,7 +85,7 @@ def epsilon_of(delta: FloatArray, mu: FloatArray) -> FloatArray:
     return np.where(solvable, root, np.where((mu > 0) & (delta < 1), np.inf, 0.0))
 
 
-def mu_of(epsilon: FloatArray, delta: FloatArray) -> FloatArray:
+def mu_of(epsilon: Floats, delta: Floats) -> FloatArray:
     """The largest mu whose Gaussian pair is still (epsilon, delta)-DP, never rounded above it."""
     epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
     solvable = (delta > 0) & (delta < 1)
@@ -102,7 +102,7 @@ def mu_of(epsilon: FloatArray, delta: FloatArray) -> FloatArray:
     return np.where(solvable, inside, np.where(delta >= 1, np.inf, 0.0))
 
 
-def tradeoff(fpr: FloatArray, mu: FloatArray) -> FloatArray:
+def tradeoff(fpr: Floats, mu: Floats) -> FloatArray:
     """The least false-negative rate at each false-positive rate: Phi(Phi^-1(1 - fpr) - mu)."""
     with np.errstate(invalid="ignore"):
         value = special.ndtr(-special.ndtri(fpr) - mu)

@@ -3,8 +3,8 @@
 The profile of a pair (P, Q) is H(x) = sup over S of P(S) - e^x Q(S), for every real x; delta(x) of
 a mechanism is the largest profile over its neighbouring pairs. An event has a pair for each
 direction, (remove, add), that dominates all its neighbouring pairs, and dominating pairs compose
-(Zhu, Dong and Wang 2022, theorem 10). For a symmetric pair H(-x) = 1 - e^-x + e^-x H(x), so that the
-part for x >= 0 is enough.
+(Zhu, Dong and Wang 2022, theorem 10). For a symmetric pair H(-x) = 1 - e^-x + e^-x H(x), so that
+the part for x >= 0 is enough.
 """
 
 from collections.abc import Callable
@@ -107,7 +107,10 @@ def _sampled(event: events.Sampled) -> tuple[Profile, Profile]:
     inner, reverse = profiles(event.event)
     if inner is not reverse:
         raise UnsupportedEvent(f"{event!r}: only one level of sampling can be priced.")
-    remove, add = _mixture(inner, event.sampling_rate), _mixture_reversed(inner, event.sampling_rate)
+    remove, add = (
+        _mixture(inner, event.sampling_rate),
+        _mixture_reversed(inner, event.sampling_rate),
+    )
     if event.scheme == "poisson":
         return remove, add
 

@@ -8,8 +8,8 @@ is convex, non-increasing and at most 1 - x; it carries the same information as 
 
 Functions here are sampled on a grid and are convex piecewise linear between its points: a
 :class:`Tradeoff`. Sampling a convex function and joining the dots lies *above* it, which would
-understate the privacy loss; where that matters (:func:`tradeoff_from_delta`) supporting lines, which lie
-below, are used instead.
+understate the privacy loss; where that matters (:func:`tradeoff_from_delta`) supporting lines,
+which lie below, are used instead.
 """
 
 from collections.abc import Callable
@@ -78,7 +78,7 @@ class Tradeoff:
         fnr = _check.array("fnr", self.fnr, low=0, high=1, ndim=1)
         if fpr.shape != fnr.shape or fpr.size < 2:
             raise InvalidArgument(
-                f"fnr has {fnr.size} entries for {fpr.size} of fpr; give two points or more of each."
+                f"fnr has {fnr.size} entries for {fpr.size} of fpr; give as many, at least two."
             )
         if np.any(np.diff(fpr) <= 0) or fpr[0] != 0 or fpr[-1] != 1:
             raise InvalidArgument("fpr must increase from 0 to 1. Sort it and add its end points.")
