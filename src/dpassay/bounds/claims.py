@@ -1,0 +1,237 @@
+"""Testing a whole privacy curve with scores of a fixed number of trials.
+
+A claim is a trade-off function f: whatever the threshold, FNR >= f(FPR). With upper limits on both
+rates that hold at all thresholds together (:mod:`dpassay.bounds.bands`), a single threshold with
+FNR_upper < f(FPR_upper) refutes the claim, since f does not increase. f is the upper envelope of
+the lines 1 - delta(epsilon) - e^epsilon FPR and their mirror images, so that this is the same as a
+point (epsilon, delta(epsilon)) of the curve that is exceeded. Anywhere on the curve will do, where
+a bound at one delta may see nothing.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpassay import _check
+from dpassay.bounds.bands import BANDS, common_level, total_price
+from dpassay.bounds.scores import Scores, limits_at_cuts, sorted_scores
+from dpassay.types import FloatArray, LowerBound, PrivacyCurve
+
+_SMALLEST_LEVEL = 1e-30
+_ROUNDING = 1e-12  # a violation must be larger than what arithmetic could make
+
+
+@dataclass(frozen=True)
+class ClaimCheck:
+    """Whether a privacy curve was refuted, and where it is exceeded most.
+
+    Attributes:
+        claim: the curve that was tested.
+        refuted: true if the claim is false, with ``confidence``; false says nothing.
+        confidence: the probability that a true claim is not refuted, at least.
+        p_value: the smallest error probability at which it would be refuted; an upper bound.
+        epsilon: the point of the curve with the largest excess of delta.
+        delta_claimed: the claim's delta there.
+        delta_lower: a lower bound on the delta there, with ``confidence``.
+        selection: how the thresholds were paid for.
+
+    """
+
+    claim: PrivacyCurve
+    refuted: bool
+    confidence: float
+    p_value: float
+    epsilon: float
+    delta_claimed: float
+    delta_lower: float
+    selection: str
+
+    @property
+    def margin(self) -> float:
+        """By how much delta exceeds the claim at ``epsilon``."""
+        return self.delta_lower - self.delta_claimed
+
+    def __str__(self) -> str:
+        if not self.refuted:
+            return f"not refuted: {self.claim!r} (p={self.p_value:.3g})"
+        return (
+            f"refuted: delta({self.epsilon:.4g}) >= {self.delta_lower:.4g} (confidence "
+            f"{self.confidence:.10g}), claimed {self.delta_claimed:.4g} (p={self.p_value:.3g})"
+        )
+
+
+def check_claim(
+    claim: PrivacyCurve,
+    scores_in: ArrayLike,
+    scores_out: ArrayLike,
+    *,
+    confidence: float = 0.95,
+    band: str = "band",
+) -> ClaimCheck:
+    """Whether scores of trials with and without the canary refute a claim anywhere on its curve.
+
+    Args:
+        claim: any privacy curve; it is taken to hold in both directions.
+        scores_in: one score per independent trial with the canary; higher says "with".
+        scores_out: one score per independent trial without it.
+        confidence: a true claim is let through with at least this probability; in (0, 1).
+        band: how every threshold is paid for: "band", "bonferroni" or "dkw".
+
+    Raises:
+        InvalidArgument: for NaN scores, an empty side, or a level out of range.
+
+    >>> from dpassay.privacy import GDP
+    >>> scores_in, scores_out = np.arange(300) + 200, np.arange(300)
+    >>> print(check_claim(GDP(mu=1.0), scores_in, scores_out))
+    refuted: delta(1.482) >= 0.4708 (confidence 0.95), claimed 0.05859 (p=2.68e-14)
+
+    """
+    _check.choice("band", band, tuple(BANDS))
+    alpha = 1 - _check.confidence(confidence)
+    scores = sorted_scores(scores_in, scores_out)
+    points = _Points(claim)
+    level, p_value = _smallest_level(points, scores, band)
+    refuted = p_value <= alpha
+    spent = common_level(band, *scores.sizes, alpha)
+    # At the smallest level the price is the p-value, at most alpha if refuted: either may be used.
+    _, fpr, fnr = limits_at_cuts(scores, band, max(level, spent) if refuted else spent)
+    best, shown = points.most_exceeded(fpr, fnr)
+    return ClaimCheck(
+        claim=claim,
+        refuted=refuted,
+        confidence=confidence,
+        p_value=p_value,
+        epsilon=float(points.epsilon[best]),
+        delta_claimed=float(points.delta[best]),
+        delta_lower=shown,
+        selection=BANDS[band].words,
+    )
+
+
+class _Points:
+    """A claim at many epsilons, evaluated once: any set is valid, a fine one loses nothing."""
+
+    def __init__(self, claim: PrivacyCurve) -> None:
+        floor = float(claim.delta(np.inf))
+        probe = np.geomspace(1e-6, 100, 120)
+        beyond = probe[claim.delta(probe) <= floor + 1e-12]
+        top = float(beyond[0]) if beyond.size else 100.0
+        corner = min(float(claim.epsilon(floor)), top)  # of pure and approximate DP
+        fine = [np.linspace(0, top, 500), np.geomspace(1e-4 * top, top, 100), [corner]]
+        self.epsilon = np.unique(np.concatenate(fine))
+        self.delta = np.asarray(claim.delta(self.epsilon))
+
+    def most_exceeded(self, fpr: FloatArray, fnr: FloatArray) -> tuple[int, float]:
+        """The index with the largest excess of delta, and a lower bound on the delta there."""
+        shown = delta_shown(self.epsilon, fpr, fnr)
+        best = int(np.argmax(shown - self.delta))
+        return best, float(shown[best])
+
+    def refuted(self, fpr: FloatArray, fnr: FloatArray) -> bool:
+        best, shown = self.most_exceeded(fpr, fnr)
+        return bool(shown > self.delta[best] + _ROUNDING)
+
+
+def _smallest_level(points: _Points, scores: Scores, band: str) -> tuple[float, float]:
+    """The smallest level of the band that refutes, to one part in a thousand, and its price.
+
+    Limits fall as the level rises: if one level refutes, so do all above it.
+    """
+
+    def refutes(log_level: float) -> bool:
+        return points.refuted(*limits_at_cuts(scores, band, math.exp(log_level))[1:])
+
+    low, high = math.log(_SMALLEST_LEVEL), math.log(0.5)
+    if not refutes(high):
+        return 0.5, 1.0
+    if refutes(low):
+        high = low
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        low, high = (low, middle) if refutes(middle) else (middle, high)
+    return math.exp(high), total_price(band, *scores.sizes, math.exp(high))
+
+
+def delta_shown(epsilon: FloatArray, fpr: FloatArray, fnr: FloatArray) -> FloatArray:
+    """The largest delta that thresholds with these upper limits prove, at each epsilon.
+
+    Both directions: P(in) - e^epsilon Q(in) and Q(out) - e^epsilon P(out).
+    """
+    growth = np.exp(epsilon)[:, None]
+    one, other = 1 - fnr - growth * fpr, 1 - fpr - growth * fnr
+    return np.maximum(np.maximum(one, other).max(axis=1), 0.0)
+
+
+def lower_bound_in_family(
+    scores_in: ArrayLike,
+    scores_out: ArrayLike,
+    *,
+    family: Callable[[float], PrivacyCurve],
+    low: float,
+    high: float,
+    delta: float,
+    confidence: float = 0.95,
+    band: str = "band",
+) -> LowerBound:
+    """A lower bound on epsilon(delta), if the algorithm's curve is a member of a nested family.
+
+    All members are tested under one band, so that the largest refuted one needs no further payment:
+    whatever member is the truth, it and all less private ones stand except with probability
+    1 - confidence. The Gaussian family gives the same as ``lower_bound(..., method="gdp")``.
+
+    Args:
+        scores_in: one score per independent trial with the canary; higher says "with".
+        scores_out: one score per independent trial without it.
+        family: maps a parameter to a curve; a larger parameter must be less private everywhere,
+            for example ``lambda x: account(dp_sgd_event(noise_multiplier=1 / x, ...))``.
+        low: the smallest parameter considered; if it stands, the bound is 0.
+        high: the largest parameter considered.
+        delta: where on the privacy curve the bound is stated; in [0, 1).
+        confidence: the probability that the bound holds; in (0, 1).
+        band: how every threshold is paid for: "band", "bonferroni" or "dkw".
+
+    Raises:
+        InvalidArgument: for NaN scores, an empty side, or a value out of range.
+
+    """
+    _check.choice("band", band, tuple(BANDS))
+    low, high = _check.number("low", low), _check.number("high", high, low=low, low_open=True)
+    delta, confidence = _check.delta(delta), _check.confidence(confidence)
+    scores = sorted_scores(scores_in, scores_out)
+    n_in, n_out = scores.sizes
+    level = common_level(band, n_in, n_out, 1 - confidence)
+    _, fpr, fnr = limits_at_cuts(scores, band, level)
+    perfect = (BANDS[band].limits(np.zeros(1), n, level) for n in (n_out, n_in))
+    found = _largest_refuted(family, low, high, fpr, fnr)
+    most = _largest_refuted(family, low, high, *perfect)
+    return LowerBound(
+        epsilon=0.0 if found is None else float(family(found).epsilon(delta)),
+        delta=delta,
+        confidence=confidence,
+        method="family",
+        assumption="the privacy curve is a member of the family",
+        ceiling=0.0 if most is None else float(family(most).epsilon(delta)),
+        selection=f"the best of all thresholds; {BANDS[band].words}",
+        details={} if found is None else {"parameter_lower": found},
+    )
+
+
+def _largest_refuted(
+    family: Callable[[float], PrivacyCurve],
+    low: float,
+    high: float,
+    fpr: FloatArray,
+    fnr: FloatArray,
+) -> float | None:
+    """The largest refuted parameter, rounded down; None if even the smallest stands."""
+    if not _Points(family(low)).refuted(fpr, fnr):
+        return None
+    if _Points(family(high)).refuted(fpr, fnr):
+        return high
+    while high - low > 1e-6 * max(abs(low), abs(high)):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _Points(family(middle)).refuted(fpr, fnr) else (low, middle)
+    return low
