@@ -1,1 +1,19 @@
-"""Placeholder."""
+"""The experiments of the source documents, one module each: ``run(folder, image_format=...)``.
+
+Every module writes its figures, ``numbers.json`` and ``index.html`` into the folder and returns the
+paths; it only calls the rest of dpassay.
+"""
+
+import importlib
+from types import ModuleType
+
+from dpassay import _check
+
+EXPERIMENTS = {
+    "slides": "dpassay.reproduce.slides",
+}
+
+
+def experiment(name: str) -> ModuleType:
+    """The module of an experiment, by its name."""
+    return importlib.import_module(EXPERIMENTS[_check.choice("name", name, tuple(EXPERIMENTS))])
