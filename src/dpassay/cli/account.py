@@ -1,0 +1,382 @@
+"""``dpassay account``: upper bounds on epsilon (or delta) by every method, side by side."""
+
+import math
+import re
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpassay.cli.options import (
+    Count,
+    EpsilonEach,
+    Json,
+    Neighbours,
+    NoiseMultiplier,
+    SamplingRate,
+    Scheme,
+    Steps,
+)
+from dpassay.cli.output import emit, example, say, table, working
+from dpassay.errors import InvalidArgument, UnsupportedEvent
+
+if TYPE_CHECKING:
+    from dpassay.privacy.events import Event
+
+DP_SGD = (
+    "dpassay account dp-sgd --noise-multiplier 1.1 --sampling-rate .01 --steps 1000 --delta 1e-5"
+)
+app = typer.Typer(
+    name="account",
+    help="Upper bounds on epsilon at a delta (or delta at an epsilon), all methods side by side.",
+    epilog=example(DP_SGD),
+    no_args_is_help=True,
+)
+NOTES = {
+    "pld": "privacy-loss distribution, rounded upwards",
+    "rdp": "Rényi DP, best of its orders",
+    "zcdp": "zero-concentrated DP, tight conversion",
+    "gdp": "Gaussian noise only",
+    "optimal": "equal pure events only, worst case over all of them",
+    "advanced": "advanced composition, never above basic",
+    "basic": "epsilons and deltas add",
+    "gdp-clt": "central limit theorem; can lie below the truth, proves nothing",
+}
+RELATIONS = {
+    "add-remove": "neighbouring data sets differ by one record added or removed",
+    "replace-one": "neighbouring data sets differ by one record replaced",
+}
+
+Delta = Annotated[float | None, typer.Option(help="Give epsilon at this delta.")]
+AtEpsilon = Annotated[float | None, typer.Option("--epsilon", help="Give delta at this epsilon.")]
+Method = Annotated[
+    str,
+    typer.Option(
+        help="all, best, pld, rdp, zcdp, gdp, optimal, advanced, basic, or gdp-clt (an estimate)."
+    ),
+]
+
+
+@dataclass(frozen=True)
+class Query:
+    """What is asked of a curve: epsilon at a delta, or delta at an epsilon."""
+
+    delta: float | None
+    epsilon: float | None
+
+    def __post_init__(self) -> None:
+        from dpassay import _check
+
+        if (self.delta is None) == (self.epsilon is None):
+            raise InvalidArgument(
+                f"delta={self.delta} and epsilon={self.epsilon}: exactly one must be given. Pass "
+                "--delta for epsilon at it, or --epsilon for delta at it."
+            )
+        if self.epsilon is None:
+            _check.delta(self.delta)
+        else:
+            _check.epsilon(self.epsilon, finite=True)
+
+    @property
+    def wanted(self) -> str:
+        """The name of what comes back."""
+        return "epsilon" if self.epsilon is None else "delta"
+
+    def of(self, curve: Any) -> float:
+        """The answer of a curve."""
+        return curve.epsilon(self.delta) if self.epsilon is None else curve.delta(self.epsilon)
+
+    def pair(self, answer: str) -> str:
+        """(epsilon, delta) with the answer filled in."""
+        return (
+            f"({answer}, {self.delta:g})"
+            if self.epsilon is None
+            else f"({self.epsilon:g}, {answer})"
+        )
+
+
+@dataclass(frozen=True)
+class Price:
+    """What one method says; a refused event has no value."""
+
+    method: str
+    value: float | None
+    kind: str
+    note: str
+
+
+_RANK = {"exact": 0, "upper bound": 0, "estimate": 1, "refused": 2}
+
+
+def prices(event: "Event", query: Query, method: str = "all") -> list[Price]:
+    """The price by each method: proofs (smallest first), then estimates, then refusals.
+
+    Raises UnsupportedEvent if no method proves anything.
+    """
+    from dpassay.privacy import accounting
+
+    methods = [*accounting.PROOFS, "gdp-clt"] if method == "all" else [method]
+    found = [_price(event, query, name, refuse=method != "all") for name in methods]
+    if method == "all" and not any(is_proof(price) for price in found):
+        reasons = "; ".join(dict.fromkeys(_short(p) for p in found if p.value is None))
+        raise UnsupportedEvent(
+            f"no method proves a price of {in_words(event)}, neighbouring={event.neighbouring!r}: "
+            f"{reasons}. Try another --scheme or --neighbouring."
+        )
+    return sorted(found, key=lambda p: (_RANK[p.kind], math.inf if p.value is None else p.value))
+
+
+def _price(event: "Event", query: Query, method: str, refuse: bool) -> Price:
+    from dpassay.privacy.accounting import account
+
+    try:
+        curve = account(event, method)
+        return Price(method, query.of(curve), curve.kind, NOTES.get(method, "the smallest proof"))
+    except UnsupportedEvent as refusal:
+        if refuse:
+            raise
+        return Price(method, None, "refused", str(refusal))
+
+
+def is_proof(price: Price) -> bool:
+    """Whether the price is one that holds."""
+    return price.kind in ("exact", "upper bound")
+
+
+def sentence(event: "Event", query: Query, price: Price) -> str:
+    """The price in the words of a report."""
+    from dpassay.report.numbers import up
+
+    what = {"exact": "exact", "upper bound": "an upper bound"}.get(
+        price.kind, "an ESTIMATE, which proves nothing"
+    )
+    answer = up(price.value if price.value is not None else math.inf)
+    return (
+        f"{query.pair(answer)}-DP, {what} by {price.method}, where {RELATIONS[event.neighbouring]}."
+    )
+
+
+def show(event: "Event", query: Query, method: str, as_json: bool) -> None:
+    """Price the event and print the answer."""
+    with working("pricing by every method" if method == "all" else f"pricing by {method}"):
+        found = prices(event, query, method)
+    best = next((price for price in found if is_proof(price)), found[0])
+    words = sentence(event, query, best)
+    if as_json:
+        emit(as_data(event, query, found, best) | {"sentence": words})
+        return
+    print_prices(in_words(event), query, found)
+    say(words)
+
+
+def as_data(event: "Event", query: Query, found: list[Price], best: Price) -> dict[str, Any]:
+    """The prices for machines."""
+    priced = [price for price in found if price.value is not None]
+    return {
+        "event": repr(event),
+        "neighbouring": event.neighbouring,
+        "delta": query.delta if query.epsilon is None else best.value,
+        "epsilon": query.epsilon if query.delta is None else best.value,
+        "quantity": query.wanted,
+        "methods": {price.method: price.value for price in priced},
+        "kinds": {price.method: price.kind for price in priced},
+        "refused": {price.method: price.note for price in found if price.value is None},
+        "best": {"method": best.method, query.wanted: best.value, "kind": best.kind},
+    }
+
+
+def _short(price: Price) -> str:
+    """The note; of a refusal its first sentence, without the arguments of what was refused."""
+    if price.value is not None:
+        return price.note
+    text, shorter = "", price.note.partition(". ")[0]
+    while shorter != text:
+        text, shorter = shorter, re.sub(r"\([^()]*\)", "", shorter)
+    return text.removeprefix(f"method={price.method!r} ").rstrip(".")
+
+
+def in_words(event: Any) -> str:
+    """The event on one line, without its neighbouring relation.
+
+    >>> from dpassay.privacy.events import dp_sgd_event
+    >>> in_words(dp_sgd_event(1.1, 0.01, 1000))
+    '1000 × Gaussian(noise_multiplier=1.1) on poisson batches of rate 0.01'
+
+    """
+    if hasattr(event, "count"):
+        return f"{event.count} × {in_words(event.event)}"
+    if hasattr(event, "scheme"):
+        return f"{in_words(event.event)} on {event.scheme} batches of rate {event.sampling_rate:g}"
+    parts = (f.name for f in fields(event) if f.name != "neighbouring")
+    return f"{type(event).__name__}({', '.join(f'{p}={getattr(event, p):g}' for p in parts)})"
+
+
+def print_prices(title: str, query: Query, found: list[Price]) -> None:
+    """The prices as a table."""
+    from dpassay.report.numbers import up
+
+    def row(price: Price) -> tuple[str, str, str, str]:
+        value = "-" if price.value is None else up(price.value)
+        return price.method, value, price.kind, _short(price)
+
+    columns = ("method", query.wanted, "kind", "note")
+    table(title, columns, [row(price) for price in found])
+
+
+@app.command("dp-sgd", epilog=example(DP_SGD))
+def dp_sgd(
+    noise_multiplier: NoiseMultiplier,
+    sampling_rate: SamplingRate,
+    steps: Steps,
+    delta: Delta = None,
+    epsilon: AtEpsilon = None,
+    method: Method = "all",
+    scheme: Scheme = "poisson",
+    neighbouring: Neighbours = "add-remove",
+    as_json: Json = False,
+) -> None:
+    """Gaussian noise on random batches, many times: DP-SGD."""
+    from dpassay.privacy.events import dp_sgd_event
+
+    relation: Any = neighbouring
+    event = dp_sgd_event(
+        noise_multiplier, sampling_rate, steps, neighbouring=relation, scheme=scheme
+    )
+    show(event, Query(delta, epsilon), method, as_json)
+
+
+def _show_repeated(
+    kind: str, parameters: tuple[Any, ...], count: int, query: Query, method: str, as_json: bool
+) -> None:
+    from dpassay.privacy import events
+
+    event = getattr(events, kind)(*parameters)
+    show(event if count == 1 else events.Repeated(event, count), query, method, as_json)
+
+
+@app.command(
+    "gaussian", epilog=example("dpassay account gaussian --noise-multiplier 4 --delta 1e-6")
+)
+def gaussian(
+    noise_multiplier: NoiseMultiplier,
+    count: Count = 1,
+    delta: Delta = None,
+    epsilon: AtEpsilon = None,
+    method: Method = "all",
+    neighbouring: Neighbours = "add-remove",
+    as_json: Json = False,
+) -> None:
+    """Releases with Gaussian noise; its deviation over the l2 sensitivity is the multiplier."""
+    query = Query(delta, epsilon)
+    _show_repeated("Gaussian", (noise_multiplier, neighbouring), count, query, method, as_json)
+
+
+@app.command(
+    "laplace",
+    epilog=example("dpassay account laplace --noise-multiplier 10 --count 100 --delta 1e-6"),
+)
+def laplace(
+    noise_multiplier: NoiseMultiplier,
+    count: Count = 1,
+    delta: Delta = None,
+    epsilon: AtEpsilon = None,
+    method: Method = "all",
+    neighbouring: Neighbours = "add-remove",
+    as_json: Json = False,
+) -> None:
+    """Releases with Laplace noise; its scale over the l1 sensitivity is the multiplier."""
+    query = Query(delta, epsilon)
+    _show_repeated("Laplace", (noise_multiplier, neighbouring), count, query, method, as_json)
+
+
+@app.command(
+    "pure", epilog=example("dpassay account pure --epsilon-each .1 --count 100 --delta 1e-3")
+)
+def pure(
+    epsilon_each: EpsilonEach,
+    count: Count = 1,
+    delta: Delta = None,
+    epsilon: AtEpsilon = None,
+    method: Method = "all",
+    neighbouring: Neighbours = "add-remove",
+    as_json: Json = False,
+) -> None:
+    """Anything that is epsilon-DP: noisy max, permute-and-flip, a stated guarantee."""
+    query = Query(delta, epsilon)
+    _show_repeated("Pure", (epsilon_each, neighbouring), count, query, method, as_json)
+
+
+@app.command(
+    "approx",
+    epilog=example(
+        "dpassay account approx --epsilon-each .1 --delta-each 1e-8 --count 100 --delta 1e-5"
+    ),
+)
+def approx(
+    epsilon_each: EpsilonEach,
+    delta_each: Annotated[float, typer.Option(help="Delta of each of them.")],
+    count: Count = 1,
+    delta: Delta = None,
+    epsilon: AtEpsilon = None,
+    method: Method = "all",
+    neighbouring: Neighbours = "add-remove",
+    as_json: Json = False,
+) -> None:
+    """Anything that is (epsilon, delta)-DP."""
+    query = Query(delta, epsilon)
+    _show_repeated(
+        "Approx", (epsilon_each, delta_each, neighbouring), count, query, method, as_json
+    )
+
+
+@app.command(
+    "exponential",
+    epilog=example("dpassay account exponential --epsilon-each .1 --count 100 --delta 1e-6"),
+)
+def exponential(
+    epsilon_each: EpsilonEach,
+    count: Count = 1,
+    delta: Delta = None,
+    epsilon: AtEpsilon = None,
+    method: Method = "all",
+    neighbouring: Neighbours = "add-remove",
+    as_json: Json = False,
+) -> None:
+    """The exponential mechanism (bounded range); other noisy-max rules are "pure"."""
+    query = Query(delta, epsilon)
+    _show_repeated("BoundedRange", (epsilon_each, neighbouring), count, query, method, as_json)
+
+
+@app.command("zcdp", epilog=example("dpassay account zcdp --rho .1 --delta 1e-6"))
+def zcdp(
+    rho: Annotated[float, typer.Option(help="Rho of each of them.")],
+    count: Count = 1,
+    delta: Delta = None,
+    epsilon: AtEpsilon = None,
+    method: Method = "all",
+    neighbouring: Neighbours = "add-remove",
+    as_json: Json = False,
+) -> None:
+    """Anything that is rho-zCDP."""
+    query = Query(delta, epsilon)
+    _show_repeated("ZeroConcentrated", (rho, neighbouring), count, query, method, as_json)
+
+
+@app.command(
+    "randomized-response",
+    epilog=example("dpassay account randomized-response --noise-probability .5 --delta 0"),
+)
+def randomized_response(
+    noise_probability: Annotated[
+        float, typer.Option(help="Chance of a uniform answer instead of the true one.")
+    ],
+    categories: Annotated[int, typer.Option(help="Number of possible answers.")] = 2,
+    count: Count = 1,
+    delta: Delta = None,
+    epsilon: AtEpsilon = None,
+    method: Method = "all",
+    as_json: Json = False,
+) -> None:
+    """A question answered at random with some probability; the relation is replace-one."""
+    parameters = (noise_probability, categories)
+    _show_repeated("RandomizedResponse", parameters, count, Query(delta, epsilon), method, as_json)

@@ -1,0 +1,80 @@
+"""The program ``dpassay``: its commands, and how every one of them ends.
+
+Exit codes: 0 not refuted (or done), 1 refuted, 2 misuse, 3 stopped before it could say. A crash is
+3 as well, since 1 would say "refuted".
+"""
+
+import traceback
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from dpassay import __version__
+from dpassay.cli import account, bound, calibrate, demo, doctor, explain, reproduce
+from dpassay.cli.output import complain
+from dpassay.errors import DpassayError
+
+MISUSE, STOPPED = 2, 3
+ORDER = ("account", "calibrate", "explain", "bound", "demo", "reproduce", "doctor")
+
+
+class _Program(TyperGroup):
+    """Turns what a command raises into one line and an exit code."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """What is promised, what is attacked, then the rest."""
+        return [name for name in ORDER if name in self.commands]
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except DpassayError as error:
+            complain(str(error))
+            raise typer.Exit(MISUSE) from None
+        except KeyboardInterrupt:
+            complain("stopped before it could say.")
+            raise typer.Exit(STOPPED) from None
+
+
+app = typer.Typer(
+    cls=_Program,
+    name="dpassay",
+    help="Measures how private an algorithm really is: proves an upper bound on epsilon, attacks "
+    "for a lower one.",
+    epilog="Example: dpassay explain --epsilon 1",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for group in (account, calibrate):
+    app.add_typer(group.app)
+for command in (bound, demo, doctor, explain, reproduce):
+    command.register(app)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"dpassay {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and leave."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def main() -> int:
+    """Run the program; returns only if it crashed."""
+    try:
+        app()
+    except Exception:
+        traceback.print_exc()
+    return STOPPED

@@ -1,0 +1,157 @@
+"""``dpassay calibrate``: the least noise that meets a target."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpassay.cli.account import RELATIONS
+from dpassay.cli.options import Count, Json, Neighbours, SamplingRate, Scheme, Steps
+from dpassay.cli.output import emit, example, say, working
+
+if TYPE_CHECKING:
+    from dpassay.privacy.events import Event
+
+app = typer.Typer(
+    name="calibrate",
+    help="The least noise that meets a target, never above it by the same accountant.",
+    epilog=example(
+        "dpassay calibrate dp-sgd --epsilon 3 --delta 1e-5 --sampling-rate .01 --steps 1000"
+    ),
+    no_args_is_help=True,
+)
+
+Epsilon = Annotated[float, typer.Option(help="Target epsilon.")]
+Delta = Annotated[float, typer.Option(help="Target delta.")]
+Method = Annotated[
+    str,
+    typer.Option(help="best, pld, rdp, zcdp, gdp, optimal, advanced or basic; an estimate is not."),
+]
+
+
+def show(
+    make_event: Callable[[float], "Event"],
+    epsilon: float,
+    delta: float,
+    method: str,
+    as_json: bool,
+) -> None:
+    """Find the noise and print it with the price it has."""
+    from dpassay.privacy import ApproxDP, PureDP, account
+    from dpassay.privacy.calibration import calibrate
+
+    target = ApproxDP(epsilon, delta) if delta != 0 else PureDP(epsilon)
+    with working("looking for the least noise"):
+        noise = calibrate(make_event, target, method=method)
+        event = make_event(noise)
+        curve = account(event, method)
+        reached = curve.epsilon(delta)
+    _print(noise, event, curve, (epsilon, reached, delta), as_json)
+
+
+def _print(
+    noise: float, event: "Event", curve: Any, prices: tuple[float, float, float], as_json: bool
+) -> None:
+    from dpassay.report.numbers import up
+
+    epsilon, reached, delta = prices
+    words = (
+        f"A noise multiplier of {up(noise, 6)} is enough for ({epsilon:g}, {delta:g})-DP "
+        f"({up(reached, 6)} by {curve.method}, {curve.kind}), where "
+        f"{RELATIONS[event.neighbouring]}. Multiply it by your sensitivity (for DP-SGD, by the "
+        "clipping norm)."
+    )
+    if not as_json:
+        say(words)
+        return
+    emit(
+        {
+            "noise_multiplier": noise,
+            "event": repr(event),
+            "neighbouring": event.neighbouring,
+            "target": {"epsilon": epsilon, "delta": delta},
+            "epsilon": reached,
+            "delta": delta,
+            "method": curve.method,
+            "kind": curve.kind,
+            "sentence": words,
+        }
+    )
+
+
+def _positive(delta: float) -> float:
+    from dpassay import _check
+
+    remedy = "Gaussian noise is never pure; take delta below 1/n."
+    return _check.number(
+        "delta", delta, low=0, high=1, low_open=True, high_open=True, remedy=remedy
+    )
+
+
+@app.command(
+    "dp-sgd",
+    epilog=example(
+        "dpassay calibrate dp-sgd --epsilon 3 --delta 1e-5 --sampling-rate .01 --steps 1000"
+    ),
+)
+def dp_sgd(
+    epsilon: Epsilon,
+    delta: Delta,
+    sampling_rate: SamplingRate,
+    steps: Steps,
+    method: Method = "best",
+    scheme: Scheme = "poisson",
+    neighbouring: Neighbours = "add-remove",
+    as_json: Json = False,
+) -> None:
+    """Gaussian noise on random batches, many times: DP-SGD."""
+    from dpassay.privacy.events import dp_sgd_event
+
+    relation: Any = neighbouring
+
+    def event(noise: float) -> "Event":
+        return dp_sgd_event(noise, sampling_rate, steps, neighbouring=relation, scheme=scheme)
+
+    show(event, epsilon, _positive(delta), method, as_json)
+
+
+@app.command(
+    "gaussian", epilog=example("dpassay calibrate gaussian --epsilon 1 --delta 1e-6 --count 10")
+)
+def gaussian(
+    epsilon: Epsilon,
+    delta: Delta,
+    count: Count = 1,
+    method: Method = "best",
+    neighbouring: Neighbours = "add-remove",
+    as_json: Json = False,
+) -> None:
+    """Releases with Gaussian noise; the answer is its deviation over the l2 sensitivity."""
+    from dpassay.privacy import events
+
+    relation: Any = neighbouring
+
+    def event(noise: float) -> "Event":
+        return events.Repeated(events.Gaussian(noise, relation), count)
+
+    show(event, epsilon, _positive(delta), method, as_json)
+
+
+@app.command("laplace", epilog=example("dpassay calibrate laplace --epsilon 1 --count 10"))
+def laplace(
+    epsilon: Epsilon,
+    delta: Delta = 0.0,
+    count: Count = 1,
+    method: Method = "best",
+    neighbouring: Neighbours = "add-remove",
+    as_json: Json = False,
+) -> None:
+    """Releases with Laplace noise; the answer is its scale over the l1 sensitivity."""
+    from dpassay.privacy import events
+
+    relation: Any = neighbouring
+
+    def event(noise: float) -> "Event":
+        return events.Repeated(events.Laplace(noise, relation), count)
+
+    show(event, epsilon, delta, method, as_json)

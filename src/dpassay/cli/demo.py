@@ -1,0 +1,168 @@
+"""``dpassay demo``: a short guided tour."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpassay.cli.account import Price, Query, is_proof, prices, print_prices, sentence
+from dpassay.cli.options import Json
+from dpassay.cli.output import emit, example, say, working
+
+if TYPE_CHECKING:
+    from dpassay.privacy.events import Event
+    from dpassay.report.odds import Explanation
+    from dpassay.types import LowerBound
+
+NOISE, RATE, STEPS, DELTA = 1.1, 0.01, 1000, 1e-5
+WANTED = 1.0
+CLAIMED = 0.21  # by the paper on backpropagation clipping, at the same delta
+COUNTS = {"tp": 4922, "fn": 95_078, "fp": 174, "tn": 99_826}  # Tramèr et al. 2022
+NEXT = {
+    "Price your own training": "dpassay account dp-sgd --help",
+    "Find the noise for your target": "dpassay calibrate dp-sgd --help",
+    "Tell the people in the data": "dpassay explain --epsilon 3 --delta 1e-5 --svg odds.svg",
+    "See what your attack proves": "dpassay bound scores.csv --delta 1e-5",
+    "Draw every figure": "dpassay reproduce slides",
+}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("demo", epilog=example("dpassay demo --out demo"))(demo)
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder to write to.", file_okay=False)] = Path("demo"),
+    as_json: Json = False,
+) -> None:
+    """A tour in under a minute: a claim priced, explained, improved; another one refuted."""
+    with working("pricing, calibrating, refuting"):
+        tour = _compute()
+        files = _write(tour, out)
+    if as_json:
+        emit(_data(tour) | {"files": [str(path) for path in files]})
+        return
+    _show(tour)
+    say("\nWritten", style="bold")
+    for path in files:
+        say(f"  {path}")
+    say("\nWhat to do next", style="bold")
+    for what, command in NEXT.items():
+        say(f"  {what + ':':<32} {command}")
+
+
+@dataclass(frozen=True)
+class _Tour:
+    """Everything that is shown, computed once."""
+
+    event: "Event"
+    query: Query
+    prices: list[Price]
+    explained: "Explanation"
+    noise: float
+    bound: "LowerBound"
+
+    @property
+    def promise(self) -> str:
+        return sentence(self.event, self.query, next(p for p in self.prices if is_proof(p)))
+
+
+def _compute() -> _Tour:
+    from dpassay.bounds import lower_bound_from_counts
+    from dpassay.privacy import ApproxDP, calibrate, dp_sgd_event
+    from dpassay.report.odds import explain
+
+    event, query = dp_sgd_event(NOISE, RATE, STEPS), Query(DELTA, None)
+    found = prices(event, query)
+    epsilon: Any = next(price.value for price in found if is_proof(price))
+    return _Tour(
+        event=event,
+        query=query,
+        prices=found,
+        explained=explain(ApproxDP(epsilon, DELTA)),
+        noise=calibrate(lambda s: dp_sgd_event(s, RATE, STEPS), ApproxDP(WANTED, DELTA)),
+        bound=lower_bound_from_counts(**COUNTS, delta=DELTA, confidence=1 - 1e-10),
+    )
+
+
+def _show(tour: _Tour) -> None:
+    from dpassay.cli import explain
+
+    say("1. From above: the most that a training run can leak", style="bold")
+    title = f"DP-SGD, noise multiplier {NOISE}, sampling rate {RATE}, {STEPS} steps"
+    print_prices(title, tour.query, tour.prices)
+    say(tour.promise)
+    say("\n2. What that means for one person", style="bold")
+    explain.show(tour.explained)
+    say("\n3. The noise for a stronger promise", style="bold")
+    say(_wanted(tour))
+    say("\n4. From below: a published claim, attacked", style="bold")
+    say(_refutation(tour))
+
+
+def _wanted(tour: _Tour) -> str:
+    from dpassay.report.numbers import up
+
+    return (
+        f"({WANTED:g}, {DELTA:g})-DP in as many steps needs a noise multiplier of "
+        f"{up(tour.noise)} instead of {NOISE}."
+    )
+
+
+def _refutation(tour: _Tour) -> str:
+    from dpassay.privacy import ApproxDP
+    from dpassay.report.numbers import down
+
+    fpr, fnr = (COUNTS[name] / 100_000 for name in ("fp", "fn"))
+    least = ApproxDP(CLAIMED, DELTA).tradeoff(fnr)
+    return (
+        f"A paper claimed ({CLAIMED}, {DELTA:g})-DP. In 100 000 trainings with a canary and as "
+        f"many without, a threshold on its loss erred at rates FPR {fpr:.5f} and FNR {fnr:.5f}. "
+        f"At that FNR the claim needs an FPR of at least {down(least)}.\n{tour.bound}.\n"
+        f"REFUTED: claimed {CLAIMED}. A bug was found and the paper withdrawn (Tramèr et al. 2022)."
+    )
+
+
+def _write(tour: _Tour, folder: Path) -> list[Path]:
+    """The two pictures, and a page that holds both."""
+    from dpassay.report.figures import house_style, svg_of
+    from dpassay.report.odds import icons_svg
+    from dpassay.reproduce.slides import debugging
+
+    with house_style():
+        picture = debugging()
+    texts = {"odds.svg": icons_svg(tour.explained), "tradeoff.svg": svg_of(picture)}
+    texts["report.html"] = _page(tour, texts, picture.caption)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return [folder / name for name in texts]
+
+
+def _page(tour: _Tour, pictures: dict[str, str], caption: str) -> str:
+    from dpassay.cli.explain import limits
+    from dpassay.report.page import Section, inline, page
+
+    odds, case = (inline(pictures[f"{name}.svg"], name) for name in ("odds", "tradeoff"))
+    sections = [
+        Section("Promised at most", tour.promise),
+        Section("What that means for one person", " ".join(limits(tour.explained)), odds),
+        Section("The noise for a stronger promise", _wanted(tour)),
+        Section("A published claim, refuted", caption, case),
+    ]
+    return page("dpassay: a short tour", "Proofs from above, attacks from below.", sections)
+
+
+def _data(tour: _Tour) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "account": {p.method: p.value for p in tour.prices if p.value is not None},
+        "odds": {name: asdict(case) for name, case in tour.explained.odds.items()},
+        "noise_multiplier": tour.noise,
+        "refuted": tour.bound.epsilon > CLAIMED,
+        "epsilon_lower": tour.bound.epsilon,
+        "claim": {"epsilon": CLAIMED, "delta": DELTA},
+    }

@@ -1,0 +1,59 @@
+"""What commands print: tables for people on stdout, JSON for machines, complaints on stderr."""
+
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+def console(*, stderr: bool = False) -> "Console":
+    """A console that never breaks words into colours: numbers in prose stay as they are."""
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False)
+
+
+def say(text: str = "", style: str | None = None) -> None:
+    """A line of plain text; brackets are no markup."""
+    to = console()
+    to.print(text, style=style, markup=False, soft_wrap=not to.is_terminal)
+
+
+def complain(text: str) -> None:
+    """One line on stderr."""
+    typer.echo(f"dpassay: {' '.join(text.split())}", err=True)
+
+
+def emit(data: Any) -> None:
+    """Strict JSON on stdout."""
+    from dpassay.report.numbers import as_json
+
+    typer.echo(as_json(data))
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table; the last column takes the room that is left."""
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table(title=title, title_justify="left", title_style="bold")
+    for name in columns[:-1]:
+        drawn.add_column(name, no_wrap=True)
+    drawn.add_column(columns[-1], ratio=1)
+    for row in rows:
+        drawn.add_row(*(Text(cell) for cell in row))
+    console().print(drawn)
+
+
+def working(what: str) -> AbstractContextManager[Any]:
+    """A spinner on stderr while something takes time; nothing unless that is a terminal."""
+    return console(stderr=True).status(f"{what} …")
+
+
+def example(command: str) -> str:
+    """The last line of a command's help."""
+    return f"Example: {command}"

@@ -1,0 +1,82 @@
+"""Files of scores: what is in them, or a line that says what is wrong."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpassay import _check
+from dpassay.errors import InvalidArgument
+
+_LAYOUT = (
+    "A CSV needs the columns 'score' and 'world' (or 'member'; 1 is with the canary); an NPZ the "
+    "arrays scores_in and scores_out, or scores and members."
+)
+_WORLDS = ("world", "worlds", "member", "members")
+_SCORES = ("score", "scores")
+
+
+def two_worlds(path: Path) -> tuple[Any, Any]:
+    """The scores of trials with and without the canary."""
+    columns = _columns(path)
+    if {"scores_in", "scores_out"} <= set(columns):
+        return columns["scores_in"], columns["scores_out"]
+    scores, members = _labelled(path, columns)
+    return scores[members], scores[~members]
+
+
+def canaries(path: Path) -> tuple[Any, Any]:
+    """The scores of the canaries of one training, and which of them were in it."""
+    return _labelled(path, _columns(path))
+
+
+def _labelled(path: Path, columns: dict[str, Any]) -> tuple[Any, Any]:
+    scores, worlds = (_first(path, columns, names) for names in (_SCORES, _WORLDS))
+    remedy = "A trial that failed is an output too: give it a fixed score below all others (-inf)."
+    scores = _check.array("score", scores, finite=False, ndim=1, empty=False, remedy=remedy)
+    worlds = _check.array("world", worlds, ndim=1, remedy="It is 1 with the canary, 0 without.")
+    if scores.size != worlds.size:
+        raise InvalidArgument(f"{path}: {scores.size} scores for {worlds.size} worlds.")
+    wrong = np.flatnonzero((worlds != 0) & (worlds != 1))
+    if wrong.size:
+        i = int(wrong[0])
+        raise InvalidArgument(
+            f"world[{i}]={worlds[i]:g} must be 0 or 1. It is 1 with the canary, 0 without."
+        )
+    return scores, worlds == 1
+
+
+def _first(path: Path, columns: dict[str, Any], names: tuple[str, ...]) -> Any:
+    for name in names:
+        if name in columns:
+            return columns[name]
+    raise InvalidArgument(f"{path} has no {names[0]!r} but {sorted(columns)}. {_LAYOUT}")
+
+
+def _columns(path: Path) -> dict[str, Any]:
+    if not path.is_file():
+        raise InvalidArgument(f"scores={str(path)!r} is not a file. {_LAYOUT}")
+    readers = {".csv": _read_csv, ".npz": _read_npz}
+    if path.suffix.lower() not in readers:
+        raise InvalidArgument(f"scores={str(path)!r} must end in .csv or .npz. {_LAYOUT}")
+    try:
+        return readers[path.suffix.lower()](path)
+    except (ValueError, OSError, EOFError) as error:  # also zipfile's and pandas' own
+        raise InvalidArgument(f"{path} cannot be read: {error}. {_LAYOUT}") from None
+
+
+def _read_csv(path: Path) -> dict[str, Any]:
+    import pandas as pd
+
+    frame = pd.read_csv(path, skipinitialspace=True)
+    return {str(name).strip(): frame[name].to_numpy() for name in frame}
+
+
+def _read_npz(path: Path) -> dict[str, Any]:
+    from zipfile import BadZipFile
+
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return {name: archive[name] for name in archive.files}
+    except (BadZipFile, AttributeError) as error:
+        raise ValueError(f"not an NPZ archive ({error})") from None
