@@ -13,6 +13,7 @@ larger one is free.
 import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -114,6 +115,7 @@ def mu_of_rates(fpr: Any, fnr: Any) -> FloatArray:
     return np.maximum(mu, 0.0)
 
 
+@lru_cache(maxsize=1024)
 def epsilon_of_mu(mu: float, delta: float) -> float:
     """epsilon(delta) of mu-GDP, rounded down: a lower bound stays one."""
     if delta == 0:
@@ -121,6 +123,8 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
             "delta=0 must lie in (0, 1) for method='gdp': a Gaussian trade-off has no finite "
             "epsilon at 0. Pass delta=1e-5 or so, or method='clopper-pearson'."
         )
+    if mu == 0:
+        return 0.0
     return float(gaussian.epsilon_of(np.float64(delta), np.float64(mu))) * (1 - 1e-14)
 
 
@@ -147,8 +151,9 @@ def evaluate(
 
 def ceiling(method: str, counts: Counts, delta: float, alpha: float) -> float:
     """The largest bound that the method could have given in this many trials."""
-    if method == "katz":
-        return _katz_ceiling(counts, delta, alpha)
+    special_case = _METHODS[method].ceiling
+    if special_case is not None:
+        return special_case(counts, delta, alpha)
     return evaluate(method, counts.perfect(), delta, alpha)[0]
 
 
@@ -206,6 +211,7 @@ class _Method:
     bound: Callable[[Counts, float, float], tuple[float, dict[str, float]]]
     assumption: str
     paid: str
+    ceiling: Callable[[Counts, float, float], float] | None = None  # that of no errors if None
 
 
 _METHODS = {
@@ -217,7 +223,12 @@ _METHODS = {
         "Jeffreys limits, right on average over rates",
         "half of the level pays for each rate",
     ),
-    "katz": _Method(_katz, "asymptotic normality", "half of the level pays for each direction"),
+    "katz": _Method(
+        _katz,
+        "asymptotic normality",
+        "half of the level pays for each direction",
+        _katz_ceiling,
+    ),
     "bayes": _Method(
         _bayes,
         "Jeffreys prior; credible, not coverage",
