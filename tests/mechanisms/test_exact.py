@@ -9,7 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpassay.mechanisms import exact, gaussian, laplace, report_noisy_max
+from dpassay.mechanisms import (
+    exact,
+    gaussian,
+    gaussian_multiplier,
+    laplace,
+    report_noisy_max,
+)
 from dpassay.privacy import events
 from mechanisms.levels import law_by_quadrature
 from rates import assert_rate
@@ -158,6 +164,34 @@ def test_gaussian_event_is_never_below_opendps_price(measured, rho, sensitivity)
     assert price <= 1 / (2 * Fraction(event.noise_multiplier) ** 2) <= Fraction(rho)
     assert price >= Fraction(rho) * (1 - Fraction(1, 10**14))
     assert_scale_is_larger(measured[0], event, sensitivity)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "privacy", "most"),
+    [(laplace, {"epsilon": 0.5}, Fraction(1, 2)), (gaussian, {"mu": 0.5}, Fraction(1, 8))],
+)
+def test_the_price_that_is_asked_for(monkeypatch, measured, mechanism, privacy, most):
+    asked = []
+    monkeypatch.setattr(exact, "additive", lambda *arguments: asked.append(arguments))
+    mechanism(0.0, sensitivity=3.0, **privacy)
+    assert asked == [(mechanism.__name__, 6.0, 3.0, most)]
+
+
+def test_scale_grows_until_the_price_is_met():
+    class Measurement:
+        def __init__(self, scale):
+            self.scale = scale
+
+        def map(self, sensitivity):
+            return sensitivity if self.scale > 1 + 3 * 2**-52 else 2 * sensitivity
+
+    assert exact._priced(Measurement, 1.0, 5.0, Fraction(5)).scale == 1 + 4 * 2**-52
+    assert exact._priced(Measurement, 1.0, 5.0, Fraction(10)).scale == 1.0
+
+
+@pytest.mark.parametrize("mu", [1 / 3, 0.3, 0.1, 0.7, 49.0])
+def test_gaussian_multiplier_is_rounded_up(mu):
+    assert 1 / Fraction(gaussian_multiplier(mu=mu)) <= Fraction(mu)
 
 
 def test_without_enlarging_the_scale_the_event_would_be_untrue():

@@ -1,6 +1,7 @@
 """Laplace and Gaussian noise added to a number or an array."""
 
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -130,6 +131,8 @@ def gaussian_multiplier(
     )
 
 
+# Inverting the curve takes 15 ms, and an audit asks for the same answer at every trial.
+@lru_cache(maxsize=256)
 def _analytic_multiplier(epsilon: float, delta: float) -> float:
     mu = float(mu_of(np.asarray(epsilon), np.asarray(delta))) if delta > 0 else 0.0
     if not mu > 0:
