@@ -2,8 +2,8 @@
 
 Each method is a table from event types to what it needs of them; composition is then a sum (zCDP,
 RDP, GDP), a convolution (PLD) or a theorem (basic, advanced, optimal). What a table lacks is
-refused by name. All methods but the central limit theorem give upper bounds, so their minimum, "best", is
-one as well.
+refused by name. All methods but the central limit theorem give upper bounds, so their minimum,
+"best", is one as well.
 """
 
 import logging
@@ -24,7 +24,7 @@ from dpassay.types import FloatArray, PrivacyCurve
 Leaves = dict[events.Event, int]
 _LARGE_ORDERS = [2048.0, 4096.0, 8192.0, 16384.0]
 _INTERVAL = 1e-4
-_MAX_CELLS = 1 << 22
+_MAX_CELLS = 1 << 20
 
 
 def account(

@@ -81,7 +81,7 @@ def _stages(
     grid = []
 
     def coarse(noise: float) -> float:
-        """The price on two coarse grids, extrapolated: the error grows like the interval squared."""
+        """The price on two coarse grids, extrapolated: the error is quadratic in the interval."""
         if not grid:
             grid.append(accounting.grid(make_event(noise)))
         wide, narrow = (epsilon(noise, "pld", k * grid[0]) for k in (16, 8))

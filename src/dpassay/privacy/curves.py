@@ -4,6 +4,7 @@ A curve is the whole of what its statement implies. Pure epsilon-DP, for example
 at smaller epsilons: delta(x) = (e^epsilon - e^x) / (e^epsilon + 1) for x < epsilon, not 1.
 """
 
+import functools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian
 from dpassay.privacy._search import smallest_true
 from dpassay.privacy.loss_distribution import Composition
-from dpassay.privacy.tradeoff import tradeoff_from_delta
+from dpassay.privacy.tradeoff import Lines, supporting_lines
 from dpassay.types import FloatArray, Kind, Neighbouring, PrivacyCurve
 
 if TYPE_CHECKING:
@@ -72,7 +73,11 @@ class Curve:
         return np.where(self._delta(root) <= delta, root, np.inf)
 
     def _tradeoff(self, fpr: FloatArray) -> FloatArray:
-        return tradeoff_from_delta(self._delta, fpr)
+        return self._lines(fpr)
+
+    @functools.cached_property
+    def _lines(self) -> Lines:
+        return supporting_lines(self._delta)
 
     def describe(self) -> str:
         """The statement in the words of a report."""

@@ -8,10 +8,10 @@ Composition convolves. A plain FFT has an absolute error of about 1e-16 in every
 number of steps: that drowns the tail where small deltas are decided (dp-accounting 0.6 answers
 0.84e-12 where the truth is 1e-12 after 10^4 Gaussian steps, and a negative delta at 1e-13). Here
 the distribution is first *tilted* (Esscher): with K(t) = log E e^{tL}, the law
-e^{tl - K(t)} P(L = l) has its centre where the tail was; it composes like the original, and dividing
-the tilt out again leaves an error that is small relative to the tail itself. An upper bound on the rounding error is added to
-every cell, and mass outside the window is bounded by Chernoff and added as well, so that the answer
-errs upwards at any delta, down to the smallest float.
+e^{tl - K(t)} P(L = l) has its centre where the tail was; it composes like the original, and
+dividing the tilt out again leaves an error that is small relative to the tail itself. An upper
+bound on the rounding error is added to every cell, and mass outside the window is bounded by
+Chernoff and added as well, so that the answer errs upwards, also at deltas of 1e-30.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ from dpassay.privacy._search import smallest_true
 from dpassay.privacy.profiles import Profile
 from dpassay.types import FloatArray
 
+_LARGEST = 600.0  # losses beyond count as infinite; e^600 is near the largest float
 _TAIL = 1e-40  # mass beyond the largest loss of one event; counts as infinite loss
 _WINDOW_TAIL = 1e-18  # tilted mass outside the FFT window
-_RUNG = 1.0  # spacing of the tilts, in standard deviations of the untilted sum
 _FFT_CONSTANT = 8.0  # of the bound u * log2(n) on the relative l2 error of one transform
 _ROUNDING = 1e-9  # relative, for everything that is not the transform
 _KEPT_TAILS = 6  # at most, per composition; each holds two arrays of the window's length
@@ -63,6 +63,8 @@ class LossPmf:
     def moments(self) -> tuple[float, float]:
         """Mean and variance of the finite part."""
         mass = self.probs.sum()
+        if mass == 0:
+            return 0.0, 0.0
         mean = float(self.probs @ self.losses / mass)
         return mean, float(self.probs @ np.square(self.losses - mean) / mass)
 
@@ -74,8 +76,8 @@ def support(profile: Profile, opposite: Profile) -> tuple[float, float]:
         floor = float(
             h(np.array([np.inf]))[0]
         )  # mass that is infinite anyway, as in (epsilon, delta)
-        end = smallest_true(lambda x: h(x) - floor <= _TAIL, np.zeros(1), np.array([1e5]), 120)
-        return float(end[0])
+        top = np.array([_LARGEST])
+        return float(smallest_true(lambda x: h(x) - floor <= _TAIL, np.zeros(1), top, 120)[0])
 
     return -reach(opposite), reach(profile)
 
@@ -92,7 +94,7 @@ def discretise(profile: Profile, opposite: Profile, interval: float) -> LossPmf:
     first, last = min(first, 0), max(last, 1)
     x = np.arange(first, last + 1) * interval
     zero = -first
-    s = np.exp(np.minimum(x, 700.0))
+    s = np.exp(x)
     rest = np.concatenate([s[:zero] * opposite(-x[:zero]), profile(x[zero:])])
     slope = np.diff(rest) / (s[:-1] * np.expm1(interval))
     probs = s * (np.append(slope, 0.0) - np.insert(slope, 0, rest[0] / s[0]))
@@ -100,6 +102,16 @@ def discretise(profile: Profile, opposite: Profile, interval: float) -> LossPmf:
     probs = np.maximum(probs, 0.0)
     # The masses add up to 1 - rest[-1] but for rounding, which many steps would multiply.
     return LossPmf(interval, first, probs * ((1 - rest[-1]) / probs.sum()), float(rest[-1]))
+
+
+@dataclass(frozen=True)
+class _Rung:
+    """A tilt, and where it puts the sum of losses."""
+
+    tilt: float
+    cumulant: float
+    centre: float
+    deviation: float
 
 
 class Composition:
@@ -113,11 +125,13 @@ class Composition:
         self.infinite = 1.0 if certain else float(-np.expm1(log_finite))
         self.top = sum(n * float(p.losses[-1]) for p, n in parts)
         self.bottom = sum(n * float(p.losses[0]) for p, n in parts)
-        moments = [(n, *p.moments()) for p, n in parts] if not certain else [(1, 0.0, 1.0)]
-        self.mean = sum(n * mean for n, mean, _ in moments)
-        self.deviation = float(np.sqrt(sum(n * variance for n, _, variance in moments)))
-        self._centres: list[float] = []
+        self._rungs = [_Rung(0.0, 0.0, 0.0, 0.0) if certain else self._rung(0.0)]
         self._tails: dict[int, _Tail] = {}
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the sum's finite part."""
+        return self._rungs[0].deviation
 
     def cumulant(self, tilt: float) -> float:
         """K(tilt) of the sum."""
@@ -133,12 +147,22 @@ class Composition:
         rungs = self._rungs_for(epsilon[order])
         for rung in np.unique(rungs):
             here = order[rungs == rung]
-            result[here] += self._tail(int(rung)).delta(epsilon[here])
+            result[here] += self._tail_mass(int(rung), epsilon[here])
         return np.minimum(result, 1.0)
+
+    def _tail_mass(self, rung: int, epsilon: FloatArray) -> FloatArray:
+        """The finite part's delta: composed, or Chernoff's bound where that is below _TAIL."""
+        here = self._rungs[rung]
+        with np.errstate(under="ignore", over="ignore"):
+            chernoff = np.exp(here.cumulant - here.tilt * epsilon)
+        close = chernoff > _TAIL
+        if close.any():
+            chernoff[close] = self._tail(rung).delta(epsilon[close])
+        return chernoff
 
     def pmf(self) -> LossPmf:
         """The law of the sum where it has mass above 1e-18 or so, errors of rounding added."""
-        low, high = _window(self, 0.0, self.cumulant(0.0))
+        low, high = _window(self, self._rungs[0])
         first = int(np.floor(low / self.interval))
         cells = int(np.ceil(high / self.interval)) - first + 1
         return LossPmf(self.interval, first, _convolve(self.parts, first, cells), self.infinite)
@@ -148,42 +172,55 @@ class Composition:
         if delta <= self.infinite:
             return np.inf
         need = -np.log(delta - self.infinite)
-        tilts = np.geomspace(0.1, 40, 12) / max(self.deviation, self.interval)
+        tilts = np.geomspace(0.05, 25, 11) / max(self.deviation, self.interval)
         chernoff = min((self.cumulant(t) + need) / t for t in tilts)
         return max(min(chernoff, self.top), 0.0)
 
     def _rungs_for(self, epsilon: FloatArray) -> FloatArray:
         """The tilt whose centre is nearest to each epsilon (sorted)."""
-        centres = self._centres
-        if not centres:
-            centres.append(self.mean)
-        while centres[-1] < epsilon[-1] and len(centres) < _MAX_RUNGS:
-            tilt = self._tilt(len(centres))
-            centre = sum(n * p.tilted(tilt).moments()[0] for p, n in self.parts)
-            if centre - centres[-1] < 1e-3 * self.deviation:
-                break  # the distribution ends here; more tilt moves nothing
-            centres.append(centre)
-        middle = (np.array(centres[1:]) + np.array(centres[:-1])) / 2
-        return np.searchsorted(middle, epsilon)
+        while self._rungs[-1].centre < epsilon[-1] and len(self._rungs) < _MAX_RUNGS:
+            rung = self._next_rung(self._rungs[-1])
+            if rung is None:
+                break
+            self._rungs.append(rung)
+            if rung.cumulant - rung.tilt * rung.centre < np.log(_TAIL):
+                break
+        centres = np.array([rung.centre for rung in self._rungs])
+        return np.searchsorted((centres[1:] + centres[:-1]) / 2, epsilon)
 
-    def _tilt(self, rung: int) -> float:
-        return rung * _RUNG / self.deviation if self.deviation > 0 else 0.0
+    def _next_rung(self, rung: "_Rung") -> "_Rung | None":
+        """A tilt that moves the centre on by 1 to 2.5 of its deviations; none at the very end."""
+        low, high = rung.tilt, np.inf
+        tilt = rung.tilt + 1.75 / rung.deviation if rung.deviation > 0 else np.inf
+        while np.isfinite(tilt) and tilt < 1e6:
+            found = self._rung(tilt)
+            moved = (found.centre - rung.centre) / rung.deviation
+            if 1.0 <= moved <= 2.5:
+                return found
+            low, high = (tilt, high) if moved < 1.0 else (low, tilt)
+            tilt = (low + high) / 2 if np.isfinite(high) else low + 2 * (low - rung.tilt)
+        return None
+
+    def _rung(self, tilt: float) -> "_Rung":
+        moments = [(n, *p.tilted(tilt).moments()) for p, n in self.parts]
+        variance = sum(n * v for n, _, v in moments)
+        centre = sum(n * m for n, m, _ in moments)
+        return _Rung(tilt, self.cumulant(tilt), centre, float(np.sqrt(variance)))
 
     def _tail(self, rung: int) -> "_Tail":
         if rung not in self._tails:
             if len(self._tails) == _KEPT_TAILS:
                 self._tails.pop(next(iter(self._tails)))
-            self._tails[rung] = _Tail(self, self._tilt(rung), self._centres[rung])
+            self._tails[rung] = _Tail(self, self._rungs[rung])
         return self._tails[rung]
 
 
 class _Tail:
     """The composed distribution seen through one tilt: suffix sums for delta near its centre."""
 
-    def __init__(self, composition: Composition, tilt: float, centre: float) -> None:
-        h = composition.interval
-        cumulant = composition.cumulant(tilt)
-        low, high = _window(composition, tilt, cumulant)
+    def __init__(self, composition: Composition, rung: _Rung) -> None:
+        h, tilt, centre = composition.interval, rung.tilt, rung.centre
+        low, high = _window(composition, rung)
         self.first = int(np.floor(low / h))
         cells = int(np.ceil(high / h)) - self.first + 1
         pmf = _convolve([(p.tilted(tilt), n) for p, n in composition.parts], self.first, cells)
@@ -195,7 +232,7 @@ class _Tail:
             self.below = _suffix_sum(pmf * np.exp(-(tilt + 1) * (losses - centre)))
             outside = 0.0 if high >= composition.top else _WINDOW_TAIL
             self.beyond = outside * float(np.exp(-tilt * (losses[-1] - centre)))
-        self.log_scale = cumulant - tilt * centre
+        self.log_scale = rung.cumulant - tilt * centre
 
     def delta(self, epsilon: FloatArray) -> FloatArray:
         """Sum over losses above epsilon of (1 - e^{epsilon - loss}) P(loss)."""
@@ -214,13 +251,13 @@ def _suffix_sum(values: FloatArray) -> FloatArray:
     return np.concatenate([np.cumsum(values[::-1])[::-1], [0.0]])
 
 
-def _window(composition: Composition, tilt: float, cumulant: float) -> tuple[float, float]:
+def _window(composition: Composition, rung: _Rung) -> tuple[float, float]:
     """An interval outside which the tilted sum has mass below _WINDOW_TAIL (Chernoff)."""
-    need = -np.log(_WINDOW_TAIL)
-    guess = np.sqrt(2 * need) / max(composition.deviation, composition.interval)
-    steps = guess * np.array([0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0, 8.0])
-    high = min((composition.cumulant(tilt + t) - cumulant + need) / t for t in steps)
-    low = max(-(composition.cumulant(tilt - t) - cumulant + need) / t for t in steps)
+    need = -np.log(_WINDOW_TAIL) - rung.cumulant
+    guess = np.sqrt(-2 * np.log(_WINDOW_TAIL)) / max(rung.deviation, composition.interval)
+    steps = guess * np.geomspace(0.05, 2.5, 9)
+    high = min((composition.cumulant(rung.tilt + t) + need) / t for t in steps)
+    low = max(-(composition.cumulant(rung.tilt - t) + need) / t for t in steps)
     return max(low, composition.bottom), min(high, composition.top)
 
 

@@ -123,7 +123,8 @@ def odds_of_curve(curve: PrivacyCurve) -> Odds:
 def odds_of_laplace(epsilon: float) -> Odds:
     """A count with Laplace noise of scale 1/epsilon, believed "in" above the midpoint.
 
-    The chance of a wrong belief is e^{-epsilon/2}/2. The form of Nanayakkara et al. 2023; 39 and 61 of 100 at epsilon = 0.5.
+    The chance of a wrong belief is e^{-epsilon/2}/2. The form of Nanayakkara et al. 2023: 39 and
+    61 of 100 at epsilon = 0.5.
     """
     error = math.exp(-_check.epsilon(epsilon) / 2) / 2
     return Odds(error, 1 - error, "a count released with Laplace noise")

@@ -8,7 +8,7 @@ is convex, non-increasing and at most 1 - x; it carries the same information as 
 
 Functions here are sampled on a grid and are convex piecewise linear between its points: a
 :class:`Tradeoff`. Sampling a convex function and joining the dots lies *above* it, which would
-understate the privacy loss; where that matters (:func:`tradeoff_from_delta`) supporting lines,
+understate the privacy loss; where that matters (:func:`supporting_lines`) supporting lines,
 which lie below, are used instead.
 """
 
@@ -25,36 +25,51 @@ from dpassay.types import FloatArray
 _CHUNK = 2_000_000
 
 
-def tradeoff_from_delta(
-    delta: Callable[[FloatArray], FloatArray], fpr: FloatArray, n_lines: int = 3000
-) -> FloatArray:
-    """A lower bound on the trade-off function of a privacy curve, at each false-positive rate.
+@dataclass(frozen=True, eq=False)
+class Lines:
+    """The upper envelope of lines, by increasing slope; each is the largest between two breaks."""
 
-    Every epsilon gives two lines that f lies above, so any set of them is valid; ``n_lines`` only
-    sets how close the bound comes.
+    slope: FloatArray
+    intercept: FloatArray
+
+    @classmethod
+    def envelope(cls, slope: FloatArray, intercept: FloatArray) -> "Lines":
+        """Only those of the lines that are the largest somewhere."""
+        order = np.lexsort((intercept, slope))
+        slope, intercept = slope[order], intercept[order]
+        last = np.append(np.diff(slope) > 0, True)  # of parallel lines the highest
+        slope, intercept = slope[last], intercept[last]
+        keep = _lower_hull(slope, -intercept)  # points of the dual plane
+        return cls(slope[keep], intercept[keep])
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """The largest of the lines at each x."""
+        breaks = -np.diff(self.intercept) / np.diff(self.slope)
+        k = np.searchsorted(breaks, x)
+        return self.intercept[k] + self.slope[k] * x
+
+
+def supporting_lines(delta: Callable[[FloatArray], FloatArray], n_lines: int = 3000) -> Lines:
+    """Lines that the trade-off function of a privacy curve lies above, two for each epsilon.
+
+    Any set of them is valid; ``n_lines`` only sets how close the envelope comes.
     """
-    epsilon = _epsilon_grid(delta, fpr, n_lines)
-    intercept = 1 - delta(epsilon)
-    return np.maximum(
-        _upper_envelope(intercept, -np.exp(epsilon), fpr),
-        _upper_envelope(np.exp(-epsilon) * intercept, -np.exp(-epsilon), fpr),
-    ).clip(0, 1)
+    epsilon = _epsilon_grid(delta, n_lines)
+    height, steep = 1 - delta(epsilon), np.exp(epsilon)
+    return Lines.envelope(
+        np.concatenate([-steep, -1 / steep, [0.0]]),
+        np.concatenate([height, height / steep, [0.0]]),
+    )
 
 
-def _epsilon_grid(
-    delta: Callable[[FloatArray], FloatArray], fpr: FloatArray, n_lines: int
-) -> FloatArray:
-    """From 0 to where delta has fallen to its floor or the line is steeper than any rate needs."""
-    positive = fpr[(fpr > 0) & (fpr < 1)]
-    smallest = min(positive.min(), 1 - positive.max()) if positive.size else 1e-12
-    steepest = min(-np.log(smallest) + 1, 700.0)
-    probe = np.concatenate([[0], np.geomspace(1e-9, steepest, 200)])
+def _epsilon_grid(delta: Callable[[FloatArray], FloatArray], n_lines: int) -> FloatArray:
+    """Dense from 0 to where delta has fallen to its floor, and a few steeper lines beyond."""
+    probe = np.concatenate([[0], np.geomspace(1e-9, 300.0, 200)])
     values = delta(probe)
-    beyond = values <= values[-1] + 1e-16
-    top = max(probe[np.argmax(beyond)], 1e-9)
+    top = max(probe[np.argmax(values <= values[-1] + 1e-16)], 1e-9)
     half = n_lines // 2
     fine = [np.linspace(0, top, half), np.geomspace(top * 1e-6, top, half)]
-    return np.unique(np.concatenate([*fine, np.linspace(top, 700.0, 100)]))
+    return np.unique(np.concatenate([*fine, np.linspace(top, 300.0, 100)]))
 
 
 def _upper_envelope(intercept: FloatArray, slope: FloatArray, x: FloatArray) -> FloatArray:

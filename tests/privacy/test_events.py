@@ -1,0 +1,110 @@
+import numpy as np
+import pytest
+
+from dpassay.errors import InvalidArgument, UnsupportedEvent
+from dpassay.privacy import events
+from dpassay.privacy.events import (
+    Approx,
+    BoundedRange,
+    Gaussian,
+    Laplace,
+    NonPrivate,
+    Pure,
+    RandomizedResponse,
+    Repeated,
+    Sampled,
+    Sequence,
+    ZeroConcentrated,
+    dp_sgd_event,
+    from_dp_accounting,
+    to_dp_accounting,
+)
+
+TRANSLATED = [
+    Gaussian(1.1),
+    Laplace(2.0),
+    ZeroConcentrated(0.1),
+    NonPrivate(),
+    Repeated(Sampled(Gaussian(1.1), 0.01), 1000),
+    Sequence((Gaussian(1.0), Repeated(Laplace(3.0), 4))),
+]
+
+
+@pytest.mark.parametrize("event", TRANSLATED)
+def test_translation_there_and_back(event):
+    assert from_dp_accounting(to_dp_accounting(event)) == event
+
+
+def test_randomized_response_is_replace_one():
+    event = RandomizedResponse(0.3, 5)
+    assert from_dp_accounting(to_dp_accounting(event)) == event
+    assert event.neighbouring == "replace-one"
+    with pytest.raises(InvalidArgument, match="replace-one"):
+        RandomizedResponse(0.3, 5, "add-remove")
+
+
+@pytest.mark.parametrize("event", [Pure(1.0), Approx(1.0, 1e-5), BoundedRange(1.0)])
+def test_words_that_dp_accounting_lacks_are_named(event):
+    with pytest.raises(UnsupportedEvent, match=type(event).__name__):
+        to_dp_accounting(Repeated(event, 3))
+
+
+def test_foreign_events_are_checked():
+    import dp_accounting as dpa
+
+    with pytest.raises(InvalidArgument, match="noise_multiplier"):
+        from_dp_accounting(dpa.GaussianDpEvent(-1.0))
+    with pytest.raises(InvalidArgument, match="noise_multiplier"):
+        from_dp_accounting(dpa.GaussianDpEvent(float("nan")))
+    with pytest.raises(UnsupportedEvent):
+        from_dp_accounting(dpa.UnsupportedDpEvent())
+
+
+def test_dp_sgd_event():
+    event = dp_sgd_event(noise_multiplier=1.1, sampling_rate=0.01, steps=1000)
+    assert event == Repeated(Sampled(Gaussian(1.1), 0.01), 1000)
+    assert dp_sgd_event(1.1, 1.0, 5) == Repeated(Gaussian(1.1), 5)
+    assert dp_sgd_event(1.1, 0.1, 5, neighbouring="replace-one").neighbouring == "replace-one"
+
+
+def test_relations_do_not_mix():
+    with pytest.raises(InvalidArgument, match="mix"):
+        Sequence((Gaussian(1.0), RandomizedResponse(0.5)))
+
+
+def test_sampling_without_replacement_needs_replace_one():
+    with pytest.raises(InvalidArgument, match="replace-one"):
+        Sampled(Gaussian(1.0), 0.1, "without-replacement")
+
+
+BAD = [
+    (lambda v: Gaussian(v), "noise_multiplier", [0, -1, np.nan, np.inf, "x", None]),
+    (lambda v: Laplace(v), "noise_multiplier", [0, -1, np.nan, np.inf]),
+    (lambda v: Pure(v), "epsilon", [-1, np.nan, np.inf]),
+    (lambda v: BoundedRange(v), "epsilon", [-1, np.nan]),
+    (lambda v: Approx(v, 0.1), "epsilon", [-1, np.nan]),
+    (lambda v: Approx(1.0, v), "delta", [-1e-9, 1, 2, np.nan]),
+    (lambda v: ZeroConcentrated(v), "rho", [-1, np.nan, np.inf]),
+    (lambda v: RandomizedResponse(v), "noise_probability", [0, -0.1, 1.1, np.nan]),
+    (lambda v: RandomizedResponse(0.5, v), "n_categories", [1, 0, 2.5, np.nan]),
+    (lambda v: Sampled(Gaussian(1.0), v), "sampling_rate", [0, -0.1, 1.2, np.nan]),
+    (lambda v: Sampled(Gaussian(1.0), 0.1, v), "scheme", ["shuffled", None]),
+    (lambda v: Sampled(v, 0.1), "event", ["noise", None]),
+    (lambda v: Repeated(Gaussian(1.0), v), "count", [0, -1, 1.5, np.nan, True]),
+    (lambda v: Sequence(v), "events", [()]),
+    (lambda v: Sequence((Gaussian(1.0), v)), r"events\[1\]", [3]),
+    (lambda v: Gaussian(1.0, v), "neighbouring", ["swap", None]),
+    (lambda v: dp_sgd_event(1.0, 0.1, v), "steps", [0, -5, 2.5]),
+    (lambda v: dp_sgd_event(1.0, v, 10), "sampling_rate", [0, 1.2, np.nan]),
+]
+
+
+@pytest.mark.parametrize(("make", "name", "value"), [(m, n, v) for m, n, vs in BAD for v in vs])
+def test_bad_values_are_named(make, name, value):
+    with pytest.raises(InvalidArgument, match=name):
+        make(value)
+
+
+def test_every_kind_is_frozen():
+    with pytest.raises(AttributeError):
+        events.Gaussian(1.0).noise_multiplier = 2.0

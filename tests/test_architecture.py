@@ -1,0 +1,86 @@
+"""Who may import whom (a folder imports only what stands to its left), and what start-up costs."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import dpassay
+
+ROOT = Path(dpassay.__file__).parent
+LEAVES = {"errors", "_check", "_rng", "types"}
+ALLOWED = {
+    "errors": set(),
+    "_check": {"errors"},
+    "_rng": {"errors"},
+    "types": {"_check"},
+    "privacy": LEAVES,
+    "mechanisms": LEAVES | {"privacy"},
+    "bounds": LEAVES | {"privacy"},
+    "report": LEAVES | {"privacy"},
+    "reproduce": LEAVES | {"privacy", "mechanisms", "bounds", "report"},
+    "cli": LEAVES | {"privacy", "mechanisms", "bounds", "report", "reproduce"},
+}
+HEAVY = (
+    "scipy",
+    "sklearn",
+    "pandas",
+    "matplotlib",
+    "dp_accounting",
+    "opendp",
+    "jax",
+    "torch",
+    "dask",
+)
+
+
+def modules():
+    return sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "__init__.py")
+
+
+def imported_parts(path):
+    """The parts of dpassay that a file imports anywhere, also inside functions."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("dpassay"):
+            rest = node.module.split(".")[1:]
+            yield from [rest[0]] if rest else [alias.name for alias in node.names]
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                parts = alias.name.split(".")
+                if parts[0] == "dpassay" and len(parts) > 1:
+                    yield parts[1]
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_point_to_the_left(path):
+    part = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    assert part in ALLOWED, f"{part} has no place in the architecture; add it to ALLOWED"
+    strangers = set(imported_parts(path)) - ALLOWED[part] - {part, "__version__"}
+    assert not strangers, f"{part} must not import {sorted(strangers)}"
+
+
+def loaded_after(statement):
+    code = f"import sys; {statement}; print(*sorted({{m.split('.')[0] for m in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_import_loads_nothing_heavy():
+    assert not loaded_after("import dpassay") & set(HEAVY)
+
+
+def test_curves_do_not_load_the_accountants():
+    loaded = loaded_after("import dpassay as da; da.GDP(mu=1.0).epsilon(1e-5)")
+    assert not loaded & {"dp_accounting", "sklearn", "pandas", "matplotlib", "opendp"}
+
+
+@pytest.mark.parametrize("name", dpassay.__all__)
+def test_public_names_exist(name):
+    assert getattr(dpassay, name) is not None
+
+
+def test_unknown_name():
+    with pytest.raises(AttributeError, match="nonsense"):
+        dpassay.nonsense  # noqa: B018
