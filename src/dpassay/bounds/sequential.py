@@ -1,0 +1,401 @@
+"""Audits that are watched trial by trial, and may stop whenever they have seen enough.
+
+:class:`SequentialTest` bets against one claim, a whole privacy curve; :class:`ConfidenceSequence`
+bets against a nested family of them and gives a lower bound on epsilon that holds at all times
+together. Both take trials in the order of their numbers; results are the same, bit for bit, however
+the trials are split into updates. The mathematics is in :mod:`dpassay.bounds.betting` (which bets
+are valid) and :mod:`dpassay.bounds.wealth` (why wealth is evidence).
+"""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpassay import _check
+from dpassay.bounds.betting import FORMS
+from dpassay.bounds.wealth import Bettor, Book, Rounds
+from dpassay.errors import InvalidArgument
+from dpassay.privacy import gaussian
+from dpassay.privacy.curves import GDP, ApproxDP
+from dpassay.types import FloatArray, LowerBound, PrivacyCurve
+
+FormName = Literal["coin", "pairs", "shared-seed"]
+EPSILONS = tuple(float(epsilon) for epsilon in np.geomspace(0.1, 12, 40))
+_ROUNDING = 1e-12
+
+
+class _Watch:
+    """Bets by a book on a stream of trials, and notes when each claim is refuted."""
+
+    def __init__(self, book: Book, confidence: float, rest: bool) -> None:
+        self.book, self.confidence, self.trials = book, confidence, 0
+        # log(1 / alpha), rounded up.
+        self.enough = -math.log1p(-confidence) + _ROUNDING
+        self.rounds = Rounds(book.form)
+        self.bettor = Bettor(book, self.enough if rest else math.inf)
+        self.refuted_at = np.zeros(len(book.pays), dtype=np.int64)
+
+    def update(self, worlds: ArrayLike, scores: ArrayLike) -> FloatArray:
+        """Log wealth [m, t] against every claim after each round that these trials complete."""
+        played = _trials(worlds, scores)
+        per_round = self.book.form.trials
+        if per_round == 2:
+            _check_pairs(played[0], self.rounds.waiting_world())
+        before = self.bettor.rounds
+        path = self.bettor.play(self.rounds.play(*played))
+        self.trials += len(played[0])
+        reached = path >= self.enough
+        first = before + 1 + reached.argmax(axis=1) if reached.size else 0
+        new = reached.any(axis=1) & (self.refuted_at == 0)
+        self.refuted_at = np.where(new, per_round * first, self.refuted_at)
+        return path
+
+
+def _trials(worlds: ArrayLike, scores: ArrayLike) -> tuple[list[int], list[float]]:
+    """Checked worlds and scores as lists; one trial may come as two numbers."""
+    w = np.atleast_1d(_check.array("worlds", worlds, low=0, high=1, remedy=_WORLDS))
+    x = np.atleast_1d(_check.array("scores", scores, finite=False, remedy=_SCORES))
+    if w.ndim != 1 or w.shape != x.shape:
+        raise InvalidArgument(
+            f"worlds has shape {w.shape}, scores {x.shape}; give one world and one score per trial."
+        )
+    if not np.isin(w, (0, 1)).all():
+        raise InvalidArgument(f"worlds={w[~np.isin(w, (0, 1))][0]:g} must be 0 or 1. {_WORLDS}")
+    return w.astype(int).tolist(), x.tolist()
+
+
+_WORLDS = "1 is a trial with the canary, 0 one without."
+_SCORES = "A trial that failed is an output as well: give it the score -inf."
+
+
+def _check_pairs(worlds: list[int], waiting: int | None) -> None:
+    row = worlds if waiting is None else [waiting, *worlds]
+    for i in range(0, len(row) - 1, 2):
+        if row[i] == row[i + 1]:
+            raise InvalidArgument(
+                f"worlds has a pair with twice world {row[i]}. With form='pairs' or 'shared-seed' "
+                "trials 2k and 2k+1 are a pair, one with and one without the canary; for worlds "
+                "drawn by a coin use form='coin'."
+            )
+
+
+class SequentialTest:
+    """A test of one claim, valid at all times: refuted once the wealth won by betting is 1/alpha.
+
+    If the claim holds, ``refuted`` ever becomes true with probability at most alpha =
+    1 - confidence, over all trials together. A claim that is not refuted is not thereby true.
+
+    Args:
+        claim: any privacy curve; its delta values are taken as upper bounds.
+        confidence: in (0, 1).
+        form: "coin": the world of every trial is a fair coin, independent of the past. "pairs":
+            trials 2k and 2k+1 are one with and one without the canary, *independent* of each other;
+            dependence can refute a true claim. "shared-seed": such pairs with any dependence, for
+            example the same seed; each half must by itself be a fresh run of the mechanism.
+
+    >>> from dpassay.privacy import PureDP
+    >>> test = SequentialTest(PureDP(epsilon=1.0))
+    >>> worlds = [1, 0, 0, 1, 0, 1, 1, 0, 1, 0, 1, 1, 0, 0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 0]
+    >>> test.update(worlds, [float(w) for w in worlds])  # an attack that never errs
+    True
+    >>> test.refuted_at
+    18
+
+    """
+
+    def __init__(
+        self, claim: PrivacyCurve, *, confidence: float = 0.95, form: FormName = "coin"
+    ) -> None:
+        self.claim = _curve("claim", claim)
+        confidence = _check.confidence(confidence)
+        self._watch = _Watch(_book([claim], form), confidence, rest=False)
+        self._paths: list[FloatArray] = [np.empty(0)]
+
+    def update(self, worlds: ArrayLike, scores: ArrayLike) -> bool:
+        """Take the next trials, in the order of their numbers; true once the claim is refuted.
+
+        Args:
+            worlds: 1 for trials with the canary, 0 without; one number or an array.
+            scores: a score each, higher says "with"; may be infinite, not NaN.
+
+        Raises:
+            InvalidArgument: for bad values; nothing is taken then.
+
+        """
+        self._paths.append(self._watch.update(worlds, scores)[0])
+        return self.refuted
+
+    @property
+    def confidence(self) -> float:
+        """The probability that a true claim is never refuted, at least."""
+        return self._watch.confidence
+
+    @property
+    def trials(self) -> int:
+        """The number of trials taken."""
+        return self._watch.trials
+
+    @property
+    def log_wealth(self) -> float:
+        """The log of the wealth now; that of a true claim's opponent does not grow on average."""
+        return float(self._watch.bettor.log_wealth[0])
+
+    @property
+    def e_value(self) -> float:
+        """The wealth now: under a true claim its mean is at most 1, whenever one looks."""
+        return math.exp(min(self.log_wealth, 709.0))
+
+    @property
+    def refuted(self) -> bool:
+        """Whether wealth has reached 1 / (1 - confidence) at some time."""
+        return bool(self._watch.refuted_at[0])
+
+    @property
+    def refuted_at(self) -> int | None:
+        """The number of trials after which the claim was first refuted."""
+        return int(self._watch.refuted_at[0]) or None
+
+    @property
+    def wealth_path(self) -> FloatArray:
+        """Log wealth after every round: every trial, or every pair."""
+        self._paths = [np.concatenate(self._paths)]
+        return self._paths[0].copy()
+
+
+def _book(claims: Sequence[PrivacyCurve], form: str) -> Book:
+    return Book.of(claims, FORMS[_check.choice("form", form, tuple(FORMS))])
+
+
+def _curve(name: str, value: Any) -> PrivacyCurve:
+    if not isinstance(value, PrivacyCurve):
+        raise InvalidArgument(
+            f"{name}={value!r} must be a privacy curve, such as ApproxDP(epsilon=1, delta=1e-5)."
+        )
+    return value
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Privacy curves from strong to weak, each allowing all that the one before it does.
+
+    Attributes:
+        curves: the members.
+        epsilons: epsilon(delta) of each; increasing.
+        delta: where they are compared.
+        assumption: what turns "is none of these" into a bound on epsilon(delta); "none" if nothing.
+
+    """
+
+    curves: tuple[PrivacyCurve, ...]
+    epsilons: tuple[float, ...]
+    delta: float
+    assumption: str = "none"
+
+    def __post_init__(self) -> None:
+        _check.delta(self.delta)
+        for i, curve in enumerate(self.curves):
+            _curve(f"curves[{i}]", curve)
+        epsilons = _check.array("epsilons", self.epsilons, low=0, ndim=1, empty=False)
+        if len(self.curves) != epsilons.size or np.any(np.diff(epsilons) <= 0):
+            raise InvalidArgument(
+                f"epsilons={self.epsilons} must increase, one for each of {len(self.curves)} "
+                "curves. Leave out members that are alike."
+            )
+        middle = float(np.median(epsilons))
+        deltas = [(curve.delta(0.0), curve.delta(middle)) for curve in self.curves]
+        if np.any(np.diff(deltas, axis=0) < -1e-9):
+            raise InvalidArgument(
+                "curves are not nested: delta falls from one to the next. Order them by loss."
+            )
+
+    @classmethod
+    def approx_dp(cls, delta: float, epsilons: Iterable[float] = EPSILONS) -> "Family":
+        """(epsilon, delta)-DP for each epsilon: the bound then assumes nothing."""
+        values = tuple(epsilons)
+        return cls(tuple(ApproxDP(e, delta) for e in values), values, delta)
+
+    @classmethod
+    def gdp(cls, delta: float, epsilons: Iterable[float] = EPSILONS) -> "Family":
+        """Gaussian DP with each epsilon at delta > 0: larger bounds, for Gaussian mechanisms."""
+        delta = _check.number("delta", delta, low=0, high=1, low_open=True, remedy=_GDP_DELTA)
+        values = _check.array("epsilons", tuple(epsilons), low=0, low_open=True, ndim=1)
+        curves = tuple(GDP(float(mu)) for mu in gaussian.mu_of(values, np.float64(delta)))
+        # mu was rounded down, so that its epsilon is a little below what was asked for.
+        below = tuple(float(e) for e in values * (1 - _ROUNDING))
+        return cls(curves, below, delta, "Gaussian trade-off")
+
+    @classmethod
+    def of(
+        cls,
+        curves: Iterable[PrivacyCurve] | Callable[[float], PrivacyCurve],
+        *,
+        delta: float,
+        noise_multipliers: Iterable[float] | None = None,
+        assumption: str = "privacy curve of the family",
+    ) -> "Family":
+        """Any curves, or those of a mechanism at several noise levels, sorted by epsilon(delta).
+
+        For DP-SGD: ``Family.of(lambda sigma: account(dp_sgd_event(sigma, 0.01, 1000), "pld"),
+        noise_multipliers=np.geomspace(4, 0.5, 40), delta=1e-5)``.
+        """
+        delta = _check.delta(delta)
+        if callable(curves):
+            levels = noise_multipliers if noise_multipliers is not None else ()
+            members = [curves(_check.noise_multiplier(level)) for level in levels]
+        else:
+            members = list(curves)
+        labelled = [(float(_curve("curves", c).epsilon(delta)), i) for i, c in enumerate(members)]
+        labelled.sort()
+        ordered = tuple(members[i] for _, i in labelled)
+        return cls(ordered, tuple(epsilon for epsilon, _ in labelled), delta, assumption)
+
+
+_GDP_DELTA = "Gaussian noise has no finite epsilon at delta=0; a common value is 1e-5."
+
+
+def _leading(watch: _Watch) -> int:
+    """The number of members, from the smallest on, that were all refuted."""
+    return int(np.logical_and.accumulate(watch.refuted_at > 0).sum())
+
+
+class ConfidenceSequence:
+    """A lower bound on epsilon(delta) that holds at all times together, with ``confidence``.
+
+    Every member of the family has a test of its own. The bound is the last member such that it *and
+    all smaller ones* have been refuted at some time. *Proof.* Let m be the smallest member that
+    holds. A bound of epsilon_m or more requires that m was refuted, which happens with probability
+    at most 1 - confidence, over all times. (The largest refuted member would be no valid bound:
+    each of the true members above m would get its own chance to err.)
+
+    Args:
+        family: members from strong to weak, :class:`Family`.
+        confidence: in (0, 1).
+        form: as in :class:`SequentialTest`.
+
+    """
+
+    def __init__(
+        self, family: Family, *, confidence: float = 0.95, form: FormName = "coin"
+    ) -> None:
+        if not isinstance(family, Family):
+            raise InvalidArgument(f"family={family!r} must be a Family, such as Family.gdp(1e-5).")
+        self.family = family
+        confidence = _check.confidence(confidence)
+        self._watch = _Watch(_book(family.curves, form), confidence, rest=True)
+        self._worlds: list[NDArray[Any]] = []
+
+    def update(self, worlds: ArrayLike, scores: ArrayLike) -> float:
+        """Take the next trials, in the order of their numbers; the lower bound after them.
+
+        The arguments are those of :meth:`SequentialTest.update`.
+        """
+        self._watch.update(worlds, scores)
+        self._worlds.append(np.atleast_1d(np.asarray(worlds, dtype=float)))
+        return self.epsilon
+
+    @property
+    def trials(self) -> int:
+        """The number of trials taken."""
+        return self._watch.trials
+
+    @property
+    def refuted_at(self) -> NDArray[np.int64]:
+        """For each member the number of trials after which it was first refuted, 0 if it stands."""
+        return self._watch.refuted_at.copy()
+
+    @property
+    def n_refuted(self) -> int:
+        """The number of members, from the smallest on, that were all refuted."""
+        return _leading(self._watch)
+
+    @property
+    def epsilon(self) -> float:
+        """The lower bound on epsilon(delta) now; it never falls."""
+        return self._epsilon_of(self._watch)
+
+    def _epsilon_of(self, watch: _Watch) -> float:
+        return (0.0, *self.family.epsilons)[_leading(watch)]
+
+    def bound(self) -> LowerBound:
+        """The lower bound and what it rests on; its ceiling is the bound of a perfect attack."""
+        return LowerBound(
+            epsilon=self.epsilon,
+            delta=self.family.delta,
+            confidence=self._watch.confidence,
+            method="sequential",
+            assumption=self.family.assumption,
+            ceiling=self._ceiling(),
+            selection="all thresholds and all times, paid for by betting (Ville's inequality)",
+            details={
+                "trials": float(self.trials),
+                "members": float(len(self.family.curves)),
+                "refuted": float(self.n_refuted),
+            },
+        )
+
+    def _ceiling(self) -> float:
+        """The bound of the same audit, had every score been its world."""
+        worlds = np.concatenate([np.empty(0), *self._worlds])
+        perfect = _Watch(self._watch.book, self._watch.confidence, rest=True)
+        perfect.update(worlds, worlds)
+        return self._epsilon_of(perfect)
+
+
+def sequential_test(
+    worlds: ArrayLike,
+    scores: ArrayLike,
+    *,
+    claim: PrivacyCurve,
+    confidence: float = 0.95,
+    form: FormName = "coin",
+) -> SequentialTest:
+    """The :class:`SequentialTest` of a claim after these trials; more can follow.
+
+    Args:
+        worlds: 1 for trials with the canary, 0 without, in the order of their numbers.
+        scores: a score each; higher says "with".
+        claim: any privacy curve.
+        confidence: the probability that a true claim is never refuted, in (0, 1).
+        form: "coin", "pairs" or "shared-seed".
+
+    """
+    test = SequentialTest(claim, confidence=confidence, form=form)
+    test.update(worlds, scores)
+    return test
+
+
+FAMILIES = {"approx-dp": Family.approx_dp, "gdp": Family.gdp}
+
+
+def sequential_bound(
+    worlds: ArrayLike,
+    scores: ArrayLike,
+    *,
+    delta: float,
+    family: str | Family = "approx-dp",
+    confidence: float = 0.95,
+    form: FormName = "coin",
+) -> LowerBound:
+    """A lower bound on epsilon(delta) that would hold at any time these trials could have stopped.
+
+    Args:
+        worlds: 1 for trials with the canary, 0 without, in the order of their numbers.
+        scores: a score each; higher says "with".
+        delta: where on the privacy curve the bound is stated; in [0, 1).
+        family: "approx-dp" (assumes nothing), "gdp" (assumes a Gaussian trade-off) or a
+            :class:`Family` at this delta.
+        confidence: in (0, 1).
+        form: "coin", "pairs" or "shared-seed".
+
+    """
+    if isinstance(family, str):
+        family = FAMILIES[_check.choice("family", family, tuple(FAMILIES))](_check.delta(delta))
+    if family.delta != delta:
+        raise InvalidArgument(f"delta={delta!r} must be that of the family, {family.delta!r}.")
+    sequence = ConfidenceSequence(family, confidence=confidence, form=form)
+    sequence.update(worlds, scores)
+    return sequence.bound()
