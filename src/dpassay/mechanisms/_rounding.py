@@ -14,8 +14,11 @@ def at_least(exact: Fraction) -> float:
 
 
 def root_at_least(square: Fraction) -> float:
-    """A float that is not below the square root, and above it by at most a few last bits."""
-    x = math.sqrt(at_least(square))
-    while Fraction(x) ** 2 < square:
-        x = math.nextafter(x, math.inf)
-    return x
+    """The smallest float that is not below the square root, or the next; inf where there is none.
+
+    sqrt(p/q) = sqrt(p q)/q, in integers of 128 bits or more, rounded up unless it is exact.
+    """
+    product, shift = square.numerator * square.denominator, 128
+    root = math.isqrt(product << 2 * shift)
+    root += root * root < product << 2 * shift
+    return at_least(Fraction(root, square.denominator << shift))

@@ -182,7 +182,8 @@ def noise_scale(multiplier: Fraction, sensitivity: float) -> float:
     product = multiplier * Fraction(sensitivity)
     if not SCALES[0] <= product <= SCALES[1]:
         raise InvalidArgument(
-            f"sensitivity={sensitivity:g} gives a noise scale of {at_least(product):g}, which must "
-            f"lie in [{SCALES[0]:g}, {SCALES[1]:g}]. Release the value in other units."
+            f"sensitivity={sensitivity:g} with noise {at_least(multiplier):g} times that gives a "
+            f"scale of {at_least(product):g}, which must lie in [{SCALES[0]:g}, {SCALES[1]:g}]. "
+            "Release the value in other units, or with another privacy parameter."
         )
     return at_least(product)
