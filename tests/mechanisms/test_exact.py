@@ -140,7 +140,9 @@ def measured(monkeypatch):
 
 def assert_scale_is_larger(measurement, event, sensitivity):
     """By a last bit at least: that pays for the lattice."""
-    scale = measurement.__opendp_dict__["__kwargs__"]["scale"]
+    arguments = measurement.__opendp_dict__["__kwargs__"]
+    assert arguments["k"] == -1074  # the lattice on which every float lies
+    scale = arguments["scale"]
     needed = Fraction(event.noise_multiplier) * Fraction(sensitivity)
     assert Fraction(math.nextafter(scale, 0)) >= needed
 

@@ -70,7 +70,7 @@ def additive(kind: str, scale: float, sensitivity: float, most: Fraction) -> Any
         "gaussian": (lib.make.make_gaussian, lib.metrics.l2_distance(T=float)),
     }[kind]
     above = math.nextafter(scale, math.inf)
-    return _priced(lambda s: make(lib.vector, metric, s), above, sensitivity, most)
+    return _priced(lambda s: make(lib.vector, metric, s, k=-1074), above, sensitivity, most)
 
 
 @lru_cache(maxsize=256)
