@@ -21,8 +21,9 @@ def calibrate(
     """The smallest noise with which the event meets the target, never above it.
 
     What is minimised is found to a relative 1e-6 in epsilon where a privacy-loss distribution is
-    involved and to rounding elsewhere. The search goes from cheap to dear: Rényi DP, then a coarse
-    distribution extrapolated to the fine one, then two or three prices at full precision.
+    involved and to rounding elsewhere. The search goes from cheap to dear: a central limit theorem or
+    Rényi DP for a first guess, a coarse distribution extrapolated to the fine one, then one or two
+    prices at full precision, which decide.
 
     Args:
         make_event: takes the noise (a positive number) and returns the event; more noise must
@@ -88,7 +89,10 @@ def _stages(
         return narrow - (wide - narrow) / 3 * (1 - 1 / 64)
 
     def rough(noise: float) -> float:
-        return epsilon(noise, "rdp")
+        try:
+            return epsilon(noise, "gdp-clt")  # a guess; what follows does not trust it
+        except UnsupportedEvent:
+            return epsilon(noise, "rdp")
 
     return [(rough, _ROUGH), (coarse, _CLOSE), (epsilon, _CLOSE)], target.epsilon_upper
 

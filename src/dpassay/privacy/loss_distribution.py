@@ -77,7 +77,8 @@ def support(profile: Profile, opposite: Profile) -> tuple[float, float]:
             h(np.array([np.inf]))[0]
         )  # mass that is infinite anyway, as in (epsilon, delta)
         top = np.array([_LARGEST])
-        return float(smallest_true(lambda x: h(x) - floor <= _TAIL, np.zeros(1), top, 120)[0])
+        # A few halvings do: stopping early leaves the upper end, which is far enough.
+        return float(smallest_true(lambda x: h(x) - floor <= _TAIL, np.zeros(1), top, 22)[0])
 
     return -reach(opposite), reach(profile)
 
