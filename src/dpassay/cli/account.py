@@ -105,7 +105,7 @@ class Price:
     note: str
 
 
-_RANK = {"exact": 0, "upper bound": 0, "estimate": 1, "refused": 2}
+_RANK = {"exact": 0, "upper bound": 1, "estimate": 2, "refused": 3}
 
 
 def prices(event: "Event", query: Query, method: str = "all") -> list[Price]:

@@ -4,6 +4,8 @@ Exit codes: 0 not refuted (or done), 1 refuted, 2 misuse, 3 stopped before it co
 3 as well, since 1 would say "refuted".
 """
 
+import os
+import sys
 import traceback
 from typing import Annotated, Any
 
@@ -30,6 +32,12 @@ class _Program(TyperGroup):
         try:
             return super().invoke(ctx)
         except DpassayError as error:
+            complain(str(error))
+            raise typer.Exit(MISUSE) from None
+        except BrokenPipeError:  # the reader has gone; nothing more can be said to it
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(STOPPED) from None
+        except OSError as error:  # a folder that is missing or may not be written to
             complain(str(error))
             raise typer.Exit(MISUSE) from None
         except KeyboardInterrupt:

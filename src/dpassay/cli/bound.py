@@ -14,7 +14,13 @@ from dpassay.errors import InvalidArgument
 if TYPE_CHECKING:
     from dpassay.types import LowerBound
 
-ONE_RUN_METHODS = ("steinke", "fdp", "hoeffding")
+ONE_RUN_METHODS = ("steinke", "exact", "fdp", "betting", "hoeffding")
+DESIGNS = {
+    "counts": "The test must have been fixed before these trials were seen.",
+    "two worlds": "Every score must come from a run of its own; for canaries of a single training "
+    "pass --one-run.",
+    "one run": "Every canary must have been put in by a fair coin of its own.",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -45,25 +51,52 @@ def bound(
     one_run: Annotated[
         bool, typer.Option("--one-run", help="The scores are canaries of a single training.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Of the random split of scores.")] = 0,
+    guesses: Annotated[
+        str,
+        typer.Option(help="For --one-run: auto, uniform, split, grid, bonferroni, or a number."),
+    ] = "auto",
+    seed: Annotated[int, typer.Option(help="Of random splits and of breaking ties.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Lower bounds on epsilon from what an attack saw: four counts, or a file of scores."""
     counts = {"tp": tp, "fn": fn, "fp": fp, "tn": tn}
     level = {"delta": delta, "confidence": confidence}
+    design = _design(scores, counts, one_run, threshold, guesses)
     with working("computing the bounds"):
         if scores is None:
             found = _from_counts(counts, level)
-        elif any(value is not None for value in counts.values()):
-            raise InvalidArgument(f"scores={str(scores)!r} and counts: give one or the other.")
         elif one_run:
-            found = _from_one_run(scores, level)
+            found = _from_one_run(scores, level | {"guesses": _number(guesses, int), "rng": seed})
         else:
-            found = _from_scores(scores, level | {"threshold": _rule(threshold), "rng": seed})
-    _print(*found, level, as_json)
+            rule = _number(threshold, float)
+            found = _from_scores(scores, level | {"threshold": rule, "rng": seed})
+    _print(*found, level | {"design": design}, as_json)
 
 
 Found = tuple[list["LowerBound"], dict[str, str]]
+
+
+def _design(
+    scores: Path | None, counts: dict[str, int | None], one_run: bool, threshold: str, guesses: str
+) -> str:
+    """Which of the three designs this is; options that do not go with it are refused."""
+    given = [f"--{name}" for name, value in counts.items() if value is not None]
+    given += ["--one-run"] if one_run else []
+    given += ["--threshold"] if threshold != "auto" else []
+    given += ["--guesses"] if guesses != "auto" else []
+    design = "counts" if scores is None else "one run" if one_run else "two worlds"
+    takes = {
+        "counts": {f"--{name}" for name in counts},
+        "one run": {"--one-run", "--guesses"},
+        "two worlds": {"--threshold"},
+    }[design]
+    wrong = [option for option in given if option not in takes]
+    if wrong:
+        raise InvalidArgument(
+            f"{', '.join(wrong)} must be left out here. Give four counts, or a file of scores "
+            "(with --threshold, or with --one-run and --guesses)."
+        )
+    return design
 
 
 def _from_counts(counts: dict[str, int | None], level: dict[str, float]) -> Found:
@@ -106,15 +139,16 @@ def _each(methods: tuple[str, ...], bound: "Callable[[str], LowerBound]") -> Fou
     return found, refused
 
 
-def _rule(threshold: str) -> str | float:
+def _number(text: str, kind: type) -> Any:
+    """The number that the text is, or the text: the name of a rule."""
     try:
-        return float(threshold)
+        return kind(text)
     except ValueError:
-        return threshold
+        return text
 
 
 def _print(
-    found: "list[LowerBound]", refused: dict[str, str], level: dict[str, float], as_json: bool
+    found: "list[LowerBound]", refused: dict[str, str], level: dict[str, Any], as_json: bool
 ) -> None:
     first = found[0]
     if as_json:
@@ -132,6 +166,7 @@ def _print(
         return
     _table(found, refused, level)
     say(str(first))
+    say(DESIGNS[level["design"]])
     say(
         "Read the method that you chose before you looked: the largest of several does not hold "
         "with this confidence."
@@ -142,7 +177,7 @@ def _assumed(bound: "LowerBound") -> str:
     return "no assumption" if bound.assumption == "none" else f"assumes {bound.assumption}"
 
 
-def _table(found: "list[LowerBound]", refused: dict[str, str], level: dict[str, float]) -> None:
+def _table(found: "list[LowerBound]", refused: dict[str, str], level: dict[str, Any]) -> None:
     from dpassay.report.numbers import down
 
     rows = [

@@ -24,9 +24,12 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Draw the figures of a source document anew, with the numbers behind them."""
+    from dpassay import _check
+    from dpassay.report.figures import FORMATS
     from dpassay.reproduce import experiment
 
     module = experiment(name)
+    _check.choice("image_format", image_format, FORMATS)
     folder = out if out is not None else Path(name)
     with working(f"running {name}"):
         files = module.run(folder, image_format=image_format)

@@ -185,7 +185,7 @@ def icons_svg(explained: Explanation) -> str:
         f"<defs>{_PERSON.format(name='on', paint=_FILLED)}"
         f"{_PERSON.format(name='off', paint=_HOLLOW)}</defs>\n"
         f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>\n'
-        f"{_text(_MARGIN, 36, title, 18, 'bold')}\n{rows}\n</svg>\n"
+        f"{_text(_MARGIN, 36, title, 15, 'bold')}\n{rows}\n</svg>\n"
     )
 
 

@@ -1,0 +1,79 @@
+"""demo, doctor and reproduce."""
+
+import xml.etree.ElementTree as ET
+from html.parser import HTMLParser
+
+import pytest
+
+from dpassay.cli.doctor import packages
+
+
+class _Page(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.ids, self.targets = [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.tags.append(tag)
+        self.ids += [attrs["id"]] if "id" in attrs else []
+        for name in ("href", "xlink:href"):
+            self.targets += [attrs[name]] if name in attrs else []
+
+
+def test_demo(dpassay, tmp_path):
+    result = dpassay(f"demo --out {tmp_path / 'demo'}")
+    assert result.code == 0
+    assert "REFUTED: claimed 0.21" in result.out
+    assert "epsilon >= 2.795" in result.out
+    assert "at least 0.039888" in result.out
+    assert "What to do next" in result.out
+    for name in ("odds.svg", "tradeoff.svg"):
+        root = ET.parse(tmp_path / "demo" / name).getroot()
+        assert root.find("{http://www.w3.org/2000/svg}title").text
+    text = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
+    assert len(text.encode()) < 500_000
+    page = _Page()
+    page.feed(text)
+    assert "script" not in page.tags
+    assert page.tags.count("svg") == 2
+    assert len(page.ids) == len(set(page.ids))
+    assert page.targets
+    assert {target.lstrip("#") for target in page.targets} <= set(page.ids)
+
+
+def test_demo_for_machines(dpassay, tmp_path):
+    data = dpassay(f"demo --out {tmp_path} --json").data
+    assert data["refuted"] is True
+    assert data["epsilon_lower"] == pytest.approx(2.795, abs=1e-4)
+    assert data["account"]["pld"] < data["account"]["rdp"]
+    assert len(data["files"]) == 3
+
+
+def test_doctor(dpassay):
+    result = dpassay("doctor")
+    assert result.code == 0
+    assert "dp-accounting" in result.out
+    assert "pip install 'dpassay[" in result.out
+    data = dpassay("doctor --json").data
+    assert data["healthy"] is True
+    assert data["packages"]["core"]["numpy"]
+    assert "lab" in data["packages"]
+
+
+def test_doctor_finds_what_is_missing(dpassay, monkeypatch):
+    found = packages(["numpy>=2", "no-such-package>=1", "nothing-either; extra == 'lab'"])
+    assert found["core"]["no-such-package"] is None
+    assert found["lab"] == {"nothing-either": None}
+    monkeypatch.setattr("dpassay.cli.doctor.metadata.requires", lambda _: ["no-such-package>=1"])
+    result = dpassay("doctor")
+    assert result.code == 2
+    assert "Missing: no-such-package" in result.out
+
+
+def test_reproduce_calls_the_experiment(dpassay, tmp_path, monkeypatch):
+    monkeypatch.setattr("dpassay.reproduce.slides.FIGURES", ())
+    data = dpassay(f"reproduce slides --out {tmp_path / 'x'} --json").data
+    assert data["experiment"] == "slides"
+    assert [path.rsplit("/", 1)[1] for path in data["files"]] == ["numbers.json", "index.html"]
+    assert (tmp_path / "x" / "index.html").is_file()
