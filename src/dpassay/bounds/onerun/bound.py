@@ -1,0 +1,273 @@
+"""The bound of a one-run audit: methods, rules and what may go with what."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpassay import _check
+from dpassay._rng import generator
+from dpassay.bounds.onerun import fdp
+from dpassay.bounds.onerun import guesses as rules
+from dpassay.bounds.onerun.guesses import Audit, Bound, Found
+from dpassay.bounds.onerun.pvalues import (
+    Chosen,
+    Exact,
+    PValue,
+    Steinke,
+    hoeffding_epsilon,
+    largest_epsilon,
+)
+from dpassay.bounds.onerun.ranking import IntArray
+from dpassay.errors import InvalidArgument
+from dpassay.types import LowerBound, PrivacyCurve
+
+INVALID = "a number of guesses fixed in advance, which it was not (INVALID)"
+
+
+def _by_p_value(make: Callable[[Audit], PValue]) -> Bound:
+    def bound(audit: Audit, n: IntArray, v: IntArray, level: float) -> tuple[float, int]:
+        p_value = make(audit)
+        if audit.chosen:
+            p_value = Chosen(p_value, audit.leak, level)
+        return largest_epsilon(p_value, n, v, level)
+
+    return bound
+
+
+def _hoeffding(audit: Audit, n: IntArray, v: IntArray, level: float) -> tuple[float, int]:
+    epsilon = hoeffding_epsilon(n, v, audit.leak, level)
+    index = int(np.argmax(epsilon))
+    return max(float(epsilon[index]), 0.0), index
+
+
+_STEINKE = _by_p_value(lambda audit: Steinke(audit.canaries, audit.delta))
+_EXACT = _by_p_value(lambda audit: Exact(audit.leak))
+
+_RULES: dict[str, Callable[[Audit, Bound], Found]] = {
+    "uniform": rules.uniform,
+    "split": rules.split,
+    "grid": rules.grid,
+    "bonferroni": rules.bonferroni,
+    "betting": rules.betting,
+    "naive": rules.naive,
+}
+
+# Each method: its bound for given guesses, the rule that "auto" stands for, and the others it has a
+# proof for.
+_METHODS: dict[str, tuple[Bound, str, tuple[str, ...]]] = {
+    "steinke": (_STEINKE, "uniform", ("fixed", "uniform", "split", "grid", "bonferroni")),
+    "exact": (_EXACT, "uniform", ("fixed", "uniform", "split", "grid", "bonferroni")),
+    "hoeffding": (_hoeffding, "split", ("fixed", "split", "grid", "bonferroni")),
+    "fdp": (_hoeffding, "grid", ("fixed", "grid")),
+    "betting": (_hoeffding, "betting", ()),
+    "naive": (_STEINKE, "naive", ()),
+}
+
+
+def one_run(
+    scores: ArrayLike,
+    members: ArrayLike,
+    *,
+    delta: float,
+    confidence: float = 0.95,
+    method: str = "steinke",
+    guesses: str | int | tuple[int, int] = "auto",
+    sides: str = "both",
+    max_guesses: int | None = None,
+    claim: PrivacyCurve | None = None,
+    family: str | fdp.Family = "gdp",
+    rng: Any = 0,
+) -> LowerBound:
+    """A lower bound on epsilon at ``delta`` from a single run with many canaries.
+
+    Every canary must have been put in by a fair coin of its own (not: exactly half of them), and
+    the scores may depend on the coins through the run's output alone. The canaries that score
+    highest are guessed to be in, those that score lowest to be out.
+
+    Args:
+        scores: one per canary; higher says "in". Infinities are allowed, NaN is not.
+        members: the coins, True for "in".
+        delta: the delta at which epsilon is bounded.
+        confidence: the probability that the statement holds, over coins, run and ties.
+        method: "steinke", the published p-value; "exact", the smallest valid one (larger bounds,
+            same assumptions; see :mod:`dpassay.bounds.onerun.pvalues`); "fdp", whole trade-off
+            functions, larger still if the ``family`` is right; "betting", an e-process;
+            "hoeffding", a closed form; "naive", the largest over 500 numbers of guesses of each
+            kind, which is *not* a valid bound and says so.
+        guesses: how many. A number is the total, half of each kind (the odd one "in"); a pair
+            counts the highest and the lowest scores. Or a rule that looks at the data and pays for
+            it: "uniform" (all numbers, calibrated exactly), "split", "grid" (powers of two),
+            "bonferroni". "auto" is the one with the largest bounds in our benchmark: "uniform"
+            for "steinke" and "exact", "grid" for "fdp", "split" for "hoeffding". Given numbers
+            must not depend on these scores.
+        sides: "both" kinds of guess, or only the "top" or the "bottom" scores. One kind is
+            better when, say, a few members stand out and non-members never do.
+        max_guesses: the most guesses that a rule may consider; all by default.
+        claim: a privacy curve to be tested as well (method "fdp"); ``details`` then has its
+            ``claim_p_value``.
+        family: for "fdp": "gdp"; "approx", (epsilon, delta)-DP, which assumes nothing; or a
+            function from a positive number to a curve, larger meaning less private.
+        rng: breaks ties between equal scores and makes the split.
+
+    Returns:
+        The bound. Its ceiling is what perfect guesses would have given under the same rule; its
+        threshold is the pair of numbers of guesses behind it.
+
+    Raises:
+        InvalidArgument: if an argument is out of range, or no proof covers the combination.
+
+    >>> import numpy as np
+    >>> coins = np.arange(1000) % 3 > 0
+    >>> round(one_run(coins, coins, delta=1e-5, guesses=(100, 0)).epsilon, 4)
+    3.4654
+
+    """
+    bound, automatic, allowed = _METHODS[_check.choice("method", method, tuple(_METHODS))]
+    audit = _audit(scores, members, delta, confidence, sides, max_guesses, rng)
+    if method == "fdp":
+        return _fdp(audit, guesses, allowed, family, claim)
+    if claim is not None or family != "gdp":
+        raise InvalidArgument(
+            f"method={method!r} takes no claim or family. Pass method='fdp' to test curves."
+        )
+    found = _find(audit, method, bound, guesses, automatic, allowed)
+    return _result(found, method, INVALID if method == "naive" else "none", {})
+
+
+def _audit(
+    scores: ArrayLike,
+    members: ArrayLike,
+    delta: float,
+    confidence: float,
+    sides: str,
+    max_guesses: int | None,
+    rng: Any,
+) -> Audit:
+    values = _check.array("scores", scores, finite=False, ndim=1, empty=False)
+    most = values.size if max_guesses is None else _check.count("max_guesses", max_guesses, low=1)
+    return Audit(
+        scores=values,
+        members=_coins(members, values.size),
+        delta=_check.delta(delta),
+        level=1 - _check.confidence(confidence),
+        sides=_check.choice("sides", sides, tuple(rules.SIDES)),
+        max_guesses=most,
+        rng=generator(rng),
+    )
+
+
+def _coins(members: ArrayLike, size: int) -> NDArray[np.bool_]:
+    remedy = "Pass True for the canaries that were put in, False for the others."
+    coins = np.asarray(members)
+    if coins.dtype != bool:
+        values = _check.array("members", members, low=0, high=1, remedy=remedy)
+        if not np.all((values == 0) | (values == 1)):
+            raise InvalidArgument(f"members must hold 0 and 1 alone. {remedy}")
+        coins = values == 1
+    if coins.shape != (size,):
+        raise InvalidArgument(
+            f"members has shape {coins.shape} for {size} scores; give one coin per canary. {remedy}"
+        )
+    return coins
+
+
+def _find(
+    audit: Audit,
+    method: str,
+    bound: Bound,
+    guesses: str | int | tuple[int, int],
+    automatic: str,
+    allowed: tuple[str, ...],
+) -> Found:
+    """What the rule named by ``guesses`` finds."""
+    if not isinstance(guesses, str):
+        top, bottom = _numbers(guesses, audit)
+        _allow("fixed", allowed, method, guesses)
+        return rules.fixed(audit, bound, top, bottom)
+    _check.choice("guesses", guesses, ("auto", "uniform", "split", "grid", "bonferroni"))
+    if guesses != "auto":
+        _allow(guesses, allowed, method, guesses)
+    return _RULES[automatic if guesses == "auto" else guesses](audit, bound)
+
+
+def _allow(rule: str, allowed: tuple[str, ...], method: str, guesses: Any) -> None:
+    if rule not in allowed:
+        known = ", ".join(["'auto'", *(repr(name) for name in allowed if name != "fixed")])
+        raise InvalidArgument(
+            f"guesses={guesses!r} has no proof with method={method!r}. Pass one of {known}"
+            f"{' or numbers' if 'fixed' in allowed else ''}."
+        )
+
+
+def _numbers(guesses: Any, audit: Audit) -> tuple[int, int]:
+    """How many of the highest and of the lowest scores are guessed."""
+    remedy = f"There are {audit.canaries} canaries."
+    if isinstance(guesses, tuple | list):
+        if len(guesses) != 2:
+            raise InvalidArgument(
+                f"guesses={guesses!r} must be a pair: how many of the highest scores are guessed "
+                "to be in, how many of the lowest to be out."
+            )
+        top, bottom = (_check.count("guesses", k, low=0, remedy=remedy) for k in guesses)
+    else:
+        total = _check.count("guesses", guesses, low=1, remedy=remedy)
+        split = {"both": (total - total // 2, total // 2), "top": (total, 0), "bottom": (0, total)}
+        top, bottom = split[audit.sides]
+    _check.count("guesses", top + bottom, low=1, high=audit.canaries, remedy=remedy)
+    return top, bottom
+
+
+def _fdp(
+    audit: Audit,
+    guesses: str | int | tuple[int, int],
+    allowed: tuple[str, ...],
+    family: str | fdp.Family,
+    claim: PrivacyCurve | None,
+) -> LowerBound:
+    """The largest member of the family that is refuted, as an epsilon at delta."""
+    member, assumption = fdp.family_member(family, audit.delta)
+    if audit.delta == 0 and family == "gdp":
+        raise InvalidArgument(
+            "delta=0 gives every Gaussian trade-off an infinite epsilon. Pass delta > 0 or "
+            "family=PureDP."
+        )
+    p_values: list[float] = []
+
+    def epsilon_of(theta: float) -> float:
+        return float(member(theta).epsilon(audit.delta)) * (1 - 1e-12) if theta > 0 else 0.0
+
+    def bound(audit: Audit, n: IntArray, v: IntArray, level: float) -> tuple[float, int]:
+        theta, index = fdp.largest_refuted(n, v, audit.effective, level, member)
+        if claim is not None and not p_values:  # of the data; perfect guesses come second
+            pairs = zip(n.tolist(), v.tolist(), strict=True)
+            each = [fdp.p_value(*pair, audit.effective, claim) for pair in pairs]
+            p_values.append(min(1.0, min(each) * len(each)))
+        return epsilon_of(theta), index
+
+    found = _find(audit, "fdp", bound, guesses, "grid", allowed)
+    extra = {"claim_p_value": p_values[0] if p_values else 1.0} if claim is not None else {}
+    return _result(found, "fdp", assumption, extra)
+
+
+def _result(found: Found, method: str, assumption: str, extra: dict[str, float]) -> LowerBound:
+    details = {
+        "canaries": float(found.audit.canaries),
+        "guesses": float(found.top + found.bottom),
+        "correct": float(found.correct),
+        "looks": float(found.looks),
+        "level": found.level,
+        "leak": found.audit.leak,
+    }
+    return LowerBound(
+        epsilon=found.epsilon,
+        delta=found.audit.delta,
+        confidence=1 - found.audit.level,
+        method=method,
+        assumption=assumption,
+        ceiling=found.ceiling,
+        threshold=(found.top, found.bottom),
+        selection=found.selection,
+        details=details | extra,
+    )

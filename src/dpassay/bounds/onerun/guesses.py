@@ -1,0 +1,220 @@
+"""How many guesses to make, and how the choice is paid for.
+
+A *rule* takes the audit and a method's bound and returns what was found. All of them are valid but
+"naive":
+
+- fixed: the numbers were given;
+- split: chosen on part of the canaries, tested once on the others. Given the coins of the first
+  part, the map from the other coins to the output is as private as before, so m is the number of
+  canaries in the tested part. The choice depends on the output, for which
+  :class:`~dpassay.bounds.onerun.pvalues.Chosen` pays;
+- grid: powers of two, the level shared equally among them; bonferroni: all numbers likewise;
+- uniform: the largest bound of all looks, calibrated exactly (:mod:`~dpassay.bounds.onerun.walk`).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpassay.bounds.onerun import eprocess, walk
+from dpassay.bounds.onerun.pvalues import pure_epsilon
+from dpassay.bounds.onerun.ranking import IntArray, Ranking, rank
+from dpassay.types import FloatArray
+
+SIDES = {"both": (1, 1), "top": (1, 0), "bottom": (0, 1)}
+SPLIT = 0.3  # the share of canaries on which the number of guesses is chosen
+NAIVE_GUESSES = 1000  # document 000 stops at 500 of each kind
+
+
+@dataclass(frozen=True)
+class Audit:
+    """One run's scores and coins, and the question asked of them."""
+
+    scores: FloatArray
+    members: NDArray[np.bool_]
+    delta: float
+    level: float
+    sides: str
+    max_guesses: int
+    rng: np.random.Generator
+    chosen: bool = False
+
+    @property
+    def canaries(self) -> int:
+        """All that were randomised."""
+        return self.scores.size
+
+    @property
+    def per_unit(self) -> int:
+        """Guesses made at a time: one of each kind that is allowed."""
+        return sum(SIDES[self.sides])
+
+    @property
+    def effective(self) -> float:
+        """The number of canaries, or half of it if all guesses are of one kind."""
+        return self.canaries * self.per_unit / 2
+
+    @property
+    def leak(self) -> float:
+        """L: the most guesses that delta can give away."""
+        return self.effective * self.delta
+
+    @property
+    def most_units(self) -> int:
+        """How many units there is room for."""
+        return min(self.canaries, self.max_guesses) // self.per_unit
+
+    def part(self, index: IntArray) -> "Audit":
+        """The same question about some of the canaries, the others' coins being revealed."""
+        return replace(self, scores=self.scores[index], members=self.members[index])
+
+    def plan(self, units: IntArray) -> "Plan":
+        """The plan of 1, 2, .. units."""
+        top, bottom = SIDES[self.sides]
+        return Plan(np.asarray(units) * top, np.asarray(units) * bottom)
+
+    def rank(self, plan: "Plan") -> Ranking:
+        """The ranking, right at the cuts of the plan."""
+        cuts = np.concatenate([plan.top, self.canaries - plan.bottom])
+        return rank(self.scores, self.members, cuts.tolist(), self.rng)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Candidates: how many of the highest scores are guessed "in", of the lowest "out"."""
+
+    top: IntArray
+    bottom: IntArray
+
+    @property
+    def guesses(self) -> IntArray:
+        """Of both kinds together."""
+        return self.top + self.bottom
+
+
+Bound = Callable[[Audit, IntArray, IntArray, float], tuple[float, int]]
+"""(audit, guesses, correct, level) -> the largest epsilon and the candidate that gave it."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a rule found: the bound, the candidate behind it, and the most it could have been."""
+
+    epsilon: float
+    ceiling: float
+    top: int
+    bottom: int
+    correct: int
+    looks: int
+    level: float
+    audit: Audit
+    selection: str
+
+
+NOTHING = Plan(np.zeros(1, np.int64), np.zeros(1, np.int64))
+
+
+def _best(audit: Audit, plan: Plan, level: float, bound: Bound, selection: str) -> Found:
+    """The largest bound among the candidates, each at the level, beside that of perfect guesses."""
+    if plan.top.size == 0 or not np.any(plan.guesses > 0):
+        return Found(0.0, 0.0, 0, 0, 0, 0, level, audit, selection)
+    ranking = audit.rank(plan)
+    correct = ranking.correct(plan.top, plan.bottom)
+    epsilon, i = bound(audit, plan.guesses, correct, level)
+    ceiling, _ = bound(audit, plan.guesses, ranking.perfect(plan.top, plan.bottom), level)
+    at = int(plan.top[i]), int(plan.bottom[i]), int(correct[i])
+    return Found(epsilon, ceiling, *at, plan.top.size, level, audit, selection)
+
+
+def fixed(audit: Audit, bound: Bound, top: int, bottom: int) -> Found:
+    """The bound for these numbers of guesses."""
+    side = "both" if top and bottom else ("top" if top else "bottom")
+    plan = Plan(np.array([top]), np.array([bottom]))
+    return _best(replace(audit, sides=side), plan, audit.level, bound, "fixed in advance")
+
+
+def grid(audit: Audit, bound: Bound) -> Found:
+    """The largest bound over powers of two, and all there is room for, at equal shares."""
+    units = 2 ** np.arange(max(audit.most_units, 1).bit_length())
+    units = np.unique(np.append(units, audit.most_units))
+    return _share(audit, bound, audit.plan(units[(units > 0) & (units <= audit.most_units)]))
+
+
+def bonferroni(audit: Audit, bound: Bound) -> Found:
+    """The largest bound over every number of guesses, at equal shares."""
+    return _share(audit, bound, audit.plan(np.arange(1, audit.most_units + 1)))
+
+
+def _share(audit: Audit, bound: Bound, plan: Plan) -> Found:
+    n = max(plan.top.size, 1)
+    text = f"largest over {n} numbers of guesses, 1/{n} of the error probability to each"
+    return _best(audit, plan, audit.level / n, bound, text)
+
+
+def naive(audit: Audit, bound: Bound) -> Found:
+    """The largest bound over every number of guesses, nothing paid: not a bound at all."""
+    capped = replace(audit, max_guesses=min(audit.max_guesses, NAIVE_GUESSES * audit.per_unit // 2))
+    plan = capped.plan(np.arange(1, capped.most_units + 1))
+    text = f"INVALID: largest over {plan.top.size} numbers of guesses, not paid for"
+    return _best(capped, plan, audit.level, bound, text)
+
+
+def uniform(audit: Audit, bound: Bound | None = None) -> Found:
+    """The largest bound over all looks, calibrated exactly for all of them together."""
+    unit = walk.block_units(audit.leak, audit.level, audit.per_unit) if audit.leak > 0 else 1
+    block = unit * audit.per_unit
+
+    def calibrated(audit: Audit, n: IntArray, v: IntArray, level: float) -> tuple[float, int]:
+        return walk.calibrated_epsilon(n, v, level, audit.leak, block)
+
+    looks = walk.looks(audit.most_units // unit) * unit
+    text = f"largest over {looks.size} numbers of guesses, calibrated exactly for all of them"
+    return _best(audit, audit.plan(looks), audit.level, calibrated, text)
+
+
+def betting(audit: Audit, bound: Bound | None = None) -> Found:
+    """The wealth of bets on the most certain guesses first, watched all the time."""
+
+    def wealth(audit: Audit, n: IntArray, v: IntArray, level: float) -> tuple[float, int]:
+        return eprocess.betting_epsilon(n, v, level, audit.leak)
+
+    plan = audit.plan(walk.looks(audit.most_units))
+    return _best(audit, plan, audit.level, wealth, "stopped when the wealth was largest (Ville)")
+
+
+def split(audit: Audit, bound: Bound) -> Found:
+    """The bound on most canaries, for numbers of guesses chosen on the rest of them."""
+    shuffled = audit.rng.permutation(audit.canaries)
+    cut = round(SPLIT * audit.canaries)
+    scout, tested = audit.part(shuffled[:cut]), replace(audit.part(shuffled[cut:]), chosen=True)
+    text = f"chosen on {cut} of the canaries, tested once on the other {tested.canaries}"
+    units, side = _scout(scout, bound)
+    scaled = max(round(units * tested.canaries / max(cut, 1)), 1)
+    # The output chose the kind of guess as well, so the leak stays that of both kinds.
+    room = replace(tested, sides=side).most_units
+    plan = replace(tested, sides=side).plan(np.array([min(scaled, room)]))
+    found = _best(tested, plan, audit.level, bound, text)
+    every = tested.plan(walk.looks(tested.most_units))
+    return replace(found, ceiling=_best(tested, every, audit.level, bound, text).ceiling)
+
+
+def _scout(audit: Audit, bound: Bound) -> tuple[int, str]:
+    """The number of units and the kind of guess that look best on these canaries."""
+    kinds = ["both", "top", "bottom"] if audit.sides == "both" else [audit.sides]
+    best, choice = -np.inf, (1, audit.sides)
+    for kind in kinds:
+        side = replace(audit, sides=kind)
+        units = walk.looks(side.most_units)
+        if units.size == 0:
+            continue
+        plan = side.plan(units)
+        correct = side.rank(plan).correct(plan.top, plan.bottom)
+        value, i = bound(side, plan.guesses, correct, audit.level)
+        if value == 0:  # nothing is refuted; take what came closest
+            closest = pure_epsilon(plan.guesses, correct, audit.level)
+            i, value = int(np.argmax(closest)), min(float(np.max(closest)), 0.0)
+        if value > best:
+            best, choice = value, (int(units[i]), kind)
+    return choice

@@ -1,0 +1,64 @@
+"""Which canaries are guessed: the highest scores are guessed "in", the lowest "out"."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpassay.types import FloatArray
+
+IntArray = NDArray[np.int64]
+_SORT_FROM = 64  # cuts; for fewer, selection is faster than sorting
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """How many of the highest-scored canaries are members, and of the lowest not.
+
+    Attributes:
+        members_among: entry k counts the members among the k highest scores; exact at the cuts
+            that the ranking was made for.
+
+    """
+
+    members_among: IntArray
+
+    @property
+    def canaries(self) -> int:
+        """How many there are."""
+        return self.members_among.size - 1
+
+    def correct(self, top: IntArray, bottom: IntArray) -> IntArray:
+        """The right guesses if the ``top`` highest are said to be in, the ``bottom`` lowest out."""
+        n = self.members_among
+        return n[top] + bottom - (n[-1] - n[self.canaries - bottom])
+
+    def perfect(self, top: IntArray, bottom: IntArray) -> IntArray:
+        """The right guesses that a perfect attack would have had with these coins."""
+        members = self.members_among[-1]
+        return np.minimum(top, members) + np.minimum(bottom, self.canaries - members)
+
+
+def rank(
+    scores: FloatArray,
+    members: NDArray[np.bool_],
+    cuts: Iterable[int] | None,
+    rng: np.random.Generator,
+) -> Ranking:
+    """The ranking from the highest score down, right at the given cuts (None: everywhere).
+
+    Canaries of equal score come in random order. It must not depend on membership, and the order
+    in which they were passed may: people write the members first.
+    """
+    size = scores.size
+    shuffled = rng.permutation(size)
+    falling = -scores[shuffled]
+    inner = None if cuts is None else sorted({int(c) for c in cuts if 0 < c < size})
+    if inner is None or len(inner) > _SORT_FROM:
+        order = np.argsort(falling)
+    else:
+        order = np.argpartition(falling, inner) if inner else np.arange(size)
+    counts = np.zeros(size + 1, np.int64)
+    np.cumsum(members[shuffled[order]], out=counts[1:])
+    return Ranking(counts)

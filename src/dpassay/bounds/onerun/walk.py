@@ -1,0 +1,162 @@
+"""The largest bound over all numbers of guesses, calibrated exactly.
+
+Guess first what is most certain. N_n counts the right ones among the first n guesses, and under
+pure epsilon-DP the walk N is dominated by one with independent steps, right with probability q.
+The naive bound is M = max over n of the 95 % bound at n; it is too large far more than 5 % of the
+time. But M is one number whose distribution rises with q, so it can be inverted like any other:
+
+    the bound is the epsilon at which P(M >= the observed M) = 1 - confidence.
+
+{M >= M_observed} says that the walk is above a fixed boundary at some look; a dynamic programme
+over the walk gives its probability. No supremum over epsilon and no table of levels is needed, and
+the answer errs with probability at most 1 - confidence at every epsilon.
+
+**With delta.** Let all looks be at multiples of ``block`` guesses, and E be any event of the right
+guesses at the looks that more right guesses cannot undo. Then, with L as in
+:mod:`dpassay.bounds.onerun.pvalues`,
+
+    P(E) <= P_q(E) + L max over v of rho(v),        rho for ``block`` guesses.
+
+*Proof.* As there, for each guess i and any set K_i of patterns of right and wrong (in the order of
+certainty, which the output fixes) the sum over i and K_i of P(x) - e^epsilon P(x with i wrong) is
+at most L. Write P = P_q h and average h over the orders inside each block, which lowers neither
+side: h depends on the counts n_1, n_2, .. of the blocks, and the sum over J of
+E_q[n_J (h(n) - h(n - e_J))^+] is at most L. Slice h into level sets A. Revealing block after block,
+Cov(1_E, 1_A) is the sum over J of the mean of Cov(P_q(E | n_1..n_J), 1_A), over n_J with the other
+counts fixed; the first is a rising function of n_J with values in [0, 1], a mixture of the
+1[n_J >= v], so each Cov is at most max rho times the cost of A in that direction. QED
+
+For block = 1, rho = 1 - q.
+"""
+
+import math
+
+import numpy as np
+from scipy import special
+
+from dpassay.bounds.onerun.pvalues import last_below, log_pmf, pure_epsilon, tail
+from dpassay.bounds.onerun.ranking import IntArray
+from dpassay.types import FloatArray
+
+_DENSE, _RATIO = 32, 1.1
+_LOG_CUT = math.log(2e18)  # each cut tail is below 1e-18; a thousand of them are below _SLACK
+_SLACK = 1e-13
+
+
+def looks(most: int) -> IntArray:
+    """1 to 32, then every tenth part more, up to ``most``, which is one of them."""
+    n = np.arange(1, _DENSE + 1)
+    if most > _DENSE:
+        steps = int(np.log(most / _DENSE) / np.log(_RATIO)) + 1
+        n = np.concatenate([n, np.round(_DENSE * _RATIO ** np.arange(1, steps + 1)), [most]])
+    return np.unique(n[n <= most]).astype(np.int64)
+
+
+def limits(guesses: IntArray, epsilon: float, level: float) -> IntArray:
+    """At each look the most wrong guesses with which its own bound reaches epsilon; -1 for none."""
+    n, error = np.asarray(guesses), special.expit(-epsilon)
+
+    def reaches(x: IntArray) -> FloatArray:
+        inside = np.clip(x, 0, n - 1)
+        # The observed boundary has equality; it must not fall to the wrong side by rounding.
+        below = special.betaincc(inside + 1.0, (n - inside).astype(float), error)
+        return (x < 0) | ((x < n) & (below <= level * (1 + 1e-9)))
+
+    x = np.floor(np.nan_to_num(special.bdtrik(level, n, error), nan=-1.0)).astype(np.int64)
+    x = np.clip(x, -1, n - 1)
+    while not np.all(reaches(x)):
+        x = np.where(reaches(x), x, x - 1)
+    while np.any(reaches(x + 1)):
+        x = np.where(reaches(x + 1), x + 1, x)
+    return x
+
+
+def crossing_probability(guesses: IntArray, most_wrong: IntArray, epsilon: float) -> float:
+    """P(at some look at most ``most_wrong`` guesses are wrong), the error rate being 1 - q.
+
+    An upper bound, by less than 1e-12. Walks are dropped once they cross, and once they have more
+    wrong guesses than the last limit allows: they can never cross.
+    """
+    error = float(special.expit(-epsilon))
+    n, most = guesses[most_wrong >= 0], most_wrong[most_wrong >= 0]
+    if n.size == 0:
+        return 0.0
+    steps = np.diff(n, prepend=0).tolist()
+    pmfs = _pmfs(sorted(set(steps)), error)
+    low, mass, crossed = 0, np.ones(1), _SLACK
+    for at, limit, step in zip(n.tolist(), most.tolist(), steps, strict=True):
+        start, pmf = pmfs[step]
+        low, mass = low + start, np.convolve(mass, pmf)
+        first, last = _window(at, error)
+        first, last = max(first, limit + 1, low), min(last, int(most[-1]))
+        crossed += float(mass[: max(limit + 1 - low, 0)].sum())
+        low, mass = first, mass[first - low : max(last + 1 - low, 0)]
+        if mass.size == 0:
+            break
+    return crossed
+
+
+def _window(n: int, error: float) -> tuple[int, int]:
+    """What Bin(n, error) leaves with probability at most 1e-18, by Bernstein's inequality."""
+    variance = n * error * (1 - error)
+    t = _LOG_CUT / 3 + math.sqrt(_LOG_CUT**2 / 9 + 2 * variance * _LOG_CUT)
+    return max(int(n * error - t), 0), min(int(n * error + t) + 1, n)
+
+
+def _pmfs(numbers: list[int], error: float) -> dict[int, tuple[int, FloatArray]]:
+    """For each number of guesses: the least number of wrong ones that matters, the pmf from it."""
+    windows = [_window(n, error) for n in numbers]
+    sizes = [high - low + 1 for low, high in windows]
+    wrong = np.concatenate([np.arange(low, high + 1.0) for low, high in windows])
+    pmf = np.exp(log_pmf(wrong, np.repeat(np.array(numbers, float), sizes), error))
+    parts = np.split(pmf, np.cumsum(sizes)[:-1])
+    return {n: (low, part) for n, (low, _), part in zip(numbers, windows, parts, strict=True)}
+
+
+def block_rate(block: int, epsilon: float) -> float:
+    """The largest rho(v) of ``block`` guesses: what a leak of one can add to any rising event."""
+    mean, sd = block * special.expit(epsilon), np.sqrt(block) / 2
+    # Below the window (1 - B) / (v b) only falls, above it B / (v b) does; both are rho there.
+    v = np.arange(max(1, int(mean - 10 * sd - 10)), min(block, int(mean + 10 * sd + 10)) + 1.0)
+    error = special.expit(-epsilon)
+    below = special.betainc(block - v + 1, v, error)  # 1 - B
+    with np.errstate(divide="ignore"):
+        log_rho = np.log(tail(epsilon, block, v)) + np.log(below) - np.log(v)
+    return float(np.exp(np.max(log_rho - log_pmf(block - v, block, error)))) * (1 + 1e-9)
+
+
+def block_units(leak: float, level: float, per_unit: int) -> int:
+    """The smallest power of two of units that keeps the price of the leak within half the level."""
+    units = 1
+    while leak * block_rate(units * per_unit, 0.0) > level / 2:
+        units *= 2
+    return units
+
+
+def calibrated_epsilon(
+    guesses: IntArray, correct: IntArray, level: float, leak: float = 0.0, block: int = 1
+) -> tuple[float, int]:
+    """The lower bound from the best of all looks, and which look that is.
+
+    Args:
+        guesses: numbers of guesses at the looks, rising multiples of ``block``.
+        correct: the right ones among them.
+        level: one minus the confidence.
+        leak: L; ``block`` matters only if it is positive.
+        block: guesses per block.
+
+    """
+    naive = pure_epsilon(guesses, correct, level)
+    index = int(np.argmax(naive))
+    if not naive[index] > 0:
+        return 0.0, index
+    most_wrong = limits(guesses, float(naive[index]), level)
+
+    def height(epsilon: float) -> float:
+        p = crossing_probability(guesses, most_wrong, epsilon)
+        p += leak * block_rate(block, epsilon) if leak > 0 else 0.0
+        return math.log(p / level)
+
+    if height(0.0) > 0:
+        return 0.0, index
+    return last_below(height, 0.0, float(naive[index]), 1e-8), index
