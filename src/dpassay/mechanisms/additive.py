@@ -131,7 +131,7 @@ def gaussian_multiplier(
     )
 
 
-# Inverting the curve takes 15 ms, and an audit asks for the same answer at every trial.
+# Inverting the curve takes milliseconds, and an audit asks for the same answer at every trial.
 @lru_cache(maxsize=256)
 def _analytic_multiplier(epsilon: float, delta: float) -> float:
     mu = float(mu_of(np.asarray(epsilon), np.asarray(delta))) if delta > 0 else 0.0

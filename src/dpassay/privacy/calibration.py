@@ -21,9 +21,9 @@ def calibrate(
     """The smallest noise with which the event meets the target, never above it.
 
     What is minimised is found to a relative 1e-6 in epsilon where a privacy-loss distribution is
-    involved and to rounding elsewhere. The search goes from cheap to dear: a central limit theorem or
-    Rényi DP for a first guess, a coarse distribution extrapolated to the fine one, then one or two
-    prices at full precision, which decide.
+    involved and to rounding elsewhere. The search goes from cheap to dear: a central limit theorem
+    or Rényi DP for a first guess, a coarse distribution extrapolated to the fine one, then one or
+    two prices at full precision, which decide.
 
     Args:
         make_event: takes the noise (a positive number) and returns the event; more noise must

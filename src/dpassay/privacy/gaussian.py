@@ -57,8 +57,8 @@ def log_delta(epsilon: Floats, mu: Floats) -> FloatArray:
     epsilon, mu = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(mu, float))
     finite = (mu > 0) & np.isfinite(mu) & np.isfinite(epsilon)
     m, e = np.where(finite, mu, 1.0), np.where(finite, epsilon, 0.0)
-    low = e / m - m / 2  # -a
     with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
+        low = e / m - m / 2  # -a
         log_phi = -np.square(low) / 2 - _LOG_SQRT_2PI
         near = log_phi + np.log(_mills_drop(np.maximum(low, -5.0), m))
         # Far inside, Phi(a) is almost 1 and the second term is below 1e-6: nothing cancels.
