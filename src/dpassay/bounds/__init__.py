@@ -18,6 +18,11 @@ _PUBLIC = {
     "auc": "dpassay.bounds.metrics",
     "tpr_at_fpr": "dpassay.bounds.metrics",
     "one_run": "dpassay.bounds.onerun",
+    "sequential_bound": "dpassay.bounds.sequential",
+    "sequential_test": "dpassay.bounds.sequential",
+    "ConfidenceSequence": "dpassay.bounds.sequential",
+    "Family": "dpassay.bounds.sequential",
+    "SequentialTest": "dpassay.bounds.sequential",
 }
 
 __all__ = list(_PUBLIC)
