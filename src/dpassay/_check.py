@@ -71,7 +71,9 @@ def array(
             f"{name} has shape {x.shape}; it must have {ndim} dimension(s). {remedy}".rstrip()
         )
     if not empty and x.size == 0:
-        raise InvalidArgument(f"{name} is empty; it must hold at least one value. {remedy}".rstrip())
+        raise InvalidArgument(
+            f"{name} is empty; it must hold at least one value. {remedy}".rstrip()
+        )
     inside = ((x > low) if low_open else (x >= low)) & ((x < high) if high_open else (x <= high))
     good = inside & np.isfinite(x) if finite else inside
     if not good.all():
@@ -125,9 +127,7 @@ def delta(value: Any) -> float:
 def confidence(value: Any) -> float:
     """A confidence level in (0, 1)."""
     remedy = "For 95 % pass confidence=0.95; certainty is not to be had."
-    return number(
-        "confidence", value, low=0, high=1, low_open=True, high_open=True, remedy=remedy
-    )
+    return number("confidence", value, low=0, high=1, low_open=True, high_open=True, remedy=remedy)
 
 
 def sampling_rate(value: Any) -> float:

@@ -5,7 +5,9 @@ import numpy as np
 from dpassay.errors import InvalidArgument
 
 
-def generator(rng: int | np.random.SeedSequence | np.random.Generator | None) -> np.random.Generator:
+def generator(
+    rng: int | np.random.SeedSequence | np.random.Generator | None,
+) -> np.random.Generator:
     """A NumPy generator from a seed, a seed sequence or a generator (returned as it is).
 
     None gives a generator seeded by the operating system: fine for attacks and sampling, but
