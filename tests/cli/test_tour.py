@@ -48,6 +48,9 @@ def test_demo_for_machines(dpassay, tmp_path):
     assert data["epsilon_lower"] == pytest.approx(2.795, abs=1e-4)
     assert data["account"]["pld"] < data["account"]["rdp"]
     assert len(data["files"]) == 3
+    # The pair (epsilon, delta) allows more than the curve that it was read from.
+    pair, whole = data["odds"]["worst case"], data["odds_of_the_whole_curve"]
+    assert pair["if_in"] > whole["if_in"] > 0.5
 
 
 def test_doctor(dpassay):

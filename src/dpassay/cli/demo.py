@@ -12,6 +12,7 @@ from dpassay.cli.output import emit, example, say, working
 
 if TYPE_CHECKING:
     from dpassay.privacy.events import Event
+    from dpassay.privacy.membership import Odds
     from dpassay.report.odds import Explanation
     from dpassay.types import LowerBound
 
@@ -61,6 +62,7 @@ class _Tour:
     query: Query
     prices: list[Price]
     explained: "Explanation"
+    whole: "Odds"
     noise: float
     bound: "LowerBound"
 
@@ -71,7 +73,8 @@ class _Tour:
 
 def _compute() -> _Tour:
     from dpassay.bounds import lower_bound_from_counts
-    from dpassay.privacy import ApproxDP, calibrate, dp_sgd_event
+    from dpassay.privacy import ApproxDP, account, calibrate, dp_sgd_event
+    from dpassay.privacy.membership import odds_of_curve
     from dpassay.report.odds import explain
 
     event, query = dp_sgd_event(NOISE, RATE, STEPS), Query(DELTA, None)
@@ -82,6 +85,7 @@ def _compute() -> _Tour:
         query=query,
         prices=found,
         explained=explain(ApproxDP(epsilon, DELTA)),
+        whole=odds_of_curve(account(event, "pld")),
         noise=calibrate(lambda s: dp_sgd_event(s, RATE, STEPS), ApproxDP(WANTED, DELTA)),
         bound=lower_bound_from_counts(**COUNTS, delta=DELTA, confidence=1 - 1e-10),
     )
@@ -96,10 +100,21 @@ def _show(tour: _Tour) -> None:
     say(tour.promise)
     say("\n2. What that means for one person", style="bold")
     explain.show(tour.explained)
+    say(_whole(tour))
     say("\n3. The noise for a stronger promise", style="bold")
     say(_wanted(tour))
     say("\n4. From below: a published claim, attacked", style="bold")
     say(_refutation(tour))
+
+
+def _whole(tour: _Tour) -> str:
+    from dpassay.report.odds import of_hundred
+
+    return (
+        "Those are the odds that the pair (epsilon, delta) allows by itself. The whole privacy "
+        f"curve of this run allows {of_hundred(tour.whole.if_out)} and "
+        f"{of_hundred(tour.whole.if_in)} of 100 at most: a pair forgets most of what was proved."
+    )
 
 
 def _wanted(tour: _Tour) -> str:
@@ -146,9 +161,10 @@ def _page(tour: _Tour, pictures: dict[str, str], caption: str) -> str:
     from dpassay.report.page import Section, inline, page
 
     odds, case = (inline(pictures[f"{name}.svg"], name) for name in ("odds", "tradeoff"))
+    words = " ".join(limits(tour.explained))
     sections = [
         Section("Promised at most", tour.promise),
-        Section("What that means for one person", " ".join(limits(tour.explained)), odds),
+        Section("What that means for one person", f"{words} {_whole(tour)}", odds),
         Section("The noise for a stronger promise", _wanted(tour)),
         Section("A published claim, refuted", caption, case),
     ]
@@ -161,6 +177,7 @@ def _data(tour: _Tour) -> dict[str, Any]:
     return {
         "account": {p.method: p.value for p in tour.prices if p.value is not None},
         "odds": {name: asdict(case) for name, case in tour.explained.odds.items()},
+        "odds_of_the_whole_curve": asdict(tour.whole),
         "noise_multiplier": tour.noise,
         "refuted": tour.bound.epsilon > CLAIMED,
         "epsilon_lower": tour.bound.epsilon,
