@@ -38,7 +38,7 @@ NOTES = {
     "zcdp": "zero-concentrated DP, tight conversion",
     "gdp": "Gaussian noise only",
     "optimal": "equal pure events only, worst case over all of them",
-    "advanced": "advanced composition, never above basic",
+    "advanced": "advanced composition, grows like a square root",
     "basic": "epsilons and deltas add",
     "gdp-clt": "central limit theorem; can lie below the truth, proves nothing",
 }
