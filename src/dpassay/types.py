@@ -76,6 +76,14 @@ class Release(Generic[T]):
         return replace(self, value=function(self.value))  # type: ignore[return-value]
 
 
+def _rounded_down(x: float) -> str:
+    """Four digits, never above x: a lower bound must stay one in print."""
+    if not 0 < x < math.inf:
+        return f"{x:g}"
+    place = 10.0 ** (3 - math.floor(math.log10(x)))
+    return f"{math.floor(x * place * (1 + 1e-12)) / place:.4g}"
+
+
 @dataclass(frozen=True)
 class LowerBound:
     """A lower bound on epsilon, with everything needed to judge it.
@@ -110,7 +118,7 @@ class LowerBound:
 
     def __str__(self) -> str:
         text = (
-            f"epsilon >= {self.epsilon:.4g} at delta={self.delta:g} "
+            f"epsilon >= {_rounded_down(self.epsilon)} at delta={self.delta:g} "
             f"(confidence {self.confidence:.10g}, {self.method}"
         )
         text += f", assuming {self.assumption}" if self.assumption != "none" else ""

@@ -112,7 +112,7 @@ def _walk(event: events.Event, count: int) -> Iterable[tuple[events.Event, int]]
 def _lookup(table: dict[type, Callable[..., Any]], leaf: events.Event, method: str) -> Any:
     if type(leaf) not in table:
         raise UnsupportedEvent(
-            f"method={method!r} has no price for {leaf!r}. method='best' uses the methods that do."
+            f"method={method!r} has no price for {leaf!r}. Other methods may; see method='best'."
         )
     return table[type(leaf)](leaf)
 
@@ -384,14 +384,20 @@ def _advanced(leaves: Leaves) -> Curve:
     for leaf in leaves:
         _own_curve(leaf)
 
+    basic = _basic(leaves)
+    fixed = sum(n * leaf.delta for leaf, n in leaves.items() if isinstance(leaf, events.Approx))
+    # What is left of delta is the theorem's slack, or half of it where events need some to be
+    # (epsilon, delta)-DP at all.
+    frugal = all(_is_pure(leaf) or isinstance(leaf, events.Approx) for leaf in leaves)
+
     def epsilon_at(delta: float) -> float:
-        if not 0 < delta < 1:
-            return _basic(leaves).epsilon(delta)
-        spent = _spend(leaves, delta / 2)
+        slack = (delta - fixed) * (1.0 if frugal else 0.5)
+        spent = _spend(leaves, delta - slack) if 0 < slack < 1 else []
         if not spent:
-            return math.inf
+            return float(basic.epsilon(delta))
         epsilons, _, counts = zip(*spent, strict=True)
-        return composition.advanced(epsilons, slack=delta / 2, counts=counts)[0]
+        theorem = composition.advanced(epsilons, slack=slack, counts=counts)[0]
+        return min(theorem, float(basic.epsilon(delta)))
 
     return Numeric("advanced composition", epsilon_at)
 
