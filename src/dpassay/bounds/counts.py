@@ -145,7 +145,10 @@ def katz(counts: Counts, delta: float, alpha: float) -> float:
 def evaluate(
     method: str, counts: Counts, delta: float, alpha: float
 ) -> tuple[float, dict[str, float]]:
-    """The bound of a method at error probability alpha, and the numbers behind it."""
+    """The bound of a method at error probability alpha, and the numbers behind it.
+
+    It is -inf where the method is undefined.
+    """
     return _METHODS[method].bound(counts, delta, alpha)
 
 
@@ -183,9 +186,7 @@ def _gdp(counts: Counts, delta: float, alpha: float) -> tuple[float, dict[str, f
 def _katz(counts: Counts, delta: float, alpha: float) -> tuple[float, dict[str, float]]:
     """The larger of two directions, each of which errs with alpha / 2 about: the union pays."""
     mirrored = Counts(tp=counts.tn, fn=counts.fp, fp=counts.fn, tn=counts.tp)
-    one, other = (katz(c, delta, alpha / 2) for c in (counts, mirrored))
-    defined = float(max(one, other) > -math.inf)
-    return max(one, other, 0.0), {"defined": defined}
+    return max(katz(c, delta, alpha / 2) for c in (counts, mirrored)), {}
 
 
 def _katz_ceiling(counts: Counts, delta: float, alpha: float) -> float:
@@ -300,10 +301,10 @@ def bound_at(
     """The bound at counts of a test chosen elsewhere, spending a share of the error probability."""
     alpha = (1 - confidence) * share
     epsilon, numbers = evaluate(method, counts, delta, alpha)
-    if numbers.pop("defined", 1.0) == 0:
+    if epsilon == -math.inf:
         selection += "; a needed count is zero, where log-Katz is undefined: reported as 0"
     return LowerBound(
-        epsilon=epsilon,
+        epsilon=max(epsilon, 0.0),
         delta=delta,
         confidence=confidence,
         method=method,

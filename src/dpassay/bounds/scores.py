@@ -124,9 +124,10 @@ def lower_bound(
     """
     _check.choice("method", method, METHODS)
     delta, confidence = _check.delta(delta), _check.confidence(confidence)
-    statement = {"delta": delta, "confidence": confidence, "method": method}
+    statement = _Statement(delta, confidence, method)
     if not isinstance(threshold, str):
-        fixed = _check.number("threshold", threshold, finite=False, remedy=_threshold_remedy())
+        remedy = f"Or pass one of {', '.join(map(repr, RULES))}."
+        fixed = _check.number("threshold", threshold, finite=False, remedy=remedy)
         return _at_fixed(sorted_scores(scores_in, scores_out), fixed, statement)
     rule = _check.choice("threshold", threshold, RULES, remedy="Or pass a number.")
     if rule == "auto":
@@ -137,27 +138,30 @@ def lower_bound(
     return _BY_PARTS[rule](arrays, statement, _rng.generator(rng))
 
 
-def _threshold_remedy() -> str:
-    return f"Pass a number or one of {', '.join(map(repr, RULES))}."
+class _Statement(NamedTuple):
+    """What is to be bounded, and how."""
+
+    delta: float
+    confidence: float
+    method: str
+
+    def statistic(self, fpr: FloatArray, fnr: FloatArray) -> FloatArray:
+        """What the best threshold maximises: mu for the Gaussian method, else epsilon."""
+        if self.method == "gdp":
+            return mu_of_rates(fpr, fnr)
+        return epsilon_of_rates(fpr, fnr, self.delta)
 
 
-def _at_fixed(
-    scores: Scores, threshold: float, statement: dict[str, Any], **paid: Any
-) -> LowerBound:
+def _at_fixed(scores: Scores, threshold: float, statement: _Statement, **paid: Any) -> LowerBound:
     fp, fn = (int(k) for k in scores.counts(threshold))
     n_in, n_out = scores.sizes
     counts = Counts(tp=n_in - fn, fn=fn, fp=fp, tn=n_out - fp)
-    return bound_at(counts, threshold=threshold, **paid, **statement)
+    return bound_at(counts, threshold=threshold, **paid, **statement._asdict())
 
 
-def _statistic(method: str, delta: float) -> Callable[[FloatArray, FloatArray], FloatArray]:
-    """What the best threshold maximises: mu for the Gaussian method, else epsilon."""
-    return mu_of_rates if method == "gdp" else lambda fpr, fnr: epsilon_of_rates(fpr, fnr, delta)
-
-
-def _at_any(scores: Scores, kind: str, statement: dict[str, Any]) -> LowerBound:
+def _at_any(scores: Scores, kind: str, statement: _Statement) -> LowerBound:
     """The best threshold under limits that hold at all of them."""
-    method, delta, confidence = (statement[name] for name in ("method", "delta", "confidence"))
+    delta, confidence, method = statement
     if method not in _WITH_BANDS:
         raise InvalidArgument(
             f"method={method!r} has no limits that hold at every threshold, as threshold={kind!r} "
@@ -166,10 +170,10 @@ def _at_any(scores: Scores, kind: str, statement: dict[str, Any]) -> LowerBound:
     n_in, n_out = scores.sizes
     level = common_level(kind, n_in, n_out, 1 - confidence)
     cuts, fpr, fnr = limits_at_cuts(scores, kind, level)
-    statistic = _statistic(method, delta)
-    best = int(np.argmax(statistic(fpr, fnr)))
+    values = statement.statistic(fpr, fnr)
+    best = int(np.argmax(values))
     perfect = [BANDS[kind].limits(np.zeros(1), n, level) for n in (n_out, n_in)]
-    value, most = (float(statistic(*rates)[0]) for rates in ((fpr[[best]], fnr[[best]]), perfect))
+    value, most = float(values[best]), float(statement.statistic(*perfect)[0])
     numbers = {"fpr_upper": fpr[best], "fnr_upper": fnr[best], "level": level}
     if method == "gdp":
         numbers["mu_lower"] = value
@@ -197,17 +201,17 @@ def limits_at_cuts(
     return cuts, band.limits(fp, n_out, level), band.limits(fn, n_in, level)
 
 
-def _choose(scores: Scores, method: str, delta: float, alpha: float) -> float:
+def _choose(scores: Scores, statement: _Statement, alpha: float) -> float:
     """The threshold with the best bound on the choosing part, moved to the middle of its gap.
 
     Limits rather than rates are compared, so that a threshold without errors by luck does not win.
     mu hardly depends on the threshold, so that luck would decide: its limits are more cautious.
     """
-    level = alpha / 2 * (0.01 if method == "gdp" else 1.0)
+    level = alpha / 2 * (0.01 if statement.method == "gdp" else 1.0)
     cuts = scores.cuts(BANDS["band"].ranks)
     (n_in, n_out), (fp, fn) = scores.sizes, scores.counts(cuts)
     limits = upper_limit(fp, n_out, level), upper_limit(fn, n_in, level)
-    value = _statistic(method, delta)(*limits)
+    value = statement.statistic(*limits)
     if not value.max() > 0:
         value = -(fp / n_out + fn / n_in)
     return _middle_of_gap(scores, float(cuts[np.argmax(value)]))
@@ -229,18 +233,22 @@ def _middle_of_gap(scores: Scores, threshold: float) -> float:
 
 
 def _tested(
-    choosing: list[FloatArray], testing: list[FloatArray], statement: dict[str, Any], **paid: Any
+    choosing: list[FloatArray],
+    testing: list[FloatArray],
+    statement: _Statement,
+    *,
+    share: float = 1.0,
+    selection: str,
 ) -> LowerBound:
     """Choose on one part, test once on the other, which knows nothing of the choice."""
-    alpha = (1 - statement["confidence"]) * paid.get("share", 1.0)
-    chosen = _choose(
-        Scores(*map(np.sort, choosing)), statement["method"], statement["delta"], alpha
-    )
-    return _at_fixed(Scores(*map(np.sort, testing)), chosen, statement, **paid)
+    alpha = (1 - statement.confidence) * share
+    chosen = _choose(Scores(*map(np.sort, choosing)), statement, alpha)
+    tested = Scores(*map(np.sort, testing))
+    return _at_fixed(tested, chosen, statement, share=share, selection=selection)
 
 
 def _by_split(
-    arrays: list[FloatArray], statement: dict[str, Any], rng: np.random.Generator
+    arrays: list[FloatArray], statement: _Statement, rng: np.random.Generator
 ) -> LowerBound:
     orders = [rng.permutation(x.size) for x in arrays]
     sizes = [max(1, int(CHOOSING * x.size)) for x in arrays]
@@ -251,7 +259,7 @@ def _by_split(
 
 
 def _by_folds(
-    arrays: list[FloatArray], statement: dict[str, Any], rng: np.random.Generator
+    arrays: list[FloatArray], statement: _Statement, rng: np.random.Generator
 ) -> LowerBound:
     """Union over folds: each errs with alpha / FOLDS at most, so the best errs with alpha."""
     folds = [rng.permutation(x.size) % FOLDS for x in arrays]
