@@ -4,6 +4,7 @@ Only the shape of the ROC is guessed, never the distribution of the scores, and 
 on the guess: a bet is valid whatever it was optimised for.
 """
 
+from collections.abc import Iterable
 from functools import cache
 
 import numpy as np
@@ -12,26 +13,28 @@ from scipy import special
 from dpassay.bounds.betting import Lines, bin_masses
 from dpassay.types import FloatArray
 
-# How far beyond the claim, as a share of how far beyond it a perfect attack is.
-GAUSSIAN = (0.03, 0.07, 0.13, 0.22, 0.36, 0.55, 0.8)
-LAPLACE = (0.1, 0.2, 0.35, 0.6)
-LEAKS = (0.1, 0.4)
+# How far beyond the claim, as a share of how far beyond it a perfect attack is; and prior weights.
+GAUSSIAN = {0.03: 0.5, 0.07: 1.0, 0.13: 1.2, 0.22: 1.2, 0.36: 1.0, 0.55: 0.7, 0.8: 0.5}
+LAPLACE = {0.14: 0.5, 0.36: 0.6, 0.7: 0.4}
+# Shares of trials that give the world away.
+LEAKS = {0.1: 0.2, 0.4: 0.2}
+PERFECT = 0.8
 
 
 def alternatives(lines: Lines) -> tuple[FloatArray, FloatArray]:
     """Prior weights and bin masses [a, w, b] of the attacks that a claim is tested against."""
-    leaks = [roc for share in LEAKS for roc in _leaks(*lines.roc(), share)]
     groups = [
-        (1.0, perfect()[None]),
-        (1.0, _beyond(lines, gaussian_ladder(), GAUSSIAN)),
-        (0.6, _beyond(lines, laplace_ladder(), LAPLACE)),
-        (0.3, np.stack([bin_masses(*roc) for roc in leaks])),
+        ([PERFECT], perfect()[None]),
+        (GAUSSIAN.values(), _beyond(lines, gaussian_ladder(), GAUSSIAN)),
+        (LAPLACE.values(), _beyond(lines, laplace_ladder(), LAPLACE)),
+        (LEAKS.values(), _leaks(*lines.roc(), side=0)),
+        (LEAKS.values(), _leaks(*lines.roc(), side=1)),
     ]
-    weights = np.concatenate([np.full(len(masses), weight) for weight, masses in groups])
+    weights = np.concatenate([list(weights) for weights, _ in groups])
     return weights / weights.sum(), np.concatenate([masses for _, masses in groups])
 
 
-def _beyond(lines: Lines, ladder: FloatArray, shares: tuple[float, ...]) -> FloatArray:
+def _beyond(lines: Lines, ladder: FloatArray, shares: Iterable[float]) -> FloatArray:
     """The rungs of a ladder whose best asset earns nearest these shares of a perfect attack's."""
     earns = _excess(lines, ladder) / max(float(_excess(lines, perfect())), 1e-300)
     return ladder[[int(np.abs(earns - share).argmin()) for share in shares]]
@@ -77,6 +80,7 @@ def perfect() -> FloatArray:
     return bin_masses(np.array([0.0]), np.array([1.0]))
 
 
-def _leaks(fpr: FloatArray, tpr: FloatArray, share: float) -> list[tuple[FloatArray, FloatArray]]:
-    """The claim's worst pair, but in a share of the trials with (or without) it is plain to see."""
-    return [(fpr, share + (1 - share) * tpr), ((1 - share) * fpr, tpr)]
+def _leaks(fpr: FloatArray, tpr: FloatArray, side: int) -> FloatArray:
+    """The claim's worst pair, but a share of the trials of one world is plain to see."""
+    rates = [((1 - x) * fpr, tpr) if side == 0 else (fpr, x + (1 - x) * tpr) for x in LEAKS]
+    return np.stack([bin_masses(*pair) for pair in rates])

@@ -234,7 +234,7 @@ def improve(
     return weights
 
 
-def log_optimal(pays: FloatArray, evidence: FloatArray, form: Form, steps: int = 50) -> FloatArray:
+def log_optimal(pays: FloatArray, evidence: FloatArray, form: Form, steps: int = 80) -> FloatArray:
     """Weights that come close to the largest growth under the evidence.
 
     Cover's step w <- w g, with g = mean(E / F), is slow at first. So w <- w g^power is tried, and
@@ -252,7 +252,7 @@ def log_optimal(pays: FloatArray, evidence: FloatArray, form: Form, steps: int =
         weights = np.where(rises[..., None, None], bold, weights * g)
         f = factors(weights, pays)
         reached = growth(f, evidence, form)
-        power = np.where(rises, np.minimum(4 * power, 1000.0), np.maximum(power / 10, 1.0))
+        power = np.where(rises, np.minimum(8 * power, 1e4), np.maximum(power / 100, 1.0))
     return weights
 
 
