@@ -11,6 +11,7 @@ from dpassay import _check
 
 EXPERIMENTS = {
     "slides": "dpassay.reproduce.slides",
+    "hw3": "dpassay.reproduce.hw3",
 }
 
 
