@@ -18,16 +18,19 @@ from dpassay.bounds.onerun.pvalues import (
     Steinke,
     hoeffding_epsilon,
     largest_epsilon,
+    pure_epsilon,
 )
 from dpassay.bounds.onerun.ranking import IntArray
 from dpassay.errors import InvalidArgument
-from dpassay.types import LowerBound, PrivacyCurve
+from dpassay.types import FloatArray, LowerBound, PrivacyCurve
 
 INVALID = "a number of guesses fixed in advance, which it was not (INVALID)"
 
 
 def _by_p_value(make: Callable[[Audit], PValue]) -> Bound:
     def bound(audit: Audit, n: IntArray, v: IntArray, level: float) -> tuple[float, int]:
+        if audit.delta == 0:
+            return _largest(pure_epsilon(n, v, level))
         p_value = make(audit)
         if audit.chosen:
             p_value = Chosen(p_value, audit.leak, level)
@@ -37,9 +40,13 @@ def _by_p_value(make: Callable[[Audit], PValue]) -> Bound:
 
 
 def _hoeffding(audit: Audit, n: IntArray, v: IntArray, level: float) -> tuple[float, int]:
-    epsilon = hoeffding_epsilon(n, v, audit.leak, level)
-    index = int(np.argmax(epsilon))
-    return max(float(epsilon[index]), 0.0), index
+    looks = round(audit.level / level)
+    return _largest(hoeffding_epsilon(n, v, audit.leak, audit.level, looks))
+
+
+def _largest(epsilons: FloatArray) -> tuple[float, int]:
+    index = int(np.argmax(epsilons))
+    return max(float(epsilons[index]), 0.0), index
 
 
 _STEINKE = _by_p_value(lambda audit: Steinke(audit.canaries, audit.delta))

@@ -163,7 +163,7 @@ def naive(audit: Audit, bound: Bound) -> Found:
 
 def uniform(audit: Audit, bound: Bound | None = None) -> Found:
     """The largest bound over all looks, calibrated exactly for all of them together."""
-    unit = walk.block_units(audit.leak, audit.level, audit.per_unit) if audit.leak > 0 else 1
+    unit = walk.block_units(audit.leak, audit.level, audit.per_unit, audit.most_units)
     block = unit * audit.per_unit
 
     def calibrated(audit: Audit, n: IntArray, v: IntArray, level: float) -> tuple[float, int]:
@@ -197,7 +197,8 @@ def split(audit: Audit, bound: Bound) -> Found:
     plan = replace(tested, sides=side).plan(np.array([min(scaled, room)]))
     found = _best(tested, plan, audit.level, bound, text)
     every = tested.plan(walk.looks(tested.most_units))
-    return replace(found, ceiling=_best(tested, every, audit.level, bound, text).ceiling)
+    ceiling = _best(tested, every, audit.level, bound, text).ceiling
+    return replace(found, ceiling=max(found.ceiling, ceiling))
 
 
 def _scout(audit: Audit, bound: Bound) -> tuple[int, str]:

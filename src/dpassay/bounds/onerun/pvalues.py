@@ -268,16 +268,16 @@ def reserve(leak: float, level: float) -> tuple[float, float]:
 
 
 def hoeffding_epsilon(
-    guesses: ArrayLike, correct: ArrayLike, leak: float, level: float
+    guesses: ArrayLike, correct: ArrayLike, leak: float, level: float, looks: int = 1
 ) -> FloatArray:
     """Closed-form lower bound logit(v/r - sqrt(log(1/level) / (2 r))), never above the others.
 
-    By Hoeffding's inequality for B; delta is paid for by :func:`reserve`. Also valid when the
-    output chose the number of guesses.
+    By Hoeffding's inequality for B; delta is paid for by :func:`reserve`, once for all ``looks``
+    that share the level. Also valid when the output chose the number of guesses.
     """
     n, v = np.asarray(guesses, float), np.asarray(correct, float)
     left, floor = reserve(leak, level)
-    rate = v / n - np.sqrt(np.log(1 / left) / (2 * n))
+    rate = v / n - np.sqrt(np.log(looks / left) / (2 * n))
     value = special.logit(np.clip(rate, 0, 1))
     return np.where(value >= floor, value - _GUARD * np.maximum(np.abs(value), 1), -np.inf)
 

@@ -125,10 +125,13 @@ def block_rate(block: int, epsilon: float) -> float:
     return float(np.exp(np.max(log_rho - log_pmf(block - v, block, error)))) * (1 + 1e-9)
 
 
-def block_units(leak: float, level: float, per_unit: int) -> int:
-    """The smallest power of two of units that keeps the price of the leak within half the level."""
+def block_units(leak: float, level: float, per_unit: int, most: int) -> int:
+    """The smallest power of two of units that keeps the price of the leak within half the level.
+
+    More than ``most`` if there is none up to there.
+    """
     units = 1
-    while leak * block_rate(units * per_unit, 0.0) > level / 2:
+    while units <= most and leak * block_rate(units * per_unit, 0.0) > level / 2:
         units *= 2
     return units
 
