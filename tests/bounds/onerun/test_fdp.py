@@ -1,4 +1,4 @@
-"""Trade-off functions in one run: the recursion against its formula, brute force, published values."""
+"""Trade-off functions in one run: the recursion against its formula, brute force, a table."""
 
 import numpy as np
 import pytest
@@ -51,7 +51,7 @@ def test_largest_refuted_gaussian_against_the_slow_test(guesses, correct, canari
     [(2.0, 8.16), (1.0, 3.61), (0.5, 1.59)],  # their table 1, 1e5 canaries
 )
 def test_published_table(mu, published):
-    """Quantile-spaced Gaussian scores, best number of guesses; theirs is the best of random draws."""
+    """Quantile-spaced Gaussian scores, best number of guesses; theirs come from random draws."""
     half = 50_000
     z = ndtri((np.arange(half) + 0.5) / half)
     order = np.argsort(-np.concatenate([z + mu, z]))

@@ -35,7 +35,7 @@ POWERS = np.array([1, 2, 4, 8, 16, 32, 64, 128, 256, 500])
     ],
 )
 def test_how_often_the_largest_bound_is_wrong(pairs, level, probabilities):
-    """Exact probabilities that some bound at this level is above the truth (seeds-corrected 1.2)."""
+    """Exact probabilities that some bound at this level is above the truth."""
     for epsilon, expected in zip(EPSILONS, probabilities, strict=True):
         found = crossing_probability(2 * pairs, limits(2 * pairs, epsilon, level), epsilon)
         assert found == pytest.approx(expected, abs=6e-5)
