@@ -123,3 +123,78 @@ class LowerBound:
         )
         text += f", assuming {self.assumption}" if self.assumption != "none" else ""
         return text + f"; ceiling {self.ceiling:.4g})"
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What an attack saw, in the order of trial numbers, and where it came from.
+
+    Attributes:
+        worlds: 1 for trials with the canary, 0 without.
+        scores: one per trial; higher says "with". A trial that failed has -inf: it is an output.
+        run: the key of the run in its log.
+        seed: of the attack; None if it was drawn by the operating system.
+        n_failed: how many trials raised, hung or returned NaN.
+
+    """
+
+    worlds: NDArray[Any]
+    scores: FloatArray
+    run: str = ""
+    seed: int | None = None
+    n_failed: int = 0
+
+    @property
+    def trials(self) -> int:
+        """How many there are."""
+        return len(self.worlds)
+
+    def sides(self) -> tuple[FloatArray, FloatArray]:
+        """The scores with and without the canary."""
+        inside = self.worlds == 1
+        return self.scores[inside], self.scores[~inside]
+
+
+@dataclass(frozen=True, eq=False)
+class Verdict:
+    """A claim beside what an attack showed: refuted, or not refuted; never "private".
+
+    Attributes:
+        claim: the privacy curve that was tested.
+        bound: a lower bound on epsilon at the claim's delta; a statement of its own.
+        refuted: the claim is false, with ``confidence``.
+        confidence: the probability that a true claim is not refuted, at least.
+        trials: how many were counted.
+        ended: why: "refuted", "budget spent", "interrupted" or "too many failures".
+        evidence: the trials.
+        attack: how outputs became scores.
+        replay: a line that runs the same audit again.
+        details: numbers behind the verdict (wealth, p-value, learning trials), by name.
+
+    """
+
+    claim: PrivacyCurve
+    bound: LowerBound
+    refuted: bool
+    confidence: float
+    trials: int
+    ended: str
+    evidence: Evidence
+    attack: str = ""
+    replay: str = ""
+    details: dict[str, float] | None = None
+
+    @property
+    def tightness(self) -> float:
+        """The lower bound over the claimed epsilon at the same delta; 1 is tight, more a bug."""
+        claimed = float(self.claim.epsilon(self.bound.delta))
+        return self.bound.epsilon / claimed if 0 < claimed < math.inf else math.nan
+
+    def __str__(self) -> str:
+        claimed = float(self.claim.epsilon(self.bound.delta))
+        head = "refuted" if self.refuted else "not refuted"
+        shown = f"epsilon >= {_rounded_down(self.bound.epsilon)} at delta={self.bound.delta:g}"
+        return (
+            f"{head}: {shown} (confidence {self.confidence:.10g}), claimed {claimed:.4g}; "
+            f"{self.trials} trials, {self.ended}"
+        )

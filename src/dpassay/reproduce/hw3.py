@@ -216,11 +216,11 @@ def text_table(pictures: list[Picture]) -> str:
     lines = []
     for shown in pictures:
         lines.append(f"{shown.title} (means over seeds)")
-        lines.append(f"{'':>50}" + "".join(f"{x:>10g}" for x in shown.curves["x"]))
+        lines.append(f"{'':>54}" + "".join(f"{x:>10g}" for x in shown.curves["x"]))
         for kind in ("classic", "analytic"):
             for method, values in shown.curves[kind].items():
                 means = np.mean(values, axis=1)
                 cells = "".join(f"{value:10.3f}" for value in means)
-                lines.append(f"{kind + ', ' + method:>50}{cells}")
+                lines.append(f"{kind + ', ' + method:>54}{cells}")
         lines.append("")
     return "\n".join(lines)

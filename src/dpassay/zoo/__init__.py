@@ -1,0 +1,1 @@
+"""Honest and broken algorithms, with their truth: test subjects for audits."""
