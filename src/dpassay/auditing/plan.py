@@ -1,0 +1,198 @@
+"""How many trainings an audit needs, before any is played.
+
+The truth is taken to be Gaussian with a given epsilon at delta: what a good canary against DP-SGD
+comes close to. Counts are put at a quantile of their distribution, so that the answer has the
+stated power; the best threshold is known to the planner, a real audit has to choose it. Numbers are
+estimates for planning, not bounds.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import special
+
+from dpassay import _check
+from dpassay.bounds.alternatives import gaussian as gaussian_masses
+from dpassay.bounds.bands import BANDS, common_level
+from dpassay.bounds.betting import FORMS, Lines, factors, growth, log_optimal
+from dpassay.bounds.claims import delta_shown
+from dpassay.bounds.counts import epsilon_of_mu, epsilon_of_rates, mu_of_rates, upper_limit
+from dpassay.errors import InvalidArgument
+from dpassay.privacy import gaussian
+from dpassay.types import FloatArray, PrivacyCurve
+
+_MOST = 10**9
+_THRESHOLDS = np.linspace(-7, 7, 281)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What one method needs.
+
+    Attributes:
+        method: the statistic.
+        assumption: what it rests on.
+        to_refute: trainings, both worlds together, to refute the claim; inf if no number will do.
+        to_come_close: trainings for a bound within ``closeness`` of the truth.
+        ceiling: the most that a perfect attack could show in ``to_refute`` trainings.
+
+    """
+
+    method: str
+    assumption: str
+    to_refute: float
+    to_come_close: float
+    ceiling: float
+
+
+def plan(
+    claim: PrivacyCurve,
+    true_epsilon: float,
+    *,
+    delta: float = 1e-5,
+    confidence: float = 0.95,
+    power: float = 0.8,
+    closeness: float = 0.05,
+) -> list[Plan]:
+    """Estimates of the trainings needed to refute a claim, and to come close to the truth.
+
+    Args:
+        claim: the privacy curve to be tested.
+        true_epsilon: the epsilon at ``delta`` that the algorithm is supposed to have.
+        delta: in (0, 1).
+        confidence: of the verdict.
+        power: the chance that the audit succeeds, for the tests of a fixed size.
+        closeness: how far below the truth a bound may stay, as a share of it.
+
+    """
+    delta = _check.number("delta", delta, low=0, high=1, low_open=True, high_open=True)
+    true_epsilon = _check.number("true_epsilon", true_epsilon, low=0, low_open=True)
+    alpha = 1 - _check.confidence(confidence)
+    power = _check.number("power", power, low=0.5, high=1, high_open=True)
+    closeness = _check.number("closeness", closeness, low=0, high=1, low_open=True, high_open=True)
+    claimed = float(claim.epsilon(delta))
+    if true_epsilon <= claimed:
+        raise InvalidArgument(
+            f"true_epsilon={true_epsilon:g} must be above the claimed {claimed:g} at "
+            f"delta={delta:g}: a true claim cannot be refuted."
+        )
+    world = _World(float(gaussian.mu_of(true_epsilon, delta)), power)
+    near = (1 - closeness) * true_epsilon
+    rows = [
+        _fixed("clopper-pearson", "none", _point_bound(delta, alpha), world, claimed, near),
+        _fixed("gdp", "Gaussian trade-off", _gdp_bound(delta, alpha), world, claimed, near),
+        _curve(claim, world, alpha, delta),
+        _sequential(claim, world, alpha, delta),
+    ]
+    return rows
+
+
+@dataclass(frozen=True)
+class _World:
+    """The Gaussian truth: error rates at each threshold, and counts at the power's quantile."""
+
+    mu: float
+    power: float
+
+    def errors(self, n: int) -> tuple[FloatArray, FloatArray]:
+        """False positives and negatives of n trials each, at most, with the stated chance."""
+        t = _THRESHOLDS + self.mu / 2
+        rates = np.stack([special.ndtr(-t), special.ndtr(t - self.mu)])
+        # Both counts must be lucky enough together; errors above are cut at n.
+        z = float(special.ndtri(math.sqrt(self.power)))
+        counts = n * rates + z * np.sqrt(n * rates * (1 - rates))
+        fp, fn = np.minimum(np.ceil(counts - 1e-9), n)
+        return fp, fn
+
+
+Bound = Callable[[FloatArray, FloatArray, int], float]
+
+
+def _point_bound(delta: float, alpha: float) -> Bound:
+    def bound(fp: FloatArray, fn: FloatArray, n: int) -> float:
+        fpr, fnr = upper_limit(fp, n, alpha / 2), upper_limit(fn, n, alpha / 2)
+        return float(np.max(epsilon_of_rates(fpr, fnr, delta)))
+
+    return bound
+
+
+def _gdp_bound(delta: float, alpha: float) -> Bound:
+    def bound(fp: FloatArray, fn: FloatArray, n: int) -> float:
+        fpr, fnr = upper_limit(fp, n, alpha / 2), upper_limit(fn, n, alpha / 2)
+        return epsilon_of_mu(float(np.max(mu_of_rates(fpr, fnr))), delta)
+
+    return bound
+
+
+def _fixed(
+    method: str, assumption: str, bound: Bound, world: _World, claimed: float, near: float
+) -> Plan:
+    def reaches(goal: float) -> Callable[[int], bool]:
+        return lambda n: bound(*world.errors(n), n) > goal
+
+    refute, close = _smallest(reaches(claimed)), _smallest(reaches(near))
+    none = np.zeros(1)
+    ceiling = bound(none, none, int(refute)) if math.isfinite(refute) else math.nan
+    return Plan(method, assumption, 2 * refute, 2 * close, ceiling)
+
+
+def _curve(claim: PrivacyCurve, world: _World, alpha: float, delta: float) -> Plan:
+    """The whole curve under a band that pays for every threshold."""
+    epsilon = np.linspace(0, 1.2 * max(float(claim.epsilon(delta)), 0.1), 120)
+    allowed = np.asarray(claim.delta(epsilon))
+
+    def refutes(n: int) -> bool:
+        level = common_level("bonferroni", n, n, alpha)
+        limits = [BANDS["bonferroni"].limits(k, n, level) for k in world.errors(n)]
+        return bool(np.any(delta_shown(epsilon, *limits) > allowed))
+
+    refute = _smallest(refutes, most=10**7)
+    ceiling = math.nan
+    if math.isfinite(refute):
+        n = int(refute)
+        none = BANDS["bonferroni"].limits(np.zeros(1), n, common_level("bonferroni", n, n, alpha))
+        ceiling = float(epsilon_of_rates(none, none, delta)[0])
+    return Plan("whole curve, fixed size", "none", 2 * refute, math.nan, ceiling)
+
+
+def _sequential(claim: PrivacyCurve, world: _World, alpha: float, delta: float) -> Plan:
+    """log(1/alpha) over the growth of the best bets: what an ideal bettor needs on average."""
+    lines, form = Lines.of(claim), FORMS["coin"]
+    masses = gaussian_masses(world.mu)
+    rate = float(growth(factors(log_optimal(lines.pays, masses, form), lines.pays), masses, form))
+    needed = math.ceil(-math.log(alpha) / rate) if rate > 1e-9 else math.inf
+    perfect = -math.log(alpha) / needed if math.isfinite(needed) else math.nan
+    # A perfect attack earns log(1 + e^-epsilon) a trial against epsilon-DP.
+    ceiling = -math.log(math.expm1(perfect)) if 0 < perfect < math.log(2) else 0.0
+    return Plan("whole curve, sequential", "none", needed, math.nan, ceiling)
+
+
+def _smallest(holds: Callable[[int], bool], most: int = _MOST) -> float:
+    """The smallest number of trials per world at which a condition holds, to 1 %; inf if none."""
+    high = 4
+    while not holds(high):
+        high *= 2
+        if high > most:
+            return math.inf
+    low = high // 2
+    while high - low > max(1, high // 100):
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return float(high)
+
+
+def as_rows(plans: list[Plan]) -> list[dict[str, Any]]:
+    """The plans as plain dicts, for tables and JSON."""
+    return [
+        {
+            "method": p.method,
+            "assumption": p.assumption,
+            "to_refute": p.to_refute,
+            "to_come_close": p.to_come_close,
+            "ceiling": p.ceiling,
+        }
+        for p in plans
+    ]
