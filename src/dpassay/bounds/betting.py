@@ -37,11 +37,14 @@ from dpassay.types import FloatArray, PrivacyCurve
 N_BINS = 40
 # Every bet keeps this share as cash: one unlucky trial costs at most log(100).
 CASH = 0.01
-N_SLOPES = 12
+# Slopes above 1, and as many below: one per unit of loss, within these limits.
+PER_SIDE = (6, 10)
 _RAMP = np.geomspace(1e-9, 0.5, 400)
 _FPR = np.unique(np.concatenate([[0], _RAMP, np.linspace(0, 1, 401), 1 - _RAMP, [1]]))
 _ROUNDING = 1e-12
 _TINY = 1e-300
+# No slope is steeper than e to this.
+_FAR = 500.0
 
 
 def _largest_loss(claim: PrivacyCurve) -> float:
@@ -49,7 +52,8 @@ def _largest_loss(claim: PrivacyCurve) -> float:
 
     Few values of delta are asked for, since some curves are slow. 0 if the claim excludes nothing.
     """
-    floor = float(claim.delta(np.inf))
+    with np.errstate(invalid="ignore"):
+        floor = float(claim.delta(np.inf))
 
     def small(loss: float) -> bool:
         return float(claim.delta(loss)) <= max(floor, 1e-4)
@@ -59,7 +63,7 @@ def _largest_loss(claim: PrivacyCurve) -> float:
         high /= 2
     while not small(high):
         high *= 2
-        if high > 500:
+        if high > _FAR:
             return 0.0
     for step in (2**0.5, 2**0.25, 2**0.125, 2**0.0625):
         high = high / step if small(high / step) else high
@@ -67,6 +71,12 @@ def _largest_loss(claim: PrivacyCurve) -> float:
         return high
     # The curve bends where it meets its floor, and only there if the claim is (epsilon, delta)-DP.
     return min(float(claim.epsilon(floor)), high)
+
+
+def _spread(top: float) -> FloatArray:
+    """Losses evenly from 0 to the top that are even about 0 as well when taken with both signs."""
+    per_side = int(np.clip(np.ceil(top), *PER_SIDE))
+    return top * np.linspace(-1, 1, 2 * per_side)[per_side:]
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,7 +94,7 @@ class Lines:
     @classmethod
     def of(cls, claim: PrivacyCurve) -> "Lines":
         """Lines of a claim, whose delta values are taken as upper bounds; any slopes are valid."""
-        loss = _largest_loss(claim) * np.linspace(-1, 1, N_SLOPES)[N_SLOPES // 2 :]
+        loss = _spread(_largest_loss(claim))
         delta = np.asarray(claim.delta(loss))
         s = np.concatenate([np.exp(-loss), np.exp(loss)])
         d = np.concatenate([-np.expm1(-loss) + np.exp(-loss) * delta, delta])
