@@ -98,6 +98,16 @@ def test_lines_stay_below_the_trade_off(curve):
         assert np.all(lines >= exact * (1 - 2e-3) - 1e-12)
 
 
+@given(st.floats(1e-6, 8), st.floats(1e-12, 0.9))
+def test_epsilon_of_a_curve_is_rounded_down(mu, delta):
+    found = fdp.epsilon_lower(GDP(mu=mu), delta)
+    exact = GDP(mu=mu).epsilon(delta)
+    assert exact * (1 - 1e-9) - 1e-11 <= found <= exact
+    claim = ApproxDP(epsilon=mu, delta=1e-5)
+    assert fdp.epsilon_lower(claim, 1e-5) == pytest.approx(mu, rel=1e-11)
+    assert fdp.epsilon_lower(claim, 1e-5) < mu
+
+
 @given(st.integers(1, 200), st.floats(0.05, 3), st.data())
 def test_p_value_is_the_least_level_that_refutes(guesses, mu, data):
     correct = data.draw(st.integers(1, guesses))

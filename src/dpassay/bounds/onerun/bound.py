@@ -243,7 +243,7 @@ def _fdp(
     p_values: list[float] = []
 
     def epsilon_of(theta: float) -> float:
-        return float(member(theta).epsilon(audit.delta)) * (1 - 1e-12) if theta > 0 else 0.0
+        return fdp.epsilon_lower(member(theta), audit.delta) if theta > 0 else 0.0
 
     def bound(audit: Audit, n: IntArray, v: IntArray, level: float) -> tuple[float, int]:
         theta, index = fdp.largest_refuted(n, v, audit.effective, level, member)

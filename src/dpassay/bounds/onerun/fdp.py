@@ -22,9 +22,9 @@ from statistics import NormalDist
 
 import numpy as np
 
-from dpassay.bounds.onerun.pvalues import pure_epsilon
+from dpassay.bounds.onerun.pvalues import last_below, pure_epsilon
 from dpassay.errors import InvalidArgument
-from dpassay.privacy import GDP, ApproxDP
+from dpassay.privacy import GDP, ApproxDP, gaussian
 from dpassay.types import FloatArray, PrivacyCurve
 
 Inverse = Callable[[float], float]
@@ -89,6 +89,19 @@ def _epsilon_grid(curve: PrivacyCurve) -> FloatArray:
 def inverse_of(curve: PrivacyCurve) -> Inverse:
     """The closed form for GDP, lines for the rest."""
     return gaussian_inverse(curve.mu) if isinstance(curve, GDP) else curve_inverse(curve)
+
+
+def epsilon_lower(curve: PrivacyCurve, delta: float) -> float:
+    """epsilon(delta) of the curve, rounded down."""
+    if not isinstance(curve, GDP):
+        return float(curve.epsilon(delta)) * (1 - 1e-12)
+    mu, target = float(curve.mu), math.log(delta)
+    # delta(epsilon) <= Phi(mu/2 - epsilon/mu), which falls below delta here.
+    high = mu * (mu / 2 - _QUANTILE(delta)) + 1e-12
+    if not high > 0:
+        return 0.0
+    found = last_below(lambda e: target - float(gaussian.log_delta(e, mu)), 0.0, high, 1e-12)
+    return found * (1 - 1e-12) if gaussian.log_delta(found, mu) >= target else 0.0
 
 
 def p_value(guesses: int, correct: int, canaries: float, curve: PrivacyCurve) -> float:
