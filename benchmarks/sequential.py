@@ -7,6 +7,7 @@ minutes).
   median and 80 % quantile over seeds, at alpha = 0.05 and 1e-6, beside goals set from a prototype.
 - nulls: of simulated audits of mechanisms that just meet their claim, watched after every trial,
   how many are refuted at 0.05, with a 99 % interval for the rate.
+- bounds: the median lower bound on epsilon after some trials, and how often it reaches the truth.
 - cost: CPU microseconds per trial, for one claim and for a family of 40.
 """
 
@@ -153,6 +154,30 @@ def _interval(k: int, n: int) -> tuple[float, float]:
     return float(low), float(special.betaincinv(k + 1, n - k, 0.995))
 
 
+def bounds(seeds: int, streams: int) -> list[dict[str, Any]]:
+    """The Gaussian family on a mechanism whose epsilon is 4: medians, then errors."""
+    fresh, looks = ConfidenceSequence(Family.gdp(DELTA)), (100, 200, 500, 1000, 2000, 4000)
+    trails = np.array([_trail(fresh, seed, looks) for seed in range(seeds)])
+    medians = np.median(trails, axis=0)
+    shown = [f"{n}: {m:.2f}" for n, m in zip(looks, medians, strict=True)]
+    print("epsilon 4, lower bounds after", ", ".join(shown))
+    # One member is the truth itself; the bound errs when it reaches that.
+    close = ConfidenceSequence(Family.gdp(DELTA, 4 * np.geomspace(0.5, 2, 41)))
+    wrong = sum(_trail(close, 10**6 + s, (2000,))[-1] > 3.999 for s in range(streams))
+    low, high = _interval(wrong, streams)
+    print(f"above the truth: {wrong} of {streams}, rate {low:.4f} to {high:.4f}", flush=True)
+    return [{"looks": looks, "medians": medians, "wrong": wrong, "of": streams}]
+
+
+def _trail(fresh: ConfidenceSequence, seed: int, looks: tuple[int, ...]) -> list[float]:
+    rng, sequence = np.random.default_rng([seed, 73]), copy.deepcopy(fresh)
+    worlds = worlds_of(rng, "coin", looks[-1])
+    scores = normal(mu(4))(rng, worlds)
+    cuts = looks[:-1]
+    parts = zip(np.split(worlds, cuts), np.split(scores, cuts), strict=True)
+    return [sequence.update(w, x) for w, x in parts]
+
+
 def cost(trials: int = 10_000) -> list[dict[str, Any]]:
     """CPU time to start and per trial, for one claim and for 40."""
     rows = []
@@ -189,6 +214,7 @@ def run(quick: bool = False) -> dict[str, list[dict[str, Any]]]:
     return {
         "cost": cost(),
         "power": [row for form in forms for row in power(form, seeds)],
+        "bounds": bounds(seeds, 100 if quick else 1000),
         "nulls": [row for form in forms for row in nulls(form, streams)],
     }
 

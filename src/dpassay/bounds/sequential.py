@@ -26,6 +26,9 @@ from dpassay.types import FloatArray, LowerBound, PrivacyCurve
 FormName = Literal["coin", "pairs", "shared-seed"]
 EPSILONS = tuple(float(epsilon) for epsilon in np.geomspace(0.1, 12, 40))
 _ROUNDING = 1e-12
+_GDP_DELTA = "Gaussian noise has no finite epsilon at delta=0; a common value is 1e-5."
+_SCORES = "A trial that failed is an output as well: give it the score -inf."
+_WORLDS = "1 is a trial with the canary, 0 one without."
 
 
 class _Watch:
@@ -68,10 +71,6 @@ def _trials(worlds: ArrayLike, scores: ArrayLike) -> tuple[list[int], list[float
     return w.astype(int).tolist(), x.tolist()
 
 
-_WORLDS = "1 is a trial with the canary, 0 one without."
-_SCORES = "A trial that failed is an output as well: give it the score -inf."
-
-
 def _check_pairs(worlds: list[int], waiting: int | None) -> None:
     row = worlds if waiting is None else [waiting, *worlds]
     for i in range(0, len(row) - 1, 2):
@@ -92,10 +91,11 @@ class SequentialTest:
     Args:
         claim: any privacy curve; its delta values are taken as upper bounds.
         confidence: in (0, 1).
-        form: "coin": the world of every trial is a fair coin, independent of the past. "pairs":
-            trials 2k and 2k+1 are one with and one without the canary, *independent* of each other;
-            dependence can refute a true claim. "shared-seed": such pairs with any dependence, for
-            example the same seed; each half must by itself be a fresh run of the mechanism.
+        form: "coin": the world of every trial is a fair coin, independent of all before; worlds
+            that were dealt out in equal numbers are no coins. "pairs": trials 2k and 2k+1 are one
+            with and one without the canary, *independent* of each other; dependence can refute a
+            true claim. "shared-seed": such pairs with any dependence, for example the same seed;
+            each half must by itself be a fresh run of the mechanism.
 
     >>> from dpassay.privacy import PureDP
     >>> test = SequentialTest(PureDP(epsilon=1.0))
@@ -252,9 +252,6 @@ class Family:
         labelled.sort()
         ordered = tuple(members[i] for _, i in labelled)
         return cls(ordered, tuple(epsilon for epsilon, _ in labelled), delta, assumption)
-
-
-_GDP_DELTA = "Gaussian noise has no finite epsilon at delta=0; a common value is 1e-5."
 
 
 def _leading(watch: _Watch) -> int:
