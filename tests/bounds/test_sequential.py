@@ -2,6 +2,7 @@
 
 import copy
 import math
+import pickle
 
 import numpy as np
 import pytest
@@ -186,6 +187,16 @@ def test_a_bound_is_the_same_in_any_batch(form):
         seen.append((sequence.refuted_at.tolist(), sequence.bound()))
     assert seen.count(seen[0]) == len(seen)
     assert seen[0][1].epsilon > 1
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_test_can_be_stored_and_go_on(form):
+    worlds, scores = trials_for(form, 24, 121, 0.9)
+    whole = sequential_test(worlds, scores, claim=GDP(mu=0.5), form=form)
+    half = sequential_test(worlds[:51], scores[:51], claim=GDP(mu=0.5), form=form)
+    stored = pickle.loads(pickle.dumps(half))
+    stored.update(worlds[51:], scores[51:])
+    assert np.array_equal(stored.wealth_path, whole.wealth_path)
 
 
 def test_lessons_are_at_fixed_rounds():

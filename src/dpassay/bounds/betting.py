@@ -174,6 +174,18 @@ def _marginals(square: FloatArray) -> FloatArray:
     return np.stack([square.sum(axis=-2), square.sum(axis=-1)], axis=-2) / 2
 
 
+def _coin_log(f: FloatArray) -> FloatArray:
+    return _flat(np.log(f))
+
+
+def _by_world(outcomes: FloatArray) -> FloatArray:
+    return outcomes.reshape(*outcomes.shape[:-1], 2, N_BINS)
+
+
+def _halves_seen(outcomes: FloatArray) -> FloatArray:
+    return _marginals(_square(outcomes))
+
+
 def _product_log(f: FloatArray) -> FloatArray:
     with_canary, without = _halves(np.log(f))
     return _flat(with_canary + without)
@@ -184,6 +196,10 @@ def _linear(f: FloatArray) -> FloatArray:
     return (with_canary + without) / 2
 
 
+def _linear_log(f: FloatArray) -> FloatArray:
+    return _flat(np.log(_linear(f)))
+
+
 def _independent(masses: FloatArray) -> FloatArray:
     with_canary, without = _halves(2 * masses)
     return with_canary * without
@@ -192,8 +208,8 @@ def _independent(masses: FloatArray) -> FloatArray:
 FORMS = {
     "coin": Form(
         trials=1,
-        log_factors=lambda f: _flat(np.log(f)),
-        evidence=lambda outcomes: outcomes.reshape(*outcomes.shape[:-1], 2, N_BINS),
+        log_factors=_coin_log,
+        evidence=_by_world,
         expect=_same,
         payoffs=_same,
         per_bin=_same,
@@ -201,14 +217,14 @@ FORMS = {
     "pairs": Form(
         trials=2,
         log_factors=_product_log,
-        evidence=lambda outcomes: _marginals(_square(outcomes)),
+        evidence=_halves_seen,
         expect=_same,
         payoffs=_same,
         per_bin=_same,
     ),
     "shared-seed": Form(
         trials=2,
-        log_factors=lambda f: _flat(np.log(_linear(f))),
+        log_factors=_linear_log,
         evidence=_square,
         expect=_independent,
         payoffs=_linear,
