@@ -166,3 +166,21 @@ def test_family_refusals_name_the_argument(bad, message):
     good = {"low": 0.0, "high": 1.0, "delta": 1e-5, "family": lambda mu: GDP(mu=mu)}
     with pytest.raises(InvalidArgument, match=message):
         lower_bound_in_family([1.0], [0.0], **{**good, **bad})
+
+
+@pytest.mark.parametrize(
+    "claim",
+    [
+        PureDP(epsilon=0.0),
+        PureDP(epsilon=np.inf),
+        GDP(mu=0.0),
+        GDP(mu=np.inf),
+        ApproxDP(epsilon=0.0, delta=0.9),
+        ZCDP(rho=0.0),
+    ],
+    ids=repr,
+)
+def test_extreme_claims(claim):
+    # Perfect privacy is refuted by scores that separate; no privacy at all never is.
+    found = check_claim(claim, np.ones(100), np.zeros(100))
+    assert found.refuted == (claim.delta(1.0) < 0.5)

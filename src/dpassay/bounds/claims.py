@@ -111,18 +111,20 @@ def check_claim(
     )
 
 
+# Lines of f that lie a share h of delta, or of 1 - delta, apart miss about h²/8 of it.
+_RAMP = np.geomspace(1e-3, 0.5, 90)
+_DELTAS = np.concatenate([[0.0], np.geomspace(1e-12, 1e-3, 30)[:-1], _RAMP, 1 - _RAMP])
+
+
 class _Points:
-    """A claim at many epsilons, evaluated once: any set is valid, a fine one loses nothing."""
+    """A claim at many points of its curve, evaluated once: any set of them is valid."""
 
     def __init__(self, claim: PrivacyCurve) -> None:
-        floor = float(claim.delta(np.inf))
-        probe = np.geomspace(1e-6, 100, 120)
-        beyond = probe[claim.delta(probe) <= floor + 1e-12]
-        top = float(beyond[0]) if beyond.size else 100.0
-        corner = min(float(claim.epsilon(floor)), top)  # of pure and approximate DP
-        fine = [np.linspace(0, top, 250), np.geomspace(1e-4 * top, top, 50), [corner]]
-        self.epsilon = np.unique(np.concatenate(fine))
-        self.delta = np.asarray(claim.delta(self.epsilon))
+        # Corners: where the curve starts, and the one of approximate DP; that of pure DP is at 0.
+        delta = np.unique(np.append(_DELTAS, claim.delta(np.array([0.0, 1e3]))))
+        epsilon = np.asarray(claim.epsilon(delta))
+        finite = epsilon < 700
+        self.epsilon, self.delta = epsilon[finite], delta[finite]
 
     def most_exceeded(self, fpr: FloatArray, fnr: FloatArray) -> tuple[int, float]:
         """The index with the largest excess of delta, and a lower bound on the delta there."""
