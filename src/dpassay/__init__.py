@@ -23,13 +23,27 @@ _PUBLIC = {
     "lower_bound_from_counts": "dpassay.bounds",
     "lower_bound": "dpassay.bounds",
     "one_run": "dpassay.bounds",
+    "audit": "dpassay.auditing",
+    "audit_one_run": "dpassay.auditing",
     "LowerBound": "dpassay.types",
+    "Verdict": "dpassay.types",
+    "Evidence": "dpassay.types",
     "Release": "dpassay.types",
     "PrivacyCurve": "dpassay.types",
     "DpassayError": "dpassay.errors",
     "InvalidArgument": "dpassay.errors",
 }
-_SUBPACKAGES = ("privacy", "mechanisms", "bounds", "report", "reproduce")
+_SUBPACKAGES = (
+    "privacy",
+    "mechanisms",
+    "runs",
+    "bounds",
+    "attacks",
+    "auditing",
+    "zoo",
+    "report",
+    "reproduce",
+)
 
 __all__ = ["__version__", *_PUBLIC, *_SUBPACKAGES]
 

@@ -35,10 +35,13 @@ class Distinguisher:
     scorer: Scorer
 
     def __call__(self, rows: list[FloatArray]) -> FloatArray:
-        """A score for each row of features; one that is not a number becomes -inf."""
-        table = stack(rows)
+        """A score for each row of features."""
+        return self.of_table(stack(rows))
+
+    def of_table(self, table: FloatArray) -> FloatArray:
+        """A score for each row; one that is not a number becomes -inf."""
         if table.shape[1] != self.width:
-            fitted = np.full((len(rows), self.width), np.nan)
+            fitted = np.full((len(table), self.width), np.nan)
             shared = min(self.width, table.shape[1])
             fitted[:, :shared] = table[:, :shared]
             table = fitted

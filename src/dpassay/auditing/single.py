@@ -1,0 +1,197 @@
+"""``audit_one_run``: many canaries, one training, a verdict."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpassay import _check
+from dpassay._rng import for_trial
+from dpassay.auditing.many import AuditStopped
+from dpassay.auditing.referee import claimed_delta
+from dpassay.bounds import one_run
+from dpassay.errors import InvalidArgument
+from dpassay.privacy import ApproxDP, PureDP
+from dpassay.runs import Outcome, TrialLog, play, run_key
+from dpassay.types import Evidence, FloatArray, PrivacyCurve, Verdict
+
+
+def audit_one_run(
+    train: Callable[..., Any],
+    data: Any,
+    canaries: Any,
+    *,
+    claim: PrivacyCurve,
+    score: Callable[..., Any],
+    confidence: float = 0.95,
+    method: str = "steinke",
+    guesses: str | int | tuple[int, int] = "auto",
+    delta: float | None = None,
+    store: str | Path | TrialLog | None = None,
+    rng: int | None = 0,
+    timeout: float | None = None,
+    replay: str = "",
+) -> Verdict:
+    """Whether one training with many canaries breaks a claim (Steinke, Nasr and Jagielski 2023).
+
+    Each canary is put into the data by a fair coin of its own, the training runs once, and every
+    canary is scored by its output.
+
+    Args:
+        train: ``train(data, rng)`` returns a model, on the data with those canaries that are in.
+        data: the other records: an array, a frame, a list, or a pair (X, y); may be empty.
+        canaries: records of the same form, all of which may be put in.
+        claim: the privacy curve that the training is said to have, in its relation for *one*
+            record: adding a canary, for add/remove.
+        score: ``score(model, canaries)`` returns a number per canary, or ``score(model, canary)``
+            one number; larger says "in". It must not be told which canaries are in.
+        confidence: the probability that a true claim is not refuted, at least.
+        method: of :func:`dpassay.one_run`. For claims that are not (epsilon, delta)-DP the whole
+            curve is tested instead, by the f-DP method, and this only gives the bound.
+        guesses: how many, see :func:`dpassay.one_run`.
+        delta: where the bound is stated; by default at the claim's own delta, else 1e-5.
+        store: a file that keeps the scores; the same call then does not train again.
+        rng: seed of coins and training; None passes ``rng=None`` to the training.
+        timeout: seconds for the training.
+        replay: a line to print that runs the same audit again.
+
+    Raises:
+        InvalidArgument: a value out of range, or data and canaries that do not fit together.
+        AuditStopped: the training failed.
+
+    """
+    confidence = _check.confidence(confidence)
+    at = claimed_delta(claim, delta)
+    seed = None if rng is None else _check.count("rng", rng, low=0)
+    size = _length(canaries)
+    key = run_key({"seed": seed, "one_run": True}, code=[train, score], data=[data, canaries])
+    coin_seed = seed if seed is not None else int(key[:15], 16)
+    coins = for_trial(coin_seed, 0, 0).integers(0, 2, size).astype(bool)
+    task = _Training(train, score, data, canaries, coins, seed)
+    run = play(task, 1, key=key, store=store, workers=1, timeout=timeout, max_failed_share=1.0)
+    if run.ended == "interrupted":
+        raise AuditStopped("interrupted before the training ended; nothing is known yet.")
+    if run.n_failed:
+        raise AuditStopped(f"the training failed:\n{run.first_error}")
+    scores = np.frombuffer(run.outcomes.payloads[0])
+    scores = np.where(np.isnan(scores), -np.inf, scores)
+    bound = one_run(scores, coins, delta=at, confidence=confidence, method=method, guesses=guesses)
+    refuted, details = _refuted(claim, scores, coins, bound.epsilon, at, confidence)
+    return Verdict(
+        claim=claim,
+        bound=bound,
+        refuted=refuted,
+        confidence=confidence,
+        trials=1,
+        ended="refuted" if refuted else "budget spent",
+        evidence=Evidence(coins.astype(int), scores, key, seed),
+        attack=f"{size} canaries in one training",
+        replay=replay or f"dpassay.audit_one_run(..., rng={seed})",
+        details=details,
+    )
+
+
+def _refuted(
+    claim: PrivacyCurve,
+    scores: FloatArray,
+    coins: NDArray[np.bool_],
+    epsilon: float,
+    delta: float,
+    confidence: float,
+) -> tuple[bool, dict[str, float]]:
+    """By the bound where the claim is a point, by the whole curve where it is more."""
+    if isinstance(claim, ApproxDP | PureDP) or delta == 0:
+        return epsilon > float(claim.epsilon(delta)), {}
+    tested = one_run(scores, coins, delta=delta, confidence=confidence, method="fdp", claim=claim)
+    p_value = (tested.details or {})["claim_p_value"]
+    return p_value <= 1 - confidence, {"p_value": p_value}
+
+
+@dataclass(frozen=True, eq=False)
+class _Training:
+    """The one trial: train with the canaries that are in, score them all."""
+
+    train: Callable[..., Any]
+    score: Callable[..., Any]
+    data: Any
+    canaries: Any
+    coins: NDArray[np.bool_]
+    seed: int | None
+
+    def __call__(self, trials: Any) -> list[Outcome]:
+        joined = _joined(self.data, _chosen(self.canaries, self.coins))
+        rng = None if self.seed is None else for_trial(self.seed, 0, 1)
+        model = self.train(joined, rng)
+        return [Outcome(payload=self._scores(model).tobytes())]
+
+    def _scores(self, model: Any) -> FloatArray:
+        try:
+            together = np.asarray(self.score(model, self.canaries), float)
+        except (TypeError, ValueError):
+            together = np.empty(0)
+        if together.shape == self.coins.shape:
+            return together
+        each = [self.score(model, _one(self.canaries, i)) for i in range(self.coins.size)]
+        return np.array([float(value) for value in each])
+
+
+def _is_pair(records: Any) -> bool:
+    return isinstance(records, tuple) and len(records) == 2
+
+
+def _length(records: Any) -> int:
+    if _is_pair(records):
+        lengths = {len(part) for part in records}
+        if len(lengths) != 1:
+            raise InvalidArgument(
+                f"canaries=(X, y) have lengths {sorted(lengths)}; make them equal."
+            )
+        size = lengths.pop()
+    else:
+        try:
+            size = len(records)
+        except TypeError:
+            raise InvalidArgument(
+                f"canaries={records!r} must be records: an array, a frame, a list or (X, y)."
+            ) from None
+    return _check.count("canaries", size, remedy="Give at least one; hundreds show more.")
+
+
+def _chosen(records: Any, mask: NDArray[np.bool_]) -> Any:
+    if _is_pair(records):
+        return tuple(_chosen(part, mask) for part in records)
+    if hasattr(records, "iloc"):
+        return records[mask]
+    if isinstance(records, list):
+        return [record for record, inside in zip(records, mask, strict=True) if inside]
+    return np.asarray(records)[mask]
+
+
+def _one(records: Any, i: int) -> Any:
+    if _is_pair(records):
+        return tuple(_one(part, i) for part in records)
+    return records.iloc[i] if hasattr(records, "iloc") else records[i]
+
+
+def _joined(data: Any, more: Any) -> Any:
+    if _is_pair(more):
+        if not _is_pair(data):
+            raise InvalidArgument("canaries are a pair (X, y), data is not; give both as pairs.")
+        return tuple(_joined(a, b) for a, b in zip(data, more, strict=True))
+    if hasattr(more, "iloc"):
+        import pandas as pd
+
+        return pd.concat([data, more], ignore_index=True)
+    if isinstance(more, list):
+        return [*data, *more]
+    rest = np.asarray(data)
+    if rest.size == 0:
+        return np.asarray(more)
+    if rest.shape[1:] != more.shape[1:]:
+        raise InvalidArgument(
+            f"data has records of shape {rest.shape[1:]}, canaries of shape {more.shape[1:]}."
+        )
+    return np.concatenate([rest, more])

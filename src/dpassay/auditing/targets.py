@@ -1,0 +1,106 @@
+"""Targets named by a text: ``file.py:function``, ``module:function``, ``example:name``."""
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from dpassay.errors import InvalidArgument
+
+_FORMS = "Write my_train.py:train, package.module:train or example:honest."
+EXAMPLES = {"honest": "dpassay.zoo.learners:honest", "broken": "dpassay.zoo.learners:broken"}
+
+
+def load_target(text: str) -> Callable[..., Any]:
+    """The function that a text names.
+
+    Args:
+        text: ``path/to/file.py:function``, ``module:function``, or ``example:`` and one of the
+            bundled learners. The file is run as a module of its own name, so that workers find it.
+
+    Raises:
+        InvalidArgument: no such file, module or function, or it cannot be called.
+
+    """
+    where, colon, name = text.rpartition(":")
+    if not colon or not where or not name:
+        raise InvalidArgument(f"target={text!r} has no function. {_FORMS}")
+    if where == "example":
+        if name not in EXAMPLES:
+            raise InvalidArgument(f"target={text!r} must be one of {_listed()}. {_FORMS}")
+        return load_target(EXAMPLES[name])
+    module = _from_file(Path(where)) if where.endswith(".py") else _from_name(where)
+    function = getattr(module, name, None)
+    if not callable(function):
+        has = sorted(n for n, v in vars(module).items() if callable(v) and not n.startswith("_"))
+        raise InvalidArgument(f"{where} has no function {name!r}; it has {has[:12]}.")
+    return function
+
+
+def _listed() -> str:
+    return ", ".join(f"example:{name}" for name in EXAMPLES)
+
+
+def _from_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise InvalidArgument(f"target={str(path)!r} is not a file. {_FORMS}")
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.insert(0, folder)  # workers import it by name; they get this path too
+    name = path.stem
+    known = sys.modules.get(name)
+    if known is not None and Path(getattr(known, "__file__", "") or "").resolve() == path.resolve():
+        return known
+    if known is not None:
+        raise InvalidArgument(
+            f"target={str(path)!r} has the name of a module that is already loaded ({name}). "
+            "Rename the file."
+        )
+    return _imported(name, str(path))
+
+
+def _from_name(name: str) -> ModuleType:
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    return _imported(name, name)
+
+
+def _imported(name: str, shown: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        raise InvalidArgument(f"target={shown!r} cannot be imported: {error}. {_FORMS}") from None
+    except Exception as error:
+        raise InvalidArgument(
+            f"target={shown!r} failed while it was imported: {type(error).__name__}: {error}"
+        ) from error
+
+
+def load_pair(path: Path) -> tuple[Any, Any]:
+    """The arrays ``data`` and ``data_prime`` of an NPZ file; with ``X``/``y`` parts as pairs.
+
+    ``data_X`` and ``data_y`` (likewise ``data_prime_X``, ``data_prime_y``) make up pairs (X, y).
+    """
+    layout = "An NPZ needs the arrays data and data_prime (or data_X, data_y, data_prime_X, ...)."
+    if not path.is_file():
+        raise InvalidArgument(f"data={str(path)!r} is not a file. {layout}")
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            arrays = {name: archive[name] for name in archive.files}
+    except Exception as error:
+        raise InvalidArgument(f"data={str(path)!r} cannot be read: {error}. {layout}") from None
+    return _side(arrays, "data", path, layout), _side(arrays, "data_prime", path, layout)
+
+
+def _side(arrays: dict[str, Any], name: str, path: Path, layout: str) -> Any:
+    if name in arrays:
+        value = arrays[name]
+        return value.item() if value.ndim == 0 else value
+    if f"{name}_X" in arrays and f"{name}_y" in arrays:
+        return arrays[f"{name}_X"], arrays[f"{name}_y"]
+    raise InvalidArgument(f"data={str(path)!r} has no {name!r} but {sorted(arrays)}. {layout}")

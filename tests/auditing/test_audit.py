@@ -1,0 +1,194 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dpassay as da
+from dpassay.auditing import AuditStopped
+from dpassay.errors import InvalidArgument
+from dpassay.zoo import learners
+from rates import assert_rate_at_most
+
+
+def laplace(scale):
+    def mechanism(data, rng):
+        return data + rng.laplace(scale=scale)
+
+    return mechanism
+
+
+def many_laplace(scale):
+    def mechanism(data, rng, size):
+        return data + rng.laplace(scale=scale, size=size)
+
+    return mechanism
+
+
+PAIR = (1.0, 0.0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bundled_learners(seed):
+    """At confidence 1 - 1e-6 the honest one stands and the broken one falls."""
+    options = {"claim": learners.claim(), "confidence": 1 - 1e-6, "trials": 400, "rng": seed}
+    good = da.audit(learners.honest, learners.neighbours(), **options)
+    bad = da.audit(learners.broken, learners.neighbours(), **options)
+    assert not good.refuted
+    assert good.ended == "budget spent"
+    assert bad.refuted
+    assert bad.ended == "refuted"
+    assert bad.trials < 60
+    assert bad.bound.epsilon >= 0.99 * learners.claim().epsilon(1e-5)
+    assert 0.99 < bad.tightness < 1.2
+    assert "refuted: epsilon >=" in str(bad)
+
+
+def test_given_scores_may_point_either_way():
+    for score in (float, lambda x: -x):
+        assert da.audit(laplace(0.3), PAIR, claim=da.PureDP(1.0), score=score).refuted
+
+
+def test_an_honest_mechanism_is_seldom_refuted():
+    refuted = sum(
+        da.audit(
+            laplace(1.0), PAIR, claim=da.PureDP(1.0), score=float, trials=100, rng=seed
+        ).refuted
+        for seed in range(20)
+    )
+    assert_rate_at_most(refuted, 20, 0.05)
+
+
+def test_many_draws_at_once():
+    claim = da.PureDP(1.0)
+    honest = da.audit(many_laplace(1.0), PAIR, claim=claim, trials=60_000)
+    assert not honest.refuted
+    assert honest.trials <= 60_000
+    assert 0.7 < honest.bound.epsilon <= 1.0
+    weak = da.audit(many_laplace(0.9), PAIR, claim=claim, trials=60_000)
+    assert weak.refuted
+    assert 1.0 < weak.bound.epsilon <= 1 / 0.9
+    assert "histogram" in weak.attack
+
+
+def test_outcomes_do_not_depend_on_workers_or_store(tmp_path):
+    options = {"claim": da.PureDP(1.0), "score": abs, "trials": 120, "rng": 5}
+    here = da.audit(laplace(0.8), PAIR, **options)
+    stored = da.audit(laplace(0.8), PAIR, **options, store=tmp_path / "run.db")
+    again = da.audit(laplace(0.8), PAIR, **options, store=tmp_path / "run.db")
+    spread = da.audit(laplace(0.8), PAIR, **options, workers=2)
+    for other in (stored, again, spread):
+        np.testing.assert_array_equal(here.evidence.scores, other.evidence.scores)
+        np.testing.assert_array_equal(here.evidence.worlds, other.evidence.worlds)
+        assert here.bound == other.bound
+    assert here.evidence.run == stored.evidence.run
+
+
+def test_a_stored_audit_is_not_played_again(tmp_path):
+    calls = str(tmp_path / "calls")
+
+    def counted(data, rng):
+        with open(calls, "a") as file:
+            file.write("x")
+        return data + rng.laplace(scale=1.0)
+
+    def n_calls():
+        return Path(calls).read_text().count("x")
+
+    options = {"claim": da.PureDP(1.0), "score": float, "store": tmp_path / "run.db"}
+    first = da.audit(counted, PAIR, trials=40, **options)
+    assert n_calls() == 40
+    more = da.audit(counted, PAIR, trials=60, **options)
+    assert n_calls() == 60
+    np.testing.assert_array_equal(more.evidence.scores[:40], first.evidence.scores)
+
+
+def test_the_secure_path_is_audited():
+    def release(data, rng):
+        return da.mechanisms.laplace(data, sensitivity=1.0, epsilon=1.0, rng=rng).value
+
+    verdict = da.audit(release, PAIR, claim=da.PureDP(1.0), score=float, trials=100, rng=None)
+    assert verdict.evidence.seed is None
+    assert verdict.evidence.trials == 100
+    broken = da.audit(release, PAIR, claim=da.PureDP(0.05), score=float, trials=3000, rng=None)
+    assert broken.refuted
+
+
+def test_failures_are_outputs():
+    """A mechanism that dies in one world only gives itself away by that."""
+
+    def dies(data, rng):
+        if data == 0 and rng.random() < 0.9:
+            raise RuntimeError("no data")
+        return 5.0
+
+    def dies_often(data, rng):
+        return 1 / 0 if rng.random() < 0.4 else 5.0
+
+    options = {"claim": da.PureDP(1.0), "score": float}
+    with pytest.raises(AuditStopped, match="division by zero"):
+        da.audit(dies_often, PAIR, **options)
+    assert not da.audit(dies_often, PAIR, **options, trials=200, max_failed_share=1.0).refuted
+    verdict = da.audit(dies, PAIR, **options, max_failed_share=1.0)
+    assert verdict.refuted
+    assert verdict.evidence.n_failed > 0
+
+    def sometimes_nan(data, rng):
+        return float("nan") if rng.random() < 0.05 else data + rng.laplace(scale=1.0)
+
+    honest = da.audit(sometimes_nan, PAIR, claim=da.PureDP(1.0), score=float, trials=300)
+    assert not honest.refuted
+    assert honest.evidence.n_failed > 0
+    assert np.isneginf(honest.evidence.scores).sum() == honest.evidence.n_failed
+
+
+def test_neighbours_are_checked():
+    X = np.arange(10.0).reshape(5, 2)
+
+    def mean(data, rng):
+        return data.mean(axis=0) + rng.normal(size=2)
+
+    with pytest.raises(InvalidArgument, match="neighbours"):
+        da.audit(mean, (X, X[:-2]), claim=da.GDP(1.0))
+    replaced = X.copy()
+    replaced[0] = 0
+    claim = da.GDP(5.0, neighbouring="replace-one")
+    assert not da.audit(mean, (X, replaced), claim=claim, trials=200).refuted
+
+
+def test_a_claim_of_another_kind_and_a_delta():
+    claim = da.account(da.dp_sgd_event(1.0, 0.1, 5), "pld")
+    verdict = da.audit(laplace(50.0), PAIR, claim=claim, score=float, trials=50, delta=1e-6)
+    assert not verdict.refuted
+    assert verdict.bound.delta == 1e-6
+    assert verdict.claim is claim
+
+
+def test_fixed_size():
+    verdict = da.audit(
+        laplace(0.3), PAIR, claim=da.PureDP(1.0), score=float, trials=400, sequential=False
+    )
+    assert verdict.refuted
+    assert verdict.trials == 400
+
+
+@pytest.mark.parametrize(
+    ("change", "name"),
+    [
+        ({"mechanism": 3}, "mechanism"),
+        ({"pair": (1.0,)}, "pair"),
+        ({"score": "high"}, "score"),
+        ({"trials": 0}, "trials"),
+        ({"trials": 50, "score": None}, "trials"),
+        ({"confidence": 1.0}, "confidence"),
+        ({"rng": -1}, "rng"),
+        ({"delta": 1.0}, "delta"),
+        ({"timeout": 0}, "timeout"),
+        ({"max_failed_share": 2}, "max_failed_share"),
+        ({"workers": 0}, "workers"),
+    ],
+)
+def test_bad_values(change, name):
+    options = {"mechanism": laplace(1.0), "pair": PAIR, "claim": da.PureDP(1.0), "score": float}
+    options |= {"trials": 20} | change
+    with pytest.raises(InvalidArgument, match=name):
+        da.audit(options.pop("mechanism"), options.pop("pair"), **options)
