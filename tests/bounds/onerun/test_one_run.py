@@ -1,6 +1,7 @@
 """The one-run bound as users call it: rules, methods, validity, misuse."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -165,6 +166,19 @@ def test_default_beats_the_goal(mu, least):
     scores, members = gaussian(100_000, mu, np.random.default_rng(0))
     bound = one_run(scores, members, delta=1e-5)
     assert least < bound.epsilon < GDP(mu=mu).epsilon(1e-5)
+
+
+def test_a_large_leak_falls_back_on_a_fixed_tenth():
+    """A thousand canaries at delta = 1e-3: a leak of one."""
+    scores, members = gaussian(1000, 2.0, np.random.default_rng(0))
+    automatic = one_run(scores, members, delta=1e-3, method="exact")
+    assert automatic.threshold == (100, 100)
+    assert "tenth" in automatic.selection
+    assert automatic == replace(
+        one_run(scores, members, delta=1e-3, method="exact", guesses=200),
+        selection=automatic.selection,
+    )
+    assert one_run(scores, members, delta=1e-3, guesses="uniform").epsilon > 1
 
 
 def test_naive_maximum_is_the_largest_of_the_pure_bounds():

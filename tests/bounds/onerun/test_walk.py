@@ -158,14 +158,27 @@ def test_block_rate_looks_in_the_right_window():
 
 
 @given(st.floats(1e-6, 3), st.sampled_from([1, 2]))
-def test_blocks_keep_the_price_within_half_the_level(leak, per_unit):
+def test_blocks_keep_the_price_within_half_the_level_where_there_is_room(leak, per_unit):
     units = block_units(leak, 0.05, per_unit, 10**9)
     assert leak * block_rate(units * per_unit, 0.0) <= 0.025
     assert units == 1 or leak * block_rate(units * per_unit // 2, 0.0) > 0.025
 
 
-def test_blocks_stop_where_the_canaries_do():
-    assert block_units(100.0, 0.05, 2, 1000) == 1024
+def test_blocks_are_a_quarter_of_that_where_there_is_not():
+    assert [block_units(1.0, 0.05, 2, most) for most in (10**6, 5000, 500)] == [512, 256, 128]
+    assert block_units(0.0, 0.05, 2, 1) == 1
+    assert block_units(1e6, 0.05, 2, 100) > 100
+
+
+def test_a_price_too_high_at_zero_leaves_larger_epsilons_to_be_refuted():
+    n = 128 * np.arange(1, 8)
+    right = np.round(n * 0.9).astype(int)
+    assert 1.0 * block_rate(128, 0.0) > 0.05
+    found, _ = calibrated_epsilon(n, right, 0.05, leak=1.0, block=128)
+    assert 1.0 < found < calibrated_epsilon(n, right, 0.05)[0]
+    most_wrong = limits(n, pure_epsilon(n, right, 0.05).max(), 0.05)
+    price = block_rate(128, found)
+    assert crossing_probability(n, most_wrong, found) + price <= 0.05
 
 
 def test_a_leak_lowers_the_calibrated_bound():

@@ -33,7 +33,7 @@ def _by_p_value(make: Callable[[Audit], PValue]) -> Bound:
             return _largest(pure_epsilon(n, v, level))
         p_value = make(audit)
         if audit.chosen:
-            p_value = Chosen(p_value, audit.leak, level)
+            p_value = Chosen(p_value, audit.leak, level, audit.canaries)
         return largest_epsilon(p_value, n, v, level)
 
     return bound
@@ -53,6 +53,7 @@ _STEINKE = _by_p_value(lambda audit: Steinke(audit.canaries, audit.delta))
 _EXACT = _by_p_value(lambda audit: Exact(audit.leak))
 
 _RULES: dict[str, Callable[[Audit, Bound], Found]] = {
+    "automatic": rules.automatic,
     "uniform": rules.uniform,
     "split": rules.split,
     "grid": rules.grid,
@@ -64,8 +65,8 @@ _RULES: dict[str, Callable[[Audit, Bound], Found]] = {
 # Each method: its bound for given guesses, the rule that "auto" stands for, and the others it has a
 # proof for.
 _METHODS: dict[str, tuple[Bound, str, tuple[str, ...]]] = {
-    "steinke": (_STEINKE, "uniform", ("fixed", "uniform", "split", "grid", "bonferroni")),
-    "exact": (_EXACT, "uniform", ("fixed", "uniform", "split", "grid", "bonferroni")),
+    "steinke": (_STEINKE, "automatic", ("fixed", "uniform", "split", "grid", "bonferroni")),
+    "exact": (_EXACT, "automatic", ("fixed", "uniform", "split", "grid", "bonferroni")),
     "hoeffding": (_hoeffding, "split", ("fixed", "split", "grid", "bonferroni")),
     "fdp": (_hoeffding, "grid", ("fixed", "grid")),
     "betting": (_hoeffding, "betting", ()),
@@ -107,8 +108,9 @@ def one_run(
             counts the highest and the lowest scores. Or a rule that looks at the data and pays for
             it: "uniform" (all numbers, calibrated exactly), "split", "grid" (powers of two),
             "bonferroni". "auto" is the one with the largest bounds in our benchmark: "uniform"
-            for "steinke" and "exact", "grid" for "fdp", "split" for "hoeffding". Given numbers
-            must not depend on these scores.
+            for "steinke" and "exact" (a tenth of each kind if m delta is too large for that),
+            "grid" for "fdp", "split" for "hoeffding". Given numbers must not depend on these
+            scores.
         sides: "both" kinds of guess, or only the "top" or the "bottom" scores. One kind is
             better when, say, a few members stand out and non-members never do.
         max_guesses: the most guesses that a rule may consider; all by default.

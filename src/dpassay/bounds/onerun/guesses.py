@@ -9,7 +9,8 @@ A *rule* takes the audit and a method's bound and returns what was found. All of
   canaries in the tested part. The choice depends on the output, for which
   :class:`~dpassay.bounds.onerun.pvalues.Chosen` pays;
 - grid: powers of two, the level shared equally among them; bonferroni: all numbers likewise;
-- uniform: the largest bound of all looks, calibrated exactly (:mod:`~dpassay.bounds.onerun.walk`).
+- uniform: the largest bound of all looks, calibrated exactly (:mod:`~dpassay.bounds.onerun.walk`);
+- automatic: uniform, or a fixed tenth of the scores where m delta is too large for it.
 """
 
 from collections.abc import Callable
@@ -161,9 +162,25 @@ def naive(audit: Audit, bound: Bound) -> Found:
     return _best(capped, plan, audit.level, bound, text)
 
 
+def automatic(audit: Audit, bound: Bound) -> Found:
+    """Uniform, unless delta is so large that few blocks fit: then a tenth of the scores per kind.
+
+    Which of the two depends on m, delta and the level alone.
+    """
+    if 4 * _block(audit) <= audit.most_units or audit.canaries < 10:
+        return uniform(audit)
+    units = min(audit.canaries // 10, audit.most_units)
+    text = "a tenth of the scores for each kind of guess, fixed in advance"
+    return _best(audit, audit.plan(np.array([units])), audit.level, bound, text)
+
+
+def _block(audit: Audit) -> int:
+    return walk.block_units(audit.leak, audit.level, audit.per_unit, audit.most_units)
+
+
 def uniform(audit: Audit, bound: Bound | None = None) -> Found:
     """The largest bound over all looks, calibrated exactly for all of them together."""
-    unit = walk.block_units(audit.leak, audit.level, audit.per_unit, audit.most_units)
+    unit = min(_block(audit), max(audit.most_units // 4, 1))
     block = unit * audit.per_unit
 
     def calibrated(audit: Audit, n: IntArray, v: IntArray, level: float) -> tuple[float, int]:

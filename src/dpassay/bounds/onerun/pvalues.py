@@ -237,18 +237,24 @@ class Chosen:
     p_value: PValue
     leak: float
     level: float
+    canaries: int
 
     @property
     def share(self) -> float:
-        """No more than is needed to cover L times the largest B/(v b), which is about 1."""
-        return min(0.1, self.leak / self.level)
+        """A guess at what will be needed; it may not look at the data.
+
+        B/(v b) is at most about 1, and for many guesses about (e^epsilon r)^-1/2 / 2.
+        """
+        small = min(0.1, self.leak / self.level)
+        usual = 0.5 * self.leak / (self.level * math.sqrt(self.canaries))
+        return min(max(small, usual), 0.5)
 
     def __call__(self, epsilon: ArrayLike, guesses: ArrayLike, correct: ArrayLike) -> FloatArray:
         """Compare with ``level``, no other number."""
         p = self.p_value(epsilon, guesses, correct)
         if self.leak == 0:
             return p
-        leaked = np.minimum(self.leak * leak_rate_bound(epsilon, guesses, correct), 1.0)
+        leaked = self.leak * np.minimum(leak_rate_bound(epsilon, guesses, correct), 1e9)
         return np.minimum(np.maximum(p / (1 - self.share), leaked / self.share), 1.0)
 
 

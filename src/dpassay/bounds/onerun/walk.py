@@ -126,13 +126,18 @@ def block_rate(block: int, epsilon: float) -> float:
 
 
 def block_units(leak: float, level: float, per_unit: int, most: int) -> int:
-    """The smallest power of two of units that keeps the price of the leak within half the level.
+    """How many units make a block, a power of two; it must not depend on the data.
 
-    More than ``most`` if there is none up to there.
+    The smallest that keeps the price of the leak at epsilon = 0, where it is highest, within half
+    the level. If fewer than 16 of them fit into ``most``, as little as a quarter of that: the price
+    doubles, but the looks are finer, and larger epsilons have a lower price.
     """
     units = 1
-    while units <= most and leak * block_rate(units * per_unit, 0.0) > level / 2:
+    while units <= 4 * most and leak * block_rate(units * per_unit, 0.0) > level / 2:
         units *= 2
+    smallest = max(units // 4, 1)
+    while units > smallest and 16 * units > most:
+        units //= 2
     return units
 
 
@@ -153,13 +158,18 @@ def calibrated_epsilon(
     index = int(np.argmax(naive))
     if not naive[index] > 0:
         return 0.0, index
-    most_wrong = limits(guesses, float(naive[index]), level)
+    high = float(naive[index])
+    most_wrong = limits(guesses, high, level)
+
+    def crossing(epsilon: float) -> float:
+        return math.log(crossing_probability(guesses, most_wrong, epsilon) / level)
 
     def height(epsilon: float) -> float:
-        p = crossing_probability(guesses, most_wrong, epsilon)
-        p += leak * block_rate(block, epsilon) if leak > 0 else 0.0
-        return math.log(p / level)
+        price = leak * block_rate(block, epsilon) if leak > 0 else 0.0
+        return math.log(math.exp(crossing(epsilon)) + price / level)
 
-    if height(0.0) > 0:
-        return 0.0, index
-    return last_below(height, 0.0, float(naive[index]), 1e-8), index
+    low = 0.0
+    if height(low) > 0 and crossing(low) <= -math.log(2):
+        # The price falls in epsilon: perhaps some larger epsilon is refuted, which is as good.
+        low = last_below(lambda e: crossing(e) + math.log(2), low, high, 1e-3)
+    return (last_below(height, low, high, 1e-8) if height(low) <= 0 else 0.0), index
