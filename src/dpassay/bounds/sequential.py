@@ -103,7 +103,7 @@ class SequentialTest:
     >>> test.update(worlds, [float(w) for w in worlds])  # an attack that never errs
     True
     >>> test.refuted_at
-    18
+    19
 
     """
 
