@@ -13,12 +13,22 @@ import typer
 from typer.core import TyperGroup
 
 from dpassay import __version__
-from dpassay.cli import account, bound, calibrate, demo, doctor, explain, plan, reproduce
+from dpassay.cli import account, audit, bound, calibrate, demo, doctor, explain, plan, reproduce
 from dpassay.cli.output import complain
 from dpassay.errors import DpassayError
 
 MISUSE, STOPPED = 2, 3
-ORDER = ("account", "calibrate", "explain", "plan", "bound", "demo", "reproduce", "doctor")
+ORDER = (
+    "audit",
+    "plan",
+    "bound",
+    "account",
+    "calibrate",
+    "explain",
+    "demo",
+    "reproduce",
+    "doctor",
+)
 
 
 class _Program(TyperGroup):
@@ -57,7 +67,7 @@ app = typer.Typer(
 )
 for group in (account, calibrate):
     app.add_typer(group.app)
-for command in (bound, demo, doctor, explain, plan, reproduce):
+for command in (audit, bound, demo, doctor, explain, plan, reproduce):
     command.register(app)
 
 

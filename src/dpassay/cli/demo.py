@@ -14,13 +14,15 @@ if TYPE_CHECKING:
     from dpassay.privacy.events import Event
     from dpassay.privacy.membership import Odds
     from dpassay.report.odds import Explanation
-    from dpassay.types import LowerBound
+    from dpassay.types import LowerBound, Verdict
 
 NOISE, RATE, STEPS, DELTA = 1.1, 0.01, 1000, 1e-5
 WANTED = 1.0
+AUDIT_TRIALS = 600
 CLAIMED = 0.21  # by the paper on backpropagation clipping, at the same delta
 COUNTS = {"tp": 4922, "fn": 95_078, "fp": 174, "tn": 99_826}  # Tramèr et al. 2022
 NEXT = {
+    "Audit your own code": "dpassay audit my_train.py:train --claim 3,1e-5 --data d.npz",
     "Price your own training": "dpassay account dp-sgd --help",
     "Find the noise for your target": "dpassay calibrate dp-sgd --help",
     "Tell the people in the data": "dpassay explain --epsilon 3 --delta 1e-5 --svg odds.svg",
@@ -38,8 +40,8 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder to write to.", file_okay=False)] = Path("demo"),
     as_json: Json = False,
 ) -> None:
-    """A tour in under a minute: a claim priced, explained, improved; another one refuted."""
-    with working("pricing, calibrating, refuting"):
+    """A tour in under a minute: two learners audited, a claim priced, explained and improved."""
+    with working("auditing, pricing, calibrating"):
         tour = _compute()
         files = _write(tour, out)
     if as_json:
@@ -65,6 +67,7 @@ class _Tour:
     whole: "Odds"
     noise: float
     bound: "LowerBound"
+    verdicts: dict[str, "Verdict"]
 
     @property
     def promise(self) -> str:
@@ -88,23 +91,57 @@ def _compute() -> _Tour:
         whole=odds_of_curve(account(event, "pld")),
         noise=calibrate(lambda s: dp_sgd_event(s, RATE, STEPS), ApproxDP(WANTED, DELTA)),
         bound=lower_bound_from_counts(**COUNTS, delta=DELTA, confidence=1 - 1e-10),
+        verdicts=_audits(),
     )
+
+
+def _audits() -> dict[str, "Verdict"]:
+    """Both bundled learners, at a confidence that never refutes the honest one by chance."""
+    from dpassay.auditing import audit
+    from dpassay.zoo import learners
+
+    return {
+        name: audit(
+            learner,
+            learners.neighbours(),
+            claim=learners.claim(),
+            confidence=1 - 1e-6,
+            trials=AUDIT_TRIALS,
+            replay=f"dpassay audit example:{name} --confidence {1 - 1e-6} --trials {AUDIT_TRIALS}",
+        )
+        for name, learner in (("honest", learners.honest), ("broken", learners.broken))
+    }
 
 
 def _show(tour: _Tour) -> None:
     from dpassay.cli import explain
 
-    say("1. From above: the most that a training run can leak", style="bold")
+    say("1. Two learners of the same claim, audited", style="bold")
+    for words in _verdicts(tour):
+        say(words)
+    say("\n2. From above: the most that a training run can leak", style="bold")
     title = f"DP-SGD, noise multiplier {NOISE}, sampling rate {RATE}, {STEPS} steps"
     print_prices(title, tour.query, tour.prices)
     say(tour.promise)
-    say("\n2. What that means for one person", style="bold")
+    say("\n3. What that means for one person", style="bold")
     explain.show(tour.explained)
     say(_whole(tour))
-    say("\n3. The noise for a stronger promise", style="bold")
+    say("\n4. The noise for a stronger promise", style="bold")
     say(_wanted(tour))
-    say("\n4. From below: a published claim, attacked", style="bold")
+    say("\n5. From below: a published claim, attacked", style="bold")
     say(_refutation(tour))
+
+
+def _verdicts(tour: _Tour) -> list[str]:
+    """A line or two on each learner."""
+    about = {
+        "honest": "Noisy gradient descent with the noise that its claim needs",
+        "broken": "The same, its sensitivity divided by the number of records once too often",
+    }
+    return [
+        f"{about[name]}: {verdict}.\n  Replay: {verdict.replay}"
+        for name, verdict in tour.verdicts.items()
+    ]
 
 
 def _whole(tour: _Tour) -> str:
@@ -163,6 +200,7 @@ def _page(tour: _Tour, pictures: dict[str, str], caption: str) -> str:
     odds, case = (inline(pictures[f"{name}.svg"], name) for name in ("odds", "tradeoff"))
     words = " ".join(limits(tour.explained))
     sections = [
+        Section("Two learners of the same claim, audited", " ".join(_verdicts(tour))),
         Section("Promised at most", tour.promise),
         Section("What that means for one person", f"{words} {_whole(tour)}", odds),
         Section("The noise for a stronger promise", _wanted(tour)),
@@ -174,6 +212,8 @@ def _page(tour: _Tour, pictures: dict[str, str], caption: str) -> str:
 def _data(tour: _Tour) -> dict[str, Any]:
     from dataclasses import asdict
 
+    from dpassay.cli.audit import as_data
+
     return {
         "account": {p.method: p.value for p in tour.prices if p.value is not None},
         "odds": {name: asdict(case) for name, case in tour.explained.odds.items()},
@@ -182,4 +222,5 @@ def _data(tour: _Tour) -> dict[str, Any]:
         "refuted": tour.bound.epsilon > CLAIMED,
         "epsilon_lower": tour.bound.epsilon,
         "claim": {"epsilon": CLAIMED, "delta": DELTA},
+        "verdicts": {name: as_data(v, repr(v.claim)) for name, v in tour.verdicts.items()},
     }

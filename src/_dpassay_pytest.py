@@ -1,0 +1,105 @@
+"""The pytest plugin: a fixture that audits, and fails a test only when a claim is refuted.
+
+It lives outside the package so that pytest starts without importing dpassay.
+
+    def test_my_release(dpassay):
+        dpassay(release, (data, data_prime), claim=da.ApproxDP(1.0, 1e-5))
+
+The chance that a true claim fails a test is at most ``--dpassay-false-alarm``, by default one in a
+million per audit, so that a suite does not flake; the summary says what that adds up to.
+"""
+
+import pytest
+
+FALSE_ALARM = 1e-6
+TRIALS = 1000
+
+
+def pytest_addoption(parser):
+    group = parser.getgroup("dpassay", "audits of differential privacy")
+    group.addoption(
+        "--dpassay-seed", type=int, default=0, help="Seed of the audits (default: %(default)s)."
+    )
+    group.addoption(
+        "--dpassay-trials",
+        type=int,
+        default=TRIALS,
+        help="The most trials of an audit that does not say (default: %(default)s).",
+    )
+    group.addoption(
+        "--dpassay-false-alarm",
+        type=float,
+        default=FALSE_ALARM,
+        help="Chance that an audit fails a true claim (default: %(default)s).",
+    )
+
+
+def pytest_configure(config):
+    config.addinivalue_line(
+        "markers",
+        "dpassay(trials=..., false_alarm=..., seed=...): defaults of the audits in this test.",
+    )
+
+
+@pytest.fixture
+def dpassay(request):
+    """Audit a mechanism: ``dpassay(mechanism, pair, claim=...)``; returns the verdict.
+
+    Takes the arguments of ``dpassay.audit`` and ``false_alarm=`` in place of ``confidence=``.
+    """
+    marker = request.node.get_closest_marker("dpassay")
+    given = marker.kwargs if marker else {}
+    option = request.config.getoption
+
+    def check(mechanism, pair, *, claim, false_alarm=None, **options):
+        from dpassay import audit
+
+        alarm = false_alarm or given.get("false_alarm") or option("--dpassay-false-alarm")
+        options.setdefault("trials", given.get("trials", option("--dpassay-trials")))
+        options.setdefault("rng", given.get("seed", option("--dpassay-seed")))
+        request.node.user_properties.append(("dpassay_false_alarm", alarm))
+        verdict = audit(mechanism, pair, claim=claim, confidence=1 - alarm, **options)
+        if verdict.refuted:
+            pytest.fail(_message(request.node, verdict, alarm), pytrace=False)
+        return verdict
+
+    return check
+
+
+def _message(node, verdict, alarm):
+    bound = verdict.bound
+    seed = verdict.evidence.seed
+    return "\n".join(
+        [
+            f"Privacy claim refuted: {verdict.claim!r}",
+            f"  seen:   {bound}",
+            f"  claim:  epsilon = {float(verdict.claim.epsilon(bound.delta)):.4g} "
+            f"at delta = {bound.delta:g}",
+            f"  after:  {verdict.trials} trials, by {verdict.attack}",
+            f"  chance: a true claim would fail here with probability at most {alarm:g}",
+            "  why:    one record changes the output more than the claim allows; look at the "
+            "sensitivity, the noise scale, and what is computed from the data's size.",
+            f"  replay: pytest '{node.nodeid}' --dpassay-seed={seed}",
+        ]
+    )
+
+
+def _spent(terminalreporter):
+    """Of all tests, also those that ran in other processes (pytest-xdist)."""
+    reports = (r for stats in terminalreporter.stats.values() for r in stats)
+    return [
+        value
+        for report in reports
+        if getattr(report, "when", None) == "call"
+        for name, value in getattr(report, "user_properties", ())
+        if name == "dpassay_false_alarm"
+    ]
+
+
+def pytest_terminal_summary(terminalreporter):
+    alarms = _spent(terminalreporter)
+    if alarms:
+        terminalreporter.write_line(
+            f"dpassay: {len(alarms)} audit(s); the chance that any of them failed a true claim is "
+            f"at most {min(sum(alarms), 1.0):.2g}."
+        )

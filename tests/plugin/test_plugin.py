@@ -1,0 +1,65 @@
+"""The plugin, in pytest runs of its own."""
+
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+SUITE = """
+    import dpassay as da
+    import pytest
+
+    def release(scale):
+        def mechanism(data, rng):
+            return sum(data) + rng.laplace(scale=scale)
+        return mechanism
+
+    PAIR = ([1.0, 0.0], [0.0])
+
+    def test_honest(dpassay):
+        verdict = dpassay(release(1.0), PAIR, claim=da.PureDP(1.0), score=float)
+        assert not verdict.refuted
+
+    @pytest.mark.dpassay(trials=400, false_alarm=1e-4)
+    def test_broken(dpassay):
+        dpassay(release(0.05), PAIR, claim=da.PureDP(1.0), score=float)
+
+    def test_nothing_to_do_with_it():
+        assert True
+"""
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("suite")
+    (folder / "test_suite.py").write_text(textwrap.dedent(SUITE))
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--dpassay-trials", "300"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+
+
+def test_only_the_refuted_claim_fails(ran):
+    assert ran.returncode == 1
+    assert "1 failed, 2 passed" in ran.stdout
+
+
+def test_the_message_says_what_why_and_how_to_replay(ran):
+    for part in (
+        "Privacy claim refuted: PureDP(epsilon=1)",
+        "epsilon >= ",
+        "probability at most 0.0001",
+        "sensitivity",
+        "--dpassay-seed=0",
+        "test_suite.py::test_broken",
+    ):
+        assert part in ran.stdout
+
+
+def test_the_summary_adds_up_the_false_alarms(ran):
+    assert "dpassay: 2 audit(s)" in ran.stdout
+    assert "at most 0.0001" in ran.stdout
+
+
+def test_pytest_starts_without_dpassay():
+    code = "import sys, _dpassay_pytest; sys.exit('dpassay' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
