@@ -1,6 +1,7 @@
 """The bound of a one-run audit: methods, rules and what may go with what."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ def _largest(epsilons: FloatArray) -> tuple[float, int]:
 _STEINKE = _by_p_value(lambda audit: Steinke(audit.canaries, audit.delta))
 _EXACT = _by_p_value(lambda audit: Exact(audit.leak))
 
-_RULES: dict[str, Callable[[Audit, Bound], Found]] = {
+_RULES: dict[str, Callable[[Audit, Any], Found]] = {
     "automatic": rules.automatic,
     "uniform": rules.uniform,
     "split": rules.split,
@@ -62,15 +63,23 @@ _RULES: dict[str, Callable[[Audit, Bound], Found]] = {
     "naive": rules.naive,
 }
 
-# Each method: its bound for given guesses, the rule that "auto" stands for, and the others it has a
-# proof for.
-_METHODS: dict[str, tuple[Bound, str, tuple[str, ...]]] = {
-    "steinke": (_STEINKE, "automatic", ("fixed", "uniform", "split", "grid", "bonferroni")),
-    "exact": (_EXACT, "automatic", ("fixed", "uniform", "split", "grid", "bonferroni")),
-    "hoeffding": (_hoeffding, "split", ("fixed", "split", "grid", "bonferroni")),
-    "fdp": (_hoeffding, "grid", ("fixed", "grid")),
-    "betting": (_hoeffding, "betting", ()),
-    "naive": (_STEINKE, "naive", ()),
+
+@dataclass(frozen=True)
+class Method:
+    """Which rule "auto" stands for, which others there is a proof for, and the bound itself."""
+
+    automatic: str
+    proven: tuple[str, ...] = ()
+    bound: Bound | None = None
+
+
+_METHODS = {
+    "steinke": Method("automatic", ("fixed", "uniform", "split", "grid", "bonferroni"), _STEINKE),
+    "exact": Method("automatic", ("fixed", "uniform", "split", "grid", "bonferroni"), _EXACT),
+    "hoeffding": Method("split", ("fixed", "split", "grid", "bonferroni"), _hoeffding),
+    "fdp": Method("grid", ("fixed", "grid")),  # its bound depends on the family
+    "betting": Method("betting"),
+    "naive": Method("naive", (), _STEINKE),
 }
 
 
@@ -133,15 +142,15 @@ def one_run(
     3.4654
 
     """
-    bound, automatic, allowed = _METHODS[_check.choice("method", method, tuple(_METHODS))]
+    _check.choice("method", method, tuple(_METHODS))
     audit = _audit(scores, members, delta, confidence, sides, max_guesses, rng)
     if method == "fdp":
-        return _fdp(audit, guesses, allowed, family, claim)
+        return _fdp(audit, guesses, family, claim)
     if claim is not None or family != "gdp":
         raise InvalidArgument(
             f"method={method!r} takes no claim or family. Pass method='fdp' to test curves."
         )
-    found = _find(audit, method, bound, guesses, automatic, allowed)
+    found = _find(audit, method, guesses, _METHODS[method].bound)
     return _result(found, method, INVALID if method == "naive" else "none", {})
 
 
@@ -183,31 +192,23 @@ def _coins(members: ArrayLike, size: int) -> NDArray[np.bool_]:
 
 
 def _find(
-    audit: Audit,
-    method: str,
-    bound: Bound,
-    guesses: str | int | tuple[int, int],
-    automatic: str,
-    allowed: tuple[str, ...],
+    audit: Audit, method: str, guesses: str | int | tuple[int, int], bound: Bound | None
 ) -> Found:
     """What the rule named by ``guesses`` finds."""
-    if not isinstance(guesses, str):
-        top, bottom = _numbers(guesses, audit)
-        _allow("fixed", allowed, method, guesses)
-        return rules.fixed(audit, bound, top, bottom)
-    _check.choice("guesses", guesses, ("auto", "uniform", "split", "grid", "bonferroni"))
-    if guesses != "auto":
-        _allow(guesses, allowed, method, guesses)
-    return _RULES[automatic if guesses == "auto" else guesses](audit, bound)
-
-
-def _allow(rule: str, allowed: tuple[str, ...], method: str, guesses: Any) -> None:
-    if rule not in allowed:
-        known = ", ".join(["'auto'", *(repr(name) for name in allowed if name != "fixed")])
+    if isinstance(guesses, str):
+        _check.choice("guesses", guesses, ("auto", "uniform", "split", "grid", "bonferroni"))
+    numbers = None if isinstance(guesses, str) else _numbers(guesses, audit)
+    rule = "fixed" if numbers else str(guesses)
+    how = _METHODS[method]
+    if rule not in ("auto", *how.proven):
+        known = ", ".join(["'auto'", *(repr(name) for name in how.proven if name != "fixed")])
         raise InvalidArgument(
             f"guesses={guesses!r} has no proof with method={method!r}. Pass one of {known}"
-            f"{' or numbers' if 'fixed' in allowed else ''}."
+            f"{' or numbers' if 'fixed' in how.proven else ''}."
         )
+    if numbers and bound:
+        return rules.fixed(audit, bound, *numbers)
+    return _RULES[how.automatic if rule == "auto" else rule](audit, bound)
 
 
 def _numbers(guesses: Any, audit: Audit) -> tuple[int, int]:
@@ -231,7 +232,6 @@ def _numbers(guesses: Any, audit: Audit) -> tuple[int, int]:
 def _fdp(
     audit: Audit,
     guesses: str | int | tuple[int, int],
-    allowed: tuple[str, ...],
     family: str | fdp.Family,
     claim: PrivacyCurve | None,
 ) -> LowerBound:
@@ -255,7 +255,7 @@ def _fdp(
             p_values.append(min(1.0, min(each) * len(each)))
         return epsilon_of(theta), index
 
-    found = _find(audit, "fdp", bound, guesses, "grid", allowed)
+    found = _find(audit, "fdp", guesses, bound)
     extra = {"claim_p_value": p_values[0] if p_values else 1.0} if claim is not None else {}
     return _result(found, "fdp", assumption, extra)
 
