@@ -173,7 +173,19 @@ def test_exact_is_never_above_the_published_one_where_it_matters(
     canaries = math.ceil(guesses * factor)
     published = Steinke(canaries, delta)(epsilon, guesses, correct)
     exact = Exact(canaries * delta)(epsilon, guesses, correct)
-    assert published > 0.5 or exact <= published * (1 + 1e-9)
+    assert tail(epsilon, guesses, correct) > 0.5 or exact <= published * (1 + 1e-9)
+
+
+@given(st.integers(1, 300), st.floats(0, 4), st.data())
+def test_leak_rate_is_one_minus_q_over_the_gap_of_means(guesses, epsilon, data):
+    correct = data.draw(st.integers(1, guesses))
+    q = 1 / (1 + math.exp(-epsilon))
+    n = np.arange(guesses + 1)
+    pmf = binom.pmf(n, guesses, q)
+    assume(min(pmf[correct:].sum(), pmf[:correct].sum()) > 1e-200)
+    above, below = (np.average(n[part], weights=pmf[part]) for part in (n >= correct, n < correct))
+    rho = leak_rate_bound(epsilon, guesses, correct) * binom.cdf(correct - 1, guesses, q)
+    assert rho == pytest.approx((1 - q) / (above - below), rel=1e-8)
 
 
 def test_published_p_value_fails_far_above_any_level():

@@ -15,7 +15,8 @@ one says "out")
 
     P(N >= v) <= B(v) + L rho(v),        rho(v) = B(v) (1 - B(v)) / (v b(v)),
 
-and for guesses of both kinds some (epsilon, delta)-DP algorithm attains it.
+and for guesses of both kinds some (epsilon, delta)-DP algorithm attains it. As
+E[Y - r q; Y >= v] = (1 - q) v b(v), rho(v) is also (1 - q) / (E[Y | Y >= v] - E[Y | Y < v]).
 
 *Proof.* Fix a canary j, all other coins, and a set K of {1..r}. Let A_t be the event that j is
 guessed to be t and that one more than the number of other right guesses lies in K. It depends on
@@ -145,10 +146,12 @@ class Exact:
 class Steinke:
     """The published p-value: B + 2 m delta max over 1 <= i <= v of P(v-i <= Y < v) / i.
 
-    ``canaries`` counts all that were randomised, guessed or not. It is larger than :class:`Exact`
-    wherever it is below 1/2; above that it is not always valid (four canaries, four guesses, one
-    of them right, epsilon = 0, delta = 0.05: it says .9625, the truth is .984), which no audit
-    notices.
+    ``canaries`` counts all that were randomised, guessed or not. Where B <= 1/2 it is at least
+    :class:`Exact`: with Z = v - Y given Y < v and c the largest of P(Z <= i) / i, E Z is at least
+    the sum of the positive 1 - c i, i >= 0, so c >= 1 / (2 E Z). What is added here is
+    2 m delta (1 - B) c >= m delta / (2 E Z), and rho <= 1 / (2 E Z). Where B > 1/2 it need not be
+    valid (four canaries, four guesses, one right, epsilon = 0, delta = .05: it says .9625, the
+    truth is .984).
     """
 
     canaries: int
@@ -321,6 +324,8 @@ def _most_promising(quick: PValue, n: FloatArray, v: FloatArray, level: float) -
         order = quick(middle, n[alive], v[alive])
         if np.any(order <= level):
             alive, order, low = alive[order <= level], order[order <= level], middle
+        elif middle == 0:
+            break
         else:
             high = middle
         middle = (low + high) / 2
