@@ -38,6 +38,7 @@ ALLOWED = {part: LEAVES | left for part, left in LEFT_OF.items()} | {
     "_rng": {"errors"},
     "types": {"_check"},
     "cli": LEAVES | set(LEFT_OF),
+    "__main__": {"cli"},
 }
 HEAVY = (
     "scipy",

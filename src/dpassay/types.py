@@ -77,11 +77,11 @@ class Release(Generic[T]):
 
 
 def _rounded_down(x: float) -> str:
-    """Four digits, never above x: a lower bound must stay one in print."""
+    """Five digits, never above x: a lower bound must stay one in print."""
     if not 0 < x < math.inf:
         return f"{x:g}"
-    place = 10.0 ** (3 - math.floor(math.log10(x)))
-    return f"{math.floor(x * place * (1 + 1e-12)) / place:.4g}"
+    place = 10.0 ** (4 - math.floor(math.log10(x)))
+    return f"{math.floor(x * place * (1 + 1e-12)) / place:.5g}"
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,14 @@ def test_it_learns_what_there_is(name):
     assert learned.log_loss < np.log(2)
 
 
+@pytest.mark.parametrize("n", [60, 64, 120])
+def test_a_few_trials_of_a_continuous_output_are_not_a_table(n):
+    draw = SUBJECTS["vector"][0]
+    learned = learn_distinguisher(*play(lambda w, rng: draw(3 * w, rng), n=n))
+    assert learned.name in ("logistic", "boosting")
+    assert auc(learned, lambda w, rng: draw(3 * w, rng)) > 0.95
+
+
 def test_nothing_to_learn():
     learned = learn_distinguisher(*play(lambda w, rng: 4.0))
     assert learned.name == "constant"

@@ -25,7 +25,8 @@ def test_demo(dpassay, tmp_path):
     result = dpassay(f"demo --out {tmp_path / 'demo'}")
     assert result.code == 0
     assert "REFUTED: claimed 0.21" in result.out
-    assert "epsilon >= 2.795" in result.out
+    assert "epsilon >= 2.7949 at delta=1e-05" in result.out
+    assert "not refuted: epsilon >= " in result.out
     assert "at least 0.039888" in result.out
     assert "What to do next" in result.out
     for name in ("odds.svg", "tradeoff.svg"):

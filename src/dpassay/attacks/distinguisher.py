@@ -86,9 +86,14 @@ def _learners(table: FloatArray) -> dict[str, Fit]:
         return {"constant": _fit_constant}
     if varying.size == 1:
         return {"histogram": _fit_histogram}
-    if len(np.unique(table, axis=0)) <= _SMALL:
-        return {"table": _fit_table}
+    if _is_discrete(len(np.unique(table, axis=0)), len(table)):
+        return {"table": _fit_table, "boosting": _fit_boosting}
     return {"logistic": _fit_logistic, "boosting": _fit_boosting}
+
+
+def _is_discrete(distinct: int, rows: int) -> bool:
+    """Few values, each seen several times: counting them says more than their order."""
+    return distinct <= min(_SMALL, rows / 5)
 
 
 def _varying(table: FloatArray) -> Any:
@@ -141,7 +146,7 @@ def _fit_histogram(table: FloatArray, y: Any, seed: int) -> Scorer:
     column = int(varying[0]) if varying.size else table.shape[1] - 1
     x = table[:, column]
     seen = np.unique(x[~np.isnan(x)])
-    if seen.size <= _SMALL:
+    if _is_discrete(seen.size, x.size):
         edges = seen[1:] if seen.size > 1 else seen
     else:
         n_bins = int(np.clip(math.sqrt(x.size) / 2, 8, 200))

@@ -71,6 +71,7 @@ def _from_name(name: str) -> ModuleType:
 
 
 def _imported(name: str, shown: str) -> ModuleType:
+    importlib.invalidate_caches()  # the file may be younger than the last look into its folder
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

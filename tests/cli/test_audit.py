@@ -1,0 +1,152 @@
+"""dpassay audit: targets, data, exit codes, resume."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+
+TARGET = """
+    import time
+    import numpy as np
+
+    def honest(data, rng):
+        return data.sum() + rng.laplace(scale=1.0)
+
+    def broken(data, rng):
+        return data.sum() + rng.laplace(scale=0.05)
+
+    def slow(data, rng):
+        time.sleep(0.01)
+        return data.sum() + rng.laplace(scale=1.0)
+
+    def fails(data, rng):
+        raise RuntimeError("the disk is on fire")
+
+    def leaves(data, rng):
+        raise SystemExit(7)
+
+    def shapes(data, rng):
+        return rng.normal(size=rng.integers(1, 4))
+
+    def chatty(data, rng):
+        print("training ...")
+        return data.sum() + rng.laplace(scale=1.0)
+
+    def score(output):
+        return float(output)
+
+    not_a_function = 3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "my_audit_target.py").write_text(textwrap.dedent(TARGET))
+    data = np.array([[1.0], [0.0], [0.0]])
+    np.savez(tmp_path / "d.npz", data=data, data_prime=data[1:])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    yield tmp_path
+    sys.modules.pop("my_audit_target", None)
+
+
+COMMON = "--claim 1 --data d.npz --score my_audit_target.py:score --trials 150 --quiet"
+
+
+def test_exit_codes_and_json(dpassay, folder):
+    good = dpassay(f"audit my_audit_target.py:honest {COMMON} --json")
+    assert good.code == 0
+    assert good.data["refuted"] is False
+    bad = dpassay(f"audit my_audit_target.py:broken {COMMON} --json")
+    assert bad.code == 1
+    data = bad.data
+    assert data["refuted"] is True
+    assert data["epsilon_lower"] >= 1.0
+    assert data["trials"] < 150
+    assert data["claim"]["epsilon"] == 1.0
+    assert data["ceiling"] >= data["epsilon_lower"]
+    assert "audit" in data["replay"] or data["replay"].startswith("dpassay")
+
+
+def test_words(dpassay, folder):
+    bad = dpassay("audit my_audit_target.py:broken --claim 1 --data d.npz --trials 200")
+    assert bad.code == 1
+    for part in ("refuted: epsilon >=", "One trial takes", "Replay: dpassay", "distinguisher"):
+        assert part in bad.out
+    good = dpassay(f"audit my_audit_target.py:chatty {COMMON}")
+    assert "does not mean private" in good.out
+
+
+def test_modules_and_examples(dpassay, folder):
+    assert dpassay(f"audit my_audit_target:honest {COMMON}").code == 0
+    assert dpassay("audit example:broken --trials 200 --quiet").code == 1
+
+
+def test_dry_run(dpassay, folder):
+    data = dpassay(f"audit my_audit_target.py:honest {COMMON} --dry-run --json").data
+    assert data["seconds_per_trial"] > 0
+    assert data["ceiling"] == pytest.approx(2.9875, abs=1e-3)  # 75 perfect trials of each world
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        ("audit nothing.py:f --claim 1 --data d.npz", "nothing.py"),
+        ("audit my_audit_target.py --claim 1 --data d.npz", "target="),
+        ("audit my_audit_target.py:missing --claim 1 --data d.npz", "missing"),
+        ("audit my_audit_target.py:not_a_function --claim 1 --data d.npz", "not_a_function"),
+        ("audit no_such_module:f --claim 1 --data d.npz", "no_such_module"),
+        ("audit example:other --claim 1", "example:other"),
+        ("audit my_audit_target.py:honest --data d.npz", "claim"),
+        ("audit my_audit_target.py:honest --claim 1", "data"),
+        ("audit my_audit_target.py:honest --claim 1 --data other.npz", "other.npz"),
+        ("audit my_audit_target.py:honest --claim 1 --data my_audit_target.py", "cannot be read"),
+        ("audit my_audit_target.py:honest --claim x --data d.npz", "x"),
+        ("audit my_audit_target.py:honest --claim 1 --data d.npz --confidence 1", "confidence"),
+        ("audit my_audit_target.py:honest --claim 1 --data d.npz --trials 0", "trials"),
+        (
+            "audit my_audit_target.py:honest --claim 1 --data d.npz --neighbouring replace-one",
+            "neighbours",
+        ),
+        (f"audit my_audit_target.py:honest {COMMON} --store .", "."),
+    ],
+)
+def test_misuse(dpassay, folder, words, named):
+    done = dpassay(words)
+    assert done.code == 2
+    assert named in done.err
+
+
+def test_too_many_failures_stop_it(dpassay, folder):
+    done = dpassay(f"audit my_audit_target.py:fails {COMMON}")
+    assert done.code == 3
+    assert "the disk is on fire" in done.err
+    assert dpassay(f"audit my_audit_target.py:leaves {COMMON}").code == 3
+
+
+def test_outputs_of_different_shapes(dpassay, folder):
+    done = dpassay("audit my_audit_target.py:shapes --claim 1 --data d.npz --trials 200 --quiet")
+    assert done.code == 0
+
+
+def test_killed_and_resumed_it_ends_the_same(folder):
+    """kill -9 in the middle; the same command goes on, and the answer is that of one go."""
+    options = [*COMMON.split(), "--json"]
+    command = [sys.executable, "-m", "dpassay", "audit", "my_audit_target.py:slow", *options]
+    whole = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
+    stored = [*command, "--store", "run.db"]
+    for wait in (2.5, 3.0):
+        process = subprocess.Popen(stored, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(wait)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+    resumed = json.loads(subprocess.run(stored, capture_output=True, text=True).stdout)
+    for data in (whole, resumed):
+        data.pop("replay")
+    assert resumed == whole
