@@ -151,22 +151,19 @@ def _oracle(scores: Any, members: Any) -> float:
 
 def errors(quick: bool = False) -> list[dict[str, Any]]:
     """How often a bound is above 0 when the scores say nothing (nominal 5 %)."""
-    rows = []
-    for canaries, repeats in (
-        ((1000, 100), (10_000, 30)) if quick else ((1000, 1000), (10_000, 500))
-    ):
-        rng = np.random.default_rng(canaries)
-        ours = theirs = 0
-        for _ in range(repeats):
-            scores, members = gaussian(canaries, 0.0, rng)
-            ours += one_run(scores, members, delta=DELTA).epsilon > 0
-            peer = auditor(scores, members)
-            theirs += peer is not None and peer.epsilon_one_run(LEVEL, DELTA) > 0
-        shown = theirs / repeats if auditor(np.arange(2.0), np.array([True, False])) else HINT
-        rows.append(
-            {"canaries": canaries, "repeats": repeats, "ours": ours / repeats, "peer": shown}
-        )
-    return rows
+    sizes = {1000: 100, 10_000: 30} if quick else {1000: 1000, 10_000: 500}
+    return [_errors(m, repeats, fair) for m, repeats in sizes.items() for fair in (True, False)]
+
+
+def _errors(canaries: int, repeats: int, fair: bool) -> dict[str, Any]:
+    rng = np.random.default_rng([canaries, fair])
+    draws = [gaussian(canaries, 0.0, rng, fair) for _ in range(repeats)]
+    ours = np.mean([one_run(*draw, delta=DELTA).epsilon > 0 for draw in draws])
+    peers = [peer for draw in draws if (peer := auditor(*draw)) is not None]
+    theirs = np.mean([peer.epsilon_one_run(LEVEL, DELTA) > 0 for peer in peers]) if peers else HINT
+    coins = "fair" if fair else "halves"
+    row = {"canaries": canaries, "coins": coins, "repeats": repeats}
+    return row | {"ours": float(ours), "peer": theirs}
 
 
 def run(quick: bool = False) -> dict[str, list[dict[str, Any]]]:

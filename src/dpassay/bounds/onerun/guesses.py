@@ -114,9 +114,6 @@ class Found:
     selection: str
 
 
-NOTHING = Plan(np.zeros(1, np.int64), np.zeros(1, np.int64))
-
-
 def _best(audit: Audit, plan: Plan, level: float, bound: Bound, selection: str) -> Found:
     """The largest bound among the candidates, each at the level, beside that of perfect guesses."""
     if plan.top.size == 0 or not np.any(plan.guesses > 0):

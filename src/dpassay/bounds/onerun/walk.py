@@ -62,13 +62,19 @@ def limits(guesses: IntArray, epsilon: float, level: float) -> IntArray:
         below = special.betaincc(inside + 1.0, (n - inside).astype(float), error)
         return (x < 0) | ((x < n) & (below <= level * (1 + 1e-9)))
 
-    x = np.floor(np.nan_to_num(special.bdtrik(level, n, error), nan=-1.0)).astype(np.int64)
-    x = np.clip(x, -1, n - 1)
-    while not np.all(reaches(x)):
-        x = np.where(reaches(x), x, x - 1)
-    while np.any(reaches(x + 1)):
-        x = np.where(reaches(x + 1), x + 1, x)
-    return x
+    start = np.nan_to_num(special.bdtrik(level, n, error), nan=-1.0)
+    low = np.clip(np.floor(start).astype(np.int64), -1, n - 1)
+    high, step = low + 1, 1
+    while not np.all(reaches(low)):
+        low, step = np.where(reaches(low), low, np.maximum(low - step, -1)), 2 * step
+    step = 1
+    while np.any(reaches(high)):
+        high, step = np.where(reaches(high), high + step, high), 2 * step
+    while np.any(high - low > 1):
+        middle = (low + high) // 2
+        good = reaches(middle)
+        low, high = np.where(good, middle, low), np.where(good, high, middle)
+    return low
 
 
 def crossing_probability(guesses: IntArray, most_wrong: IntArray, epsilon: float) -> float:
