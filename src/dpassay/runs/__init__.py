@@ -1,0 +1,53 @@
+"""Playing a task many times: executors, the durable trial log, resume, progress, a stop callback.
+
+It knows nothing of privacy. A task turns trial numbers into results; :func:`play` plays every trial
+once, whatever dies in between, and hands the outcomes over in number order.
+
+>>> from dpassay.runs import play
+>>> played = play(lambda trials: [float(t * t) for t in trials], 5, key="squares", workers=1)
+>>> played.ended, played.outcomes.scores.tolist()
+('done', [0.0, 1.0, 4.0, 9.0, 16.0])
+
+"""
+
+from dpassay.runs.board import Ended
+from dpassay.runs.keys import fingerprint, run_key
+from dpassay.runs.log import (
+    LogError,
+    MemoryLog,
+    RunRecord,
+    SqliteLog,
+    TrialLog,
+    merge,
+    open_log,
+    opened,
+)
+from dpassay.runs.outcomes import NO_WORLD, PAYLOAD_MAX, Outcome, Outcomes, Task, TaskError
+from dpassay.runs.play import Played, play
+from dpassay.runs.progress import Progress
+from dpassay.runs.workers import RunError, Workers
+
+__all__ = [
+    "NO_WORLD",
+    "PAYLOAD_MAX",
+    "Ended",
+    "LogError",
+    "MemoryLog",
+    "Outcome",
+    "Outcomes",
+    "Played",
+    "Progress",
+    "RunError",
+    "RunRecord",
+    "SqliteLog",
+    "Task",
+    "TaskError",
+    "TrialLog",
+    "Workers",
+    "fingerprint",
+    "merge",
+    "open_log",
+    "opened",
+    "play",
+    "run_key",
+]

@@ -1,0 +1,67 @@
+"""A task on its way to a worker process: packed once here, unpacked once there."""
+
+import hashlib
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dpassay.errors import InvalidArgument
+from dpassay.runs.outcomes import Task, TaskError
+
+INLINE_MAX = 2**16
+_UNPACKED_MAX = 2
+_unpacked: "OrderedDict[str, Task]" = OrderedDict()  # of this process, by digest
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """A pickled task: small, or on a machine without our folder, by value; large, as a file.
+
+    A worker keeps the task that it has unpacked, so that data is sent once and what the task
+    caches or compiles is kept from one portion of trials to the next.
+    """
+
+    digest: str
+    content: bytes | Path = field(repr=False)
+
+    def unpack(self) -> Task:
+        """The task."""
+        if self.digest not in _unpacked:
+            _unpacked[self.digest] = self._load()
+            while len(_unpacked) > _UNPACKED_MAX:
+                _unpacked.popitem(last=False)
+        _unpacked.move_to_end(self.digest)
+        return _unpacked[self.digest]
+
+    def _load(self) -> Task:
+        import cloudpickle
+
+        content = self.content
+        try:
+            content = content.read_bytes() if isinstance(content, Path) else content
+            return cloudpickle.loads(content)
+        except Exception as error:
+            raise TaskError(
+                f"the task could not be unpacked in a worker ({type(error).__name__}: {error}). "
+                "What it uses must be importable there; pass workers=1 to play in this process."
+            ) from error
+
+
+def pack(task: Any, folder: Path | None) -> Parcel:
+    """The task as a parcel; large ones are put into the folder, if workers can read it."""
+    import cloudpickle
+
+    try:
+        blob = cloudpickle.dumps(task)
+    except Exception as error:
+        raise InvalidArgument(
+            f"task={task!r} cannot be sent to worker processes ({type(error).__name__}: {error}). "
+            "Pass workers=1 to play it in this process, or make what it holds picklable."
+        ) from error
+    digest = hashlib.sha256(blob).hexdigest()
+    if folder is None or len(blob) <= INLINE_MAX:
+        return Parcel(digest, blob)
+    path = folder / digest
+    path.write_bytes(blob)
+    return Parcel(digest, path)

@@ -1,0 +1,373 @@
+"""Playing a task many times: every trial once, whatever dies in between."""
+
+import contextlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    wait,
+)
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpassay import _check
+from dpassay.errors import InvalidArgument
+from dpassay.runs import outcomes as columns
+from dpassay.runs.board import Board, Ended
+from dpassay.runs.guard import ERROR_MAX
+from dpassay.runs.log import LogError, TrialLog, opened
+from dpassay.runs.outcomes import Outcomes, Task
+from dpassay.runs.progress import Progress, progress_for
+from dpassay.runs.schedule import Schedule
+from dpassay.runs.workers import Crew, RunError, Workers, crew_for, deaths_behind
+
+WRITE_SHARE = 0.05  # of the time may go into commits; outcomes wait in a group until it does
+WRITE_SECONDS = 0.2  # the longest that an outcome waits, however slow the disk
+PATIENCE_SECONDS = 1.0  # between looks at the clock and the user while nothing ends
+GRACE_SECONDS = 0.5  # for trials that are being played when the run ends
+BARREN_MAX = 5  # new executors in a row that break before they play anything
+
+
+@dataclass(frozen=True)
+class Played:
+    """How a run ended and what it has.
+
+    Attributes:
+        key: the run's key.
+        ended: "done" (all trials consumed), "stopped" (by ``stop``), "interrupted" (Ctrl-C), or
+            "too many failures".
+        outcomes: the outcomes consumed, in number order: the first trials of the list, up to where
+            the run ended. The same however often the run was killed and resumed.
+        n_played: trials played now, the others were in the log.
+        n_logged: trials of the list that have an outcome, some of which may not be consumed.
+        n_deaths: how often a worker died.
+        seconds: wall time.
+
+    """
+
+    key: str
+    ended: Ended
+    outcomes: Outcomes
+    n_played: int
+    n_logged: int
+    n_deaths: int
+    seconds: float
+
+    @property
+    def n_failed(self) -> int:
+        """Failed trials among those consumed."""
+        return self.outcomes.n_failed
+
+    @property
+    def first_error(self) -> str | None:
+        """The error of the first failed trial, in full."""
+        return next(iter(self.outcomes.errors.values()), None)
+
+
+def play(
+    task: Task,
+    trials: int | Sequence[int] | NDArray[np.int64],
+    *,
+    key: str,
+    configuration: Mapping[str, Any] | None = None,
+    store: str | Path | TrialLog | None = None,
+    executor: Executor | Workers | Callable[[], Executor] | None = None,
+    workers: int | None = None,
+    batch: int = 1,
+    stop: Callable[[Outcomes], Any] | None = None,
+    every: int = 1,
+    timeout: float | None = None,
+    recycle: int | None = None,
+    max_failed_share: float = 0.1,
+    progress: str | Progress = "quiet",
+    note: Callable[[], str] | None = None,
+) -> Played:
+    """Play the trials that are not in the log, and consume all of them in number order.
+
+    A trial is played once and its outcome is written when it ends. Only the death of a worker
+    makes it be played again. Calling this again with the same key and store goes on where the last
+    call was, even if that was killed, and ends with the same outcomes.
+
+    Ctrl-C does not raise: no more trials are begun, what is finished is written, and the result
+    says "interrupted". (A second Ctrl-C while that is done raises.)
+
+    Args:
+        task: ``task(trials)`` returns a result per trial, see :class:`Task`.
+        trials: how many, from 0 on, or increasing trial numbers.
+        key: names the run in the log, see :func:`dpassay.runs.run_key`.
+        configuration: what to write into the log about the run, as plain JSON.
+        store: the log: a path, an open log, or None for memory.
+        executor: who plays: any ``concurrent.futures.Executor`` (which cannot be replaced if it
+            breaks), a function that makes one, or :class:`Workers`. For Dask pass
+            ``client.get_executor(pure=False)`` and the number of its threads as ``workers``.
+        workers: number of processes of our own; 1 plays in this process. Default: one per core.
+        batch: the most trials to give the task in one call. If a call with several trials fails,
+            each of them is played alone. So a task whose noise cannot be replayed must have batch=1
+            or turn failures into outcomes itself: its other draws would be drawn again.
+        stop: is given the outcomes that are consumed, each once, in order; true ends the run.
+        every: consume so many at a time. The borders are fixed, so where a run stops does not
+            depend on who played what when.
+        timeout: seconds for one trial, after which it has failed. With ``workers=1`` and with a
+            thread pool or Dask a task that ignores its interruption cannot be ended.
+        recycle: replace worker processes after about so many trials, for tasks that leak memory.
+        max_failed_share: end when more than this share of the trials consumed have failed; up to
+            ten failures are let pass until the end.
+        progress: "auto", "bar", "lines", "quiet" or a :class:`Progress`.
+        note: gives a text to show with the progress.
+
+    Returns:
+        How it ended, with the outcomes that were consumed.
+
+    Raises:
+        InvalidArgument: an argument is out of range, or the task cannot be sent to workers.
+        TaskError: the task returned the wrong number or kind of results.
+        LogError: the log cannot be read or written.
+        RunError: workers cannot be had.
+
+    """
+    numbers = _numbers(trials)
+    _check_arguments(task, key, batch, every, timeout, recycle, max_failed_share)
+    begin = time.monotonic()
+    with opened(store) as log:
+        log.begin(key, configuration or {})
+        board = Board(numbers, stop, every, max_failed_share)
+        board.put(log.outcomes(key))
+        before, deaths = board.n_finished, 0
+        shown = progress_for(progress, note)
+        shown.begin(numbers.size, before)
+        try:
+            ended = board.advance()
+            if ended is None:
+                with crew_for(task, executor, workers, batch, timeout) as crew:
+                    session = _Session(key, log, board, crew, shown, recycle)
+                    ended = session.play()
+                    deaths = session.n_deaths
+        except KeyboardInterrupt:
+            ended = "interrupted"
+        finally:
+            shown.end()
+    return Played(
+        key=key,
+        ended=ended,
+        outcomes=board.consumed(),
+        n_played=board.n_finished - before,
+        n_logged=board.n_finished,
+        n_deaths=deaths,
+        seconds=time.monotonic() - begin,
+    )
+
+
+def _numbers(trials: Any) -> NDArray[np.int64]:
+    if isinstance(trials, int | np.integer):
+        return np.arange(_check.count("trials", trials, low=0), dtype=np.int64)
+    try:
+        numbers = np.asarray(trials)
+    except ValueError:
+        numbers = np.array(0.5)
+    good = numbers.ndim == 1 and (numbers.size == 0 or numbers.dtype.kind in "iu")
+    if not good or np.any(numbers < 0) or np.any(numbers[1:] <= numbers[:-1]):
+        raise InvalidArgument(
+            "trials must be a count, or trial numbers from 0 on in increasing order, each once; "
+            "for example range(1000)."
+        )
+    return numbers.astype(np.int64)
+
+
+def _check_arguments(
+    task: Any,
+    key: Any,
+    batch: Any,
+    every: Any,
+    timeout: Any,
+    recycle: Any,
+    max_failed_share: Any,
+) -> None:
+    if not callable(task):
+        raise InvalidArgument(f"task={task!r} must be callable: task(trials) -> results.")
+    if not isinstance(key, str) or not key:
+        raise InvalidArgument(f"key={key!r} must be a text. Make one with run_key(...).")
+    _check.count("batch", batch)
+    _check.count("every", every)
+    if timeout is not None:
+        remedy = "It is the seconds that one trial may take; None is for ever."
+        _check.number("timeout", timeout, low=0, low_open=True, remedy=remedy)
+    if recycle is not None:
+        _check.count("recycle", recycle)
+    remedy = "It is a share; 1 never ends a run because trials fail."
+    _check.number("max_failed_share", max_failed_share, low=0, high=1, remedy=remedy)
+
+
+class _Session:
+    """The loop: hand out, gather, write, consume; and mourn."""
+
+    def __init__(
+        self,
+        key: str,
+        log: TrialLog,
+        board: Board,
+        crew: Crew,
+        shown: Progress,
+        recycle: int | None,
+    ) -> None:
+        self._board, self._crew, self._shown, self._recycle = board, crew, shown, recycle
+        self._written = _Writer(key, log, board)
+        self._schedule = Schedule(board.unfinished(), crew.workers.width, recycle)
+        self._under_way: dict[Future[Outcomes], list[int]] = {}
+        self._since_renewal = self._barren = self.n_deaths = 0
+
+    def play(self) -> Ended:
+        """Play until the board says that the run has ended, or the user does."""
+        try:
+            ended = self._loop()
+        except KeyboardInterrupt:
+            self._wind_down()
+            return "interrupted"
+        except BaseException:
+            with contextlib.suppress(LogError):  # The first error is the one to tell.
+                self._wind_down()
+            raise
+        self._wind_down()
+        return ended
+
+    def _loop(self) -> Ended:
+        while True:
+            self._hand_out()
+            self._gather()
+            self._shown.update(self._board.n_finished, self._board.n_failed)
+            ended = self._board.advance()
+            if ended is not None:
+                return ended
+
+    def _hand_out(self) -> None:
+        if self._recycle is not None and self._since_renewal >= self._recycle:
+            if self._under_way:
+                return
+            self._renew()
+        while len(self._under_way) < self._crew.workers.depth:
+            portion = self._schedule.next(len(self._under_way))
+            if not portion or not self._submit(portion):
+                return
+
+    def _submit(self, portion: list[int]) -> bool:
+        try:
+            self._under_way[self._crew.submit(portion)] = portion
+        except BrokenExecutor as error:
+            self._schedule.put_back(portion)
+            if not self._under_way:
+                self._renew_barren(error)
+            return False
+        return True
+
+    def _gather(self) -> None:
+        """Wait until something is finished, or there is something to write; and take it."""
+        if self._under_way:
+            due = self._written.due()
+            patience = PATIENCE_SECONDS if due is None else due
+            ready, _ = wait(self._under_way, patience, FIRST_COMPLETED)
+            self._bury([future for future in ready if not self._take(future)])
+        if self._written.due() == 0 or not self._under_way:
+            self._written.flush()
+
+    def _take(self, future: "Future[Outcomes]") -> bool:
+        """Take a portion that has ended; False if its worker died, and it stays under way."""
+        try:
+            outcomes = future.result()
+        except CancelledError as error:
+            raise RunError(
+                "the executor cancelled trials of this run. Run the same again to go on."
+            ) from error
+        except BaseException as error:
+            if deaths_behind(error):
+                return False
+            raise
+        self._since_renewal += len(self._under_way.pop(future))
+        self._schedule.finished(outcomes)
+        self._written.add(outcomes)
+        self._barren = 0
+        return True
+
+    def _bury(self, lost: "list[Future[Outcomes]]") -> None:
+        """Have the trials played again whose worker died, or give them up."""
+        if not lost:
+            return
+        reason = lost[0].exception() or BrokenExecutor()
+        deaths = deaths_behind(reason)
+        self.n_deaths += deaths
+        if isinstance(reason, BrokenExecutor):
+            lost = self._all_lost(lost)
+        trials = {trial for future in lost for trial in self._under_way.pop(future)}
+        hung = {t: error for t, error in self._crew.hung_trials().items() if t in trials}
+        given_up = self._schedule.died(sorted(trials - hung.keys()), deaths)
+        error = f"the trial, playing alone, killed its worker again and again: {reason}"[:ERROR_MAX]
+        if hung or given_up:
+            self._written.add(columns.failures(hung | dict.fromkeys(given_up, error)))
+
+    def _all_lost(self, lost: "list[Future[Outcomes]]") -> "list[Future[Outcomes]]":
+        """All that a broken pool has lost, which is all but what was finished just before."""
+        others, _ = wait(set(self._under_way) - set(lost), GRACE_SECONDS)
+        for future in others:
+            self._take(future)
+        self._renew()
+        return list(self._under_way)
+
+    def _renew(self) -> None:
+        self._since_renewal = 0
+        self._crew.workers.stop()
+
+    def _renew_barren(self, error: BaseException) -> None:
+        self._barren += 1
+        if self._barren > BARREN_MAX:
+            raise RunError(
+                f"workers die before they play anything ({error}). Try workers=1; "
+                "the log keeps what was played."
+            ) from error
+        self._renew()
+
+    def _wind_down(self) -> None:
+        """Begin no more, wait a little for what is being played, write all that is finished."""
+        for future in self._under_way:
+            future.cancel()
+        ready, still_playing = wait(self._under_way, GRACE_SECONDS)
+        for future in ready:
+            if not future.cancelled() and future.exception() is None:
+                self._take(future)
+        if still_playing:
+            self._renew()
+        self._written.flush()
+
+
+class _Writer:
+    """Outcomes on their way to the log and, once they are there, to the board.
+
+    Only what is written is consumed, as the log has it: another process may have played the same
+    trial first, and its outcome is the one that stands.
+    """
+
+    def __init__(self, key: str, log: TrialLog, board: Board) -> None:
+        self._key, self._log, self._board = key, log, board
+        self._waiting: list[Outcomes] = []
+        self._next = 0.0  # when to write again
+
+    def add(self, outcomes: Outcomes) -> None:
+        self._waiting.append(outcomes)
+
+    def due(self) -> float | None:
+        """Seconds until it is time to write; None if there is nothing to write."""
+        return max(0.0, self._next - time.monotonic()) if self._waiting else None
+
+    def flush(self) -> None:
+        if not self._waiting:
+            return
+        begin = time.monotonic()
+        self._board.put(self._log.add(self._key, columns.join(self._waiting)))
+        self._waiting.clear()  # Not before: what is interrupted is done again, and changes nothing.
+        end = time.monotonic()
+        self._next = end + min((end - begin) / WRITE_SHARE, WRITE_SECONDS)

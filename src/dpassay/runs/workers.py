@@ -1,0 +1,234 @@
+"""Who plays: this process, worker processes of our own, or somebody's executor.
+
+Each of them can be asked to play a portion of trials, and to start anew after a worker has died.
+"""
+
+import contextlib
+import os
+import signal
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from dpassay import _check
+from dpassay.errors import DpassayError, InvalidArgument
+from dpassay.runs.guard import Rules, hung_trials, play_portion
+from dpassay.runs.outcomes import Outcomes, Task
+from dpassay.runs.parcel import Parcel, pack
+
+ORPHAN_SECONDS = 0.5
+DASK_DEATHS = 4  # Dask tries a portion on so many workers before it reports a death.
+# One thread per worker: cores are shared out already, and sums do not depend on `workers`.
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+class RunError(DpassayError):
+    """A run cannot go on, through no fault of its trials; the log keeps what was played."""
+
+
+class Workers:
+    """Worker processes of our own (loky), or this process for ``workers=1``.
+
+    In this process nothing is pickled. As a context manager it serves several runs, which spares
+    starting processes: ``with Workers(4) as workers: play(..., executor=workers)``.
+
+    Args:
+        workers: how many processes; by default one per core that this process may use.
+
+    """
+
+    local = True
+
+    def __init__(self, workers: int | None = None) -> None:
+        self.width = _cores() if workers is None else _check.count("workers", workers)
+        self._executor: Executor | None = None
+
+    @property
+    def in_process(self) -> bool:
+        """Whether trials are played in this process."""
+        return self.width == 1
+
+    @property
+    def depth(self) -> int:
+        """The most portions to have under way: one waits behind each that is being played."""
+        return 1 if self.width == 1 else 2 * self.width
+
+    def submit(self, call: Callable[..., Any], *arguments: Any) -> "Future[Any]":
+        """Have it called; an executor is made when it is first needed."""
+        if self._executor is None:
+            self._executor = self._make()
+        return self._executor.submit(call, *arguments)
+
+    def stop(self) -> None:
+        """End the workers, also in the middle of a trial; the next call gets new ones."""
+        executor, self._executor = self._executor, None
+        if executor is not None:
+            self._end(executor)
+
+    def _make(self) -> Executor:
+        if self.in_process:
+            return _Here()
+        from loky.process_executor import ProcessPoolExecutor
+
+        env = {name: "1" for name in _THREADS if name not in os.environ}
+        return ProcessPoolExecutor(
+            self.width, initializer=_enter_worker, initargs=(os.getpid(),), env=env
+        )
+
+    def _end(self, executor: Any) -> None:
+        if not self.in_process:
+            executor.shutdown(wait=True, kill_workers=True)
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop()
+
+
+class _Made(Workers):
+    """Executors that a function of the caller makes."""
+
+    local = False
+
+    def __init__(self, make: Callable[[], Executor], width: int) -> None:
+        super().__init__(width)
+        self._make = make
+
+    @property
+    def in_process(self) -> bool:
+        return False
+
+    def _end(self, executor: Any) -> None:
+        executor.shutdown(wait=False, cancel_futures=True)
+
+
+class _Given(Workers):
+    """An executor of the caller: it is used, never shut down, and cannot be replaced."""
+
+    local = False
+
+    def __init__(self, executor: Executor, width: int) -> None:
+        super().__init__(width)
+        self._executor = executor
+
+    @property
+    def in_process(self) -> bool:
+        return isinstance(self._executor, ThreadPoolExecutor)
+
+    def stop(self) -> None:
+        pass
+
+    def submit(self, call: Callable[..., Any], *arguments: Any) -> "Future[Any]":
+        try:
+            return super().submit(call, *arguments)
+        except BrokenExecutor as error:
+            raise RunError(
+                f"the executor that was passed is broken ({error}). Pass a function that makes "
+                "one, such as executor=lambda: ProcessPoolExecutor(4), and it is replaced when a "
+                "worker dies; run the same again to go on."
+            ) from error
+
+
+class _Here(Executor):
+    """An executor that calls at once, on this thread."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> "Future[Any]":
+        future: Future[Any] = Future()
+        try:
+            future.set_result(fn(*args, **kwargs))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def workers_from(
+    executor: "Executor | Workers | Callable[[], Executor] | None", workers: int | None
+) -> Workers:
+    """The workers that the arguments ``executor`` and ``workers`` of a run stand for."""
+    if executor is None or isinstance(executor, Workers):
+        return Workers(workers) if executor is None else executor
+    width = workers or getattr(executor, "_max_workers", None) or _cores()
+    width = _check.count("workers", width)
+    if isinstance(executor, Executor):
+        return _Given(executor, width)
+    if callable(executor):
+        return _Made(executor, width)
+    raise InvalidArgument(
+        f"executor={executor!r} must be a concurrent.futures.Executor, a function that makes one, "
+        "Workers, or None for worker processes of our own."
+    )
+
+
+def _cores() -> int:
+    import loky
+
+    return loky.cpu_count()
+
+
+def _enter_worker(parent: int) -> None:
+    """What a worker does first."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that plays.
+    os.dup2(2, 1)  # Standard output belongs to it too, down to what C code prints.
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    """End this worker soon after the process that it works for: it would wait for ever."""
+    while os.getppid() == parent:
+        time.sleep(ORPHAN_SECONDS)
+    os._exit(1)
+
+
+class Crew:
+    """Workers with a task and the rules of play."""
+
+    def __init__(self, workers: Workers, task: Task | Parcel, rules: Rules) -> None:
+        self.workers, self._task, self._rules = workers, task, rules
+
+    def submit(self, trials: Sequence[int]) -> "Future[Outcomes]":
+        """Have a portion played."""
+        return self.workers.submit(play_portion, self._task, trials, self._rules)
+
+    def hung_trials(self) -> dict[int, str]:
+        """The trials that made their worker end itself since this was last asked, with errors."""
+        return hung_trials(self._rules)
+
+
+@contextlib.contextmanager
+def crew_for(
+    task: Task, executor: Any, workers: int | None, batch: int, timeout: float | None
+) -> Iterator[Crew]:
+    """A crew; workers made for it are ended with it."""
+    who = workers_from(executor, workers)
+    with tempfile.TemporaryDirectory(prefix="dpassay-", ignore_cleanup_errors=True) as folder:
+        notes = Path(folder, "notes")
+        notes.mkdir()
+        ends_itself = who.local and not who.in_process
+        rules = Rules(batch, timeout, os.getpid(), str(notes) if ends_itself else None)
+        packed = task if who.in_process else pack(task, Path(folder) if who.local else None)
+        try:
+            yield Crew(who, packed, rules)
+        finally:
+            if who is not executor:
+                who.stop()
+
+
+def deaths_behind(error: BaseException) -> int:
+    """How many workers died over a portion that ended with this error; 0 if it has another cause.
+
+    A death says nothing about the trials, except when it happens again and again.
+    """
+    if isinstance(error, BrokenExecutor):
+        return 1
+    if type(error).__name__ == "KilledWorker":
+        return DASK_DEATHS
+    # Dask's executor trips over a result whose worker has died since.
+    frames = traceback.extract_tb(error.__traceback__)
+    lost = bool(frames) and Path(frames[-1].filename).parts[-2:] == ("distributed", "cfexecutor.py")
+    return int(lost)
