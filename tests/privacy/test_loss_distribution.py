@@ -119,3 +119,32 @@ def test_law_of_the_sum():
     pmf = steps.pmf()
     assert 0 <= pmf.probs.sum() - 1 < 1e-9
     assert pmf.moments()[0] == pytest.approx(0.5, rel=1e-6)
+
+
+@pytest.mark.parametrize("interval", [None, 1e-4, 1e-5, 1e-6])
+@pytest.mark.parametrize("epsilon", [0.3, 3.0, 7.77])
+def test_two_losses_and_nothing_between(epsilon, interval):
+    """Rounding must not put mass into empty cells at the expense of the two that have it."""
+    x = np.linspace(0, 0.99, 12) * epsilon
+    truth = da.PureDP(epsilon).delta(x)
+    here = da.account(events.Pure(epsilon), "pld", interval=interval).delta(x)
+    assert np.all(here >= truth)
+    np.testing.assert_allclose(here, truth, rtol=1e-4)
+
+
+def test_a_large_event_and_many_small_ones():
+    """Exact: randomized response at 8, then the binomial walk of the small ones."""
+    small = composition.optimal(1e-3, 2000)
+    p = 1 / (1 + np.exp(-8.0))
+    x = np.array([0.5, 2.0, 7.9, 8.05])
+    profile = lambda t: np.where(t < 0, -np.expm1(t) + np.exp(t) * small(-t), small(np.abs(t)))  # noqa: E731
+    truth = p * profile(x - 8) + (1 - p) * profile(x + 8)
+    event = events.Sequence((events.Pure(8.0), events.Repeated(events.Pure(1e-3), 2000)))
+    here = da.account(event, "pld").delta(x)
+    assert np.all(here >= truth)
+    np.testing.assert_allclose(here, truth, rtol=1e-3, atol=1e-9)
+
+
+def test_a_thousand_million_events():
+    many = events.Repeated(events.Pure(1e-5), 10**9)
+    assert 0.3 < da.account(many).epsilon(1e-5) < 3

@@ -25,6 +25,7 @@ Leaves = dict[events.Event, int]
 _LARGE_ORDERS = [2048.0, 4096.0, 8192.0, 16384.0]
 _INTERVAL = 1e-4
 _MAX_CELLS = 1 << 20
+_MAX_COUNT = 10**6
 
 
 def account(
@@ -410,6 +411,11 @@ def _optimal(leaves: Leaves) -> Curve:
             f"{sorted(levels)}. Use method='pld'."
         )
     count = sum(leaves.values())
+    if count > _MAX_COUNT:
+        raise UnsupportedEvent(
+            f"method='optimal' takes {_MAX_COUNT} events at the most, one term each; {count} of "
+            f"{next(iter(leaves))!r} are priced by 'pld' and 'zcdp'."
+        )
     name = f"{count} optimally composed events of epsilon={next(iter(levels)):g}"
     return Numeric(name, delta_at=composition.optimal(levels.pop(), count))
 

@@ -185,9 +185,9 @@ def _state(curve: Curve, statement: dict[str, Any]) -> None:
 
 
 def _approx_delta(x: FloatArray, epsilon: float, delta: float) -> FloatArray:
-    share = np.exp(np.logaddexp(0, np.minimum(x, epsilon)) - np.logaddexp(0, epsilon))
     if np.isinf(epsilon):
-        share = np.zeros_like(x)
+        return np.where(np.isinf(x), delta, 1.0)
+    share = np.exp(np.logaddexp(0, np.minimum(x, epsilon)) - np.logaddexp(0, epsilon))
     # 1 - (1 - delta) share, without cancelling when share is almost one.
     gap = _one_minus_share(x, epsilon)
     return np.where(x >= epsilon, delta, gap + delta * share)
@@ -195,8 +195,6 @@ def _approx_delta(x: FloatArray, epsilon: float, delta: float) -> FloatArray:
 
 def _one_minus_share(x: FloatArray, epsilon: float) -> FloatArray:
     """(e^epsilon - e^x) / (e^epsilon + 1) for x < epsilon."""
-    if np.isinf(epsilon):
-        return np.ones_like(x)
     return -np.expm1(np.minimum(x - epsilon, 0)) * special.expit(epsilon)
 
 

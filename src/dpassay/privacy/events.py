@@ -242,7 +242,9 @@ def dp_sgd_event(
     """The event of DP-SGD: ``steps`` Gaussian releases, each on a random batch.
 
     Args:
-        noise_multiplier: deviation of the noise over the clipping norm (over the sensitivity).
+        noise_multiplier: deviation of the noise over the sensitivity of the sum of clipped
+            gradients: over the clipping norm under add-remove, over *twice* it under replace-one,
+            where one gradient is exchanged for another.
         sampling_rate: probability that a record is in a batch, in (0, 1].
         steps: number of updates, at least 1.
         neighbouring: "add-remove" or "replace-one".

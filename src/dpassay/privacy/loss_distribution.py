@@ -29,6 +29,7 @@ _LARGEST = 600.0  # losses beyond count as infinite; e^600 is near the largest f
 _TAIL = 1e-40  # mass beyond the largest loss of one event; counts as infinite loss
 _WINDOW_TAIL = 1e-18  # tilted mass outside the FFT window
 _FFT_CONSTANT = 8.0  # of the bound u * log2(n) on the relative l2 error of one transform
+_UNIT = np.finfo(float).eps / 2
 _ROUNDING = 1e-9  # relative, for everything that is not the transform
 _KEPT_TAILS = 6  # at most, per composition; each holds two arrays of the window's length
 _MAX_RUNGS = 200
@@ -98,11 +99,16 @@ def discretise(profile: Profile, opposite: Profile, interval: float) -> LossPmf:
     s = np.exp(x)
     rest = np.concatenate([s[:zero] * opposite(-x[:zero]), profile(x[zero:])])
     slope = np.diff(rest) / (s[:-1] * np.expm1(interval))
-    probs = s * (np.append(slope, 0.0) - np.insert(slope, 0, rest[0] / s[0]))
+    right, left = np.append(slope, 0.0), np.insert(slope, 0, rest[0] / s[0])
+    probs = s * (right - left)
+    # Where the profile is straight there is no mass, only the rounding of two equal slopes. A
+    # curved one has far more: about rest * interval, against rest * 1e-16 / interval.
+    rounding = rest / interval + s * (np.abs(right) + np.abs(left))
     probs[zero] += 1.0
-    probs = np.maximum(probs, 0.0)
-    # The masses add up to 1 - rest[-1] but for rounding, which many steps would multiply.
-    return LossPmf(interval, first, probs * ((1 - rest[-1]) / probs.sum()), float(rest[-1]))
+    probs = np.where(probs > 16 * _UNIT * rounding, probs, 0.0)
+    # Rounding may have lost mass, which many steps would multiply; never take any away.
+    lost = max(1.0, float((1 - rest[-1]) / probs.sum())) if probs.any() else 1.0
+    return LossPmf(interval, first, probs * lost, float(rest[-1]))
 
 
 @dataclass(frozen=True)
