@@ -151,7 +151,7 @@ class Steinke:
     the sum of the positive 1 - c i, i >= 0, so c >= 1 / (2 E Z). What is added here is
     2 m delta (1 - B) c >= m delta / (2 E Z), and rho <= 1 / (2 E Z). Where B > 1/2 it need not be
     valid (four canaries, four guesses, one right, epsilon = 0, delta = .05: it says .9625, the
-    truth is .984).
+    truth is .984), so that 1 is answered there: nothing is ever refuted at such levels.
     """
 
     canaries: int
@@ -163,7 +163,8 @@ class Steinke:
         if self.delta == 0:
             return beta
         gain = largest_window_mean(epsilon, guesses, correct)
-        return np.minimum(beta + 2 * self.canaries * self.delta * gain, 1.0)
+        p = np.minimum(beta + 2 * self.canaries * self.delta * gain, 1.0)
+        return np.where(beta > 0.5, 1.0, p)
 
     def at_least(self, epsilon: ArrayLike, guesses: ArrayLike, correct: ArrayLike) -> FloatArray:
         """A close lower bound at a fraction of the cost, to leave out hopeless candidates."""
