@@ -565,7 +565,7 @@ def test_pairs_must_be_one_of_each(form):
         (lambda: Family.of(GDP, delta=1e-5), "epsilons is empty"),
         (lambda: Family.of(GDP, delta=1e-5, noise_multipliers=[0]), "noise_multiplier=0"),
         (
-            lambda: Family((PureDP(2.0), PureDP(1.0)), (1.0, 2.0), 0.0),
+            lambda: Family((PureDP(2.0), PureDP(1.0)), (0.5, 1.0), 0.0),
             "not nested: delta falls",
         ),
         (lambda: sequential_bound([], [], delta=1e-5, family="pure"), "family='pure' must be"),
@@ -578,3 +578,10 @@ def test_pairs_must_be_one_of_each(form):
 def test_misuse_is_named(call, message):
     with pytest.raises(InvalidArgument, match=message):
         call()
+
+
+def test_a_family_says_no_more_than_its_curves():
+    with pytest.raises(InvalidArgument, match="must not exceed"):
+        Family((GDP(mu=0.1),), (5.0,), 1e-5, "Gaussian trade-off")
+    with pytest.raises(InvalidArgument, match="assumption"):
+        Family((GDP(mu=0.1),), (0.1,), 1e-5)

@@ -20,7 +20,7 @@ from dpassay.bounds.betting import FORMS
 from dpassay.bounds.wealth import Bettor, Book, Rounds
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian
-from dpassay.privacy.curves import GDP, ApproxDP
+from dpassay.privacy.curves import GDP, ApproxDP, PureDP
 from dpassay.types import FloatArray, LowerBound, PrivacyCurve
 
 FormName = Literal["coin", "pairs", "shared-seed"]
@@ -205,11 +205,31 @@ class Family:
                 f"epsilons={self.epsilons} must increase, one for each of {len(self.curves)} "
                 "curves. Leave out members that are alike."
             )
+        self._check_labels(epsilons)
         middle = float(np.median(epsilons))
         deltas = [(curve.delta(0.0), curve.delta(middle)) for curve in self.curves]
         if np.any(np.diff(deltas, axis=0) < -1e-9):
             raise InvalidArgument(
                 "curves are not nested: delta falls from one to the next. Order them by loss."
+            )
+
+    def _check_labels(self, epsilons: FloatArray) -> None:
+        """A refuted member must speak for its epsilon, and for all algorithms if it says so."""
+        for label, curve in zip(epsilons.tolist(), self.curves, strict=True):
+            if not label <= float(curve.epsilon(self.delta)) * (1 + 1e-9):
+                raise InvalidArgument(
+                    f"epsilons={label:g} must not exceed epsilon(delta={self.delta:g}) of its "
+                    f"curve, {curve!r}."
+                )
+        points = all(
+            (isinstance(c, ApproxDP) and c.delta_upper == self.delta)
+            or (isinstance(c, PureDP) and self.delta == 0)
+            for c in self.curves
+        )
+        if self.assumption == "none" and not points:
+            raise InvalidArgument(
+                "assumption='none' must be more unless all members are (epsilon, delta)-DP: say "
+                "what turns a refuted curve into a bound, such as 'Gaussian trade-off'."
             )
 
     @classmethod
