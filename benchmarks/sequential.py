@@ -97,7 +97,7 @@ def stopping_rounds(fresh: SequentialTest, score: Score, form: str, pairs: int, 
 
     Seeds and streams are those of this file, not those that the method was tuned on.
     """
-    rng, test = np.random.default_rng([seed, 71]), copy.deepcopy(fresh)
+    rng, test = np.random.default_rng([seed, 171]), copy.deepcopy(fresh)
     while test.trials < 2 * pairs and not test.refuted:
         worlds = worlds_of(rng, form, 100)
         test.update(worlds, score(rng, worlds))
