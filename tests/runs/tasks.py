@@ -1,0 +1,24 @@
+"""Tasks in a module that worker processes can import."""
+
+from dpassay._rng import for_trial
+
+
+def noisy(trials):
+    """A score per trial, which depends on the trial's number alone; trial 9 of each 40 fails."""
+    if any(trial % 40 == 9 for trial in trials):
+        raise ZeroDivisionError(f"in {trials}")
+    return [for_trial(7, trial).normal() for trial in trials]
+
+
+class Elsewhere:
+    """A task that cannot be unpacked."""
+
+    def __call__(self, trials):
+        return trials
+
+    def __reduce__(self):
+        return fail_to_import, ()
+
+
+def fail_to_import():
+    raise ImportError("not here")
