@@ -1,6 +1,11 @@
 """Tasks in a module that worker processes can import."""
 
+import contextlib
+import time
+
 from dpassay._rng import for_trial
+
+BAD = 5
 
 
 def noisy(trials):
@@ -22,3 +27,26 @@ class Elsewhere:
 
 def fail_to_import():
     raise ImportError("not here")
+
+
+def spoiled(action):
+    """A task whose trial 5 does something else; the others return their number."""
+
+    def task(trials):
+        for trial in trials:
+            if trial == BAD:
+                action()
+        return [float(trial) for trial in trials]
+
+    return task
+
+
+def hang():
+    time.sleep(60)
+
+
+def stubborn():
+    """Hang, and ignore whatever is raised."""
+    while True:
+        with contextlib.suppress(BaseException):
+            time.sleep(60)

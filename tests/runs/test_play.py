@@ -149,11 +149,11 @@ def test_executors_that_never_work():
         play(noisy, 3, key="k", executor=Dead)
 
 
-def test_workers_are_replaced(tmp_path):
+def test_workers_are_replaced():
     def task(trials):
         return [float(os.getpid())] * len(trials)
 
-    played = play(task, 60, key="k", workers=2, recycle=20)
+    played = play(task, 60, key="k", workers=2, recycle=10)  # at most 20 by the same
     assert np.unique(played.outcomes.scores).size >= 3
     assert played.n_deaths == 0
 

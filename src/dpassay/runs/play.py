@@ -219,7 +219,8 @@ class _Session:
     ) -> None:
         self._board, self._crew, self._shown, self._recycle = board, crew, shown, recycle
         self._written = _Writer(key, log, board)
-        self._schedule = Schedule(board.unfinished(), crew.workers.width, recycle)
+        most = None if recycle is None else max(1, recycle // crew.workers.depth)
+        self._schedule = Schedule(board.unfinished(), crew.workers.width, most)
         self._under_way: dict[Future[Outcomes], list[int]] = {}
         self._since_renewal = self._barren = self.n_deaths = 0
 
