@@ -350,3 +350,6 @@ def test_pages_build_and_fetch_nothing(tmp_path):
     assert len(pages) >= len(PAGES) - 1
     fetched = r"<(?:script|img|iframe)[^>]*\bsrc=\"(?:https?:)?//|<link[^>]*\bhref=\"(?:https?:)?//"
     assert not [page for page in pages if re.search(fetched, page.read_text(encoding="utf-8"))]
+    styles = [sheet.read_text(encoding="utf-8") for sheet in tmp_path.glob("html/**/*.css")]
+    assert styles
+    assert not [sheet for sheet in styles if re.search(r"url\([\"']?(?:https?:)?//", sheet)]
