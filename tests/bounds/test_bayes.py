@@ -9,7 +9,7 @@ from scipy import special
 from dpassay.bounds import bayes
 from dpassay.bounds.bayes import credible_interval, credible_lower
 from dpassay.errors import InvalidArgument
-from rates import assert_rate
+from rates import assert_rate, assert_rate_at_most
 
 README = {"tp": 487, "fn": 0, "fp": 512, "tn": 1, "delta": 1e-5}
 NASR = {"tp": 970, "fn": 30, "fp": 20, "tn": 980, "delta": 1e-5}
@@ -97,6 +97,18 @@ def test_the_check_by_sampling_catches_a_bound_that_is_slightly_off():
     off = credible_lower(*counts, 1e-9, 0.05) + 0.1 * draws.std()
     with pytest.raises(AssertionError, match="chance"):
         assert_rate(int(np.sum(draws < off)), draws.size, 0.05)
+
+
+def test_the_posterior_does_not_pay_for_the_larger_of_two_directions():
+    # Equal error rates attain both inequalities: the bound at 95 % errs near 0.05 (1 - log 0.05).
+    rng, n, repeats = np.random.default_rng(6), 500, 300
+    truth = np.log(0.9 / 0.1)
+    wrong = 0
+    for fn, fp in rng.binomial(n, 0.1, size=(repeats, 2)):
+        wrong += credible_lower(n - fn, fn, fp, n - fp, 0.0, 0.05) > truth
+    assert_rate(wrong, repeats, 0.05 * (1 - np.log(0.05)))
+    with pytest.raises(AssertionError, match="chance"):
+        assert_rate_at_most(wrong, repeats, 0.05)
 
 
 @given(

@@ -12,6 +12,11 @@ of Y at f(X), of which both are known. With X = sin²(t) the density becomes sin
 which is smooth for every Jeffreys posterior. At a billion trials the integrand is a spike beside a
 step, so that Gauss-Legendre panels are cut where these are: at quantiles of X, at the images under
 f of the quantiles of Y (f is its own inverse), and at the corner of f.
+
+It is no confidence bound, least of all where both directions of the inequality are equally strong:
+epsilon is then the larger of two independent quantities, which the posterior does not pay for. The
+chance that the bound exceeds the truth is near P(U V < alpha) = alpha (1 - log alpha) for uniform U
+and V: 20 % at alpha = 5 % (measured at a fixed threshold: 19 to 21 %). At epsilon = 0 it always does.
 """
 
 import math
