@@ -16,7 +16,7 @@ f of the quantiles of Y (f is its own inverse), and at the corner of f.
 It is no confidence bound, least of all where both directions of the inequality are equally strong:
 epsilon is then the larger of two independent quantities, which the posterior does not pay for. The
 chance that the bound exceeds the truth is near P(U V < alpha) = alpha (1 - log alpha) for uniform U
-and V: 20 % at alpha = 5 % (measured at a fixed threshold: 19 to 21 %). At epsilon = 0 it always does.
+and V: 20 % at alpha = 5 % (measured: 19 to 21 %, threshold fixed). At epsilon = 0 it always does.
 """
 
 import math
