@@ -196,5 +196,5 @@ class Verdict:
         shown = f"epsilon >= {_rounded_down(self.bound.epsilon)} at delta={self.bound.delta:g}"
         return (
             f"{head}: {shown} (confidence {self.confidence:.10g}), claimed {claimed:.4g}; "
-            f"{self.trials} trials, {self.ended}"
+            f"{self.trials} trial{'' if self.trials == 1 else 's'}, {self.ended}"
         )

@@ -186,7 +186,10 @@ class _Model:
     columns: Any
 
     def __call__(self, table: FloatArray) -> FloatArray:
-        return self.model.decision_function(table[:, self.columns])
+        from threadpoolctl import threadpool_limits
+
+        with threadpool_limits(1):
+            return self.model.decision_function(table[:, self.columns])
 
 
 def _fit_logistic(table: FloatArray, y: Any, seed: int) -> Scorer:
@@ -223,9 +226,11 @@ class _Squares:
 
 def _fit_boosting(table: FloatArray, y: Any, seed: int) -> Scorer:
     from sklearn.ensemble import HistGradientBoostingClassifier
+    from threadpoolctl import threadpool_limits
 
     columns = _varying(table)
     model = HistGradientBoostingClassifier(
         max_iter=60, max_leaf_nodes=8, learning_rate=0.1, min_samples_leaf=10, random_state=seed
     )
-    return _Model(model.fit(table[:, columns], y), columns)
+    with threadpool_limits(1):  # on a few hundred rows, threads cost more than they give
+        return _Model(model.fit(table[:, columns], y), columns)

@@ -173,7 +173,8 @@ def _refutation(tour: _Tour) -> str:
         f"A paper claimed ({CLAIMED}, {DELTA:g})-DP. In 100 000 trainings with a canary and as "
         f"many without, a threshold on its loss erred at rates FPR {fpr:.5f} and FNR {fnr:.5f}. "
         f"At that FNR the claim needs an FPR of at least {down(least)}.\n{tour.bound}.\n"
-        f"REFUTED: claimed {CLAIMED}. A bug was found and the paper withdrawn (Tramèr et al. 2022)."
+        f"REFUTED: claimed {CLAIMED}. A bug was found, and its authors call the results invalid "
+        "(Tramèr et al. 2022)."
     )
 
 

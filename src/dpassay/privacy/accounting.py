@@ -435,6 +435,7 @@ def _clt_laplace(event: events.Laplace) -> float:
 def _clt_sampled(event: events.Sampled) -> float:
     if not isinstance(event.event, events.Gaussian):
         raise UnsupportedEvent(f"method='gdp-clt' has no price for {event!r}.")
+    _amplifiable(event)
     limit = {
         "poisson": composition.clt_mu_poisson,
         "without-replacement": composition.clt_mu_uniform,

@@ -448,14 +448,21 @@ class Best(Curve):
     def __repr__(self) -> str:
         return f"Best({', '.join(repr(curve) for curve in self.curves)})"
 
+    @property
+    def _quick(self) -> tuple[PrivacyCurve, ...]:
+        """Those whose delta is no search: composition theorems are slow there, and never best."""
+        slow = [isinstance(c, Numeric) and c.delta_at is None for c in self.curves]
+        quick = [c for c, searched in zip(self.curves, slow, strict=True) if not searched]
+        return tuple(quick) or self.curves
+
     def _delta(self, epsilon: FloatArray) -> FloatArray:
-        return _fold(np.minimum, (curve.delta(epsilon) for curve in self.curves))
+        return _fold(np.minimum, (curve.delta(epsilon) for curve in self._quick))
 
     def _epsilon(self, delta: FloatArray) -> FloatArray:
         return _fold(np.minimum, (curve.epsilon(delta) for curve in self.curves))
 
     def _tradeoff(self, fpr: FloatArray) -> FloatArray:
-        return _fold(np.maximum, (curve.tradeoff(fpr) for curve in self.curves))
+        return _fold(np.maximum, (curve.tradeoff(fpr) for curve in self._quick))
 
 
 def _fold(combine: Callable[..., FloatArray], parts: Iterable[FloatArray]) -> FloatArray:
