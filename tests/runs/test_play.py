@@ -16,7 +16,17 @@ import pytest
 
 from dpassay._rng import for_trial
 from dpassay.errors import InvalidArgument
-from dpassay.runs import MemoryLog, Outcome, Outcomes, RunError, TaskError, Workers, play
+from dpassay.runs import (
+    MemoryLog,
+    Outcome,
+    Outcomes,
+    RunError,
+    TaskError,
+    Workers,
+    opened,
+    play,
+)
+from dpassay.runs.workers import workers_from
 from runs.tasks import Elsewhere, noisy
 
 
@@ -95,13 +105,22 @@ def test_order_of_ending_does_not_matter(expected):
     assert seen == list(range(200))
 
 
-def test_dask(expected):
+def test_dask(tmp_path, expected):
     distributed = pytest.importorskip("distributed")
     cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
     with cluster, distributed.Client(cluster) as client:
         executor = client.get_executor(pure=False)
-        played = play(noisy, 300, key="k", executor=executor, workers=2)
-    same(played, expected)
+        assert workers_from(executor, 1).width == 2
+        same(play(noisy, 300, key="k", executor=executor), expected)
+        dead = tmp_path / "dead"
+
+        def task(trials):
+            if 30 in trials and not dead.exists():
+                dead.touch()
+                os._exit(1)
+            return noisy(trials)
+
+        same(play(task, 300, key="k", executor=executor), expected)
 
 
 def test_given_executor_that_breaks(tmp_path):
@@ -192,6 +211,19 @@ def test_resume_plays_only_what_is_missing(expected):
     assert (again.n_played, again.n_logged) == (250, 300)
     assert play(task, 300, key="k", store=log, workers=1).n_played == 0
     assert play(task, 300, key="another", store=log, workers=1).n_played == 300
+
+
+def test_what_is_consumed_is_what_the_log_holds(tmp_path):
+    """Another process may have been first, with noise that cannot be replayed."""
+    with opened(tmp_path / "run.db") as other:
+        other.begin("k", {})
+
+        def task(trials):
+            other.add("k", Outcomes.of([3], [99.0]))
+            return [float(trial) for trial in trials]
+
+        played = play(task, 5, key="k", store=tmp_path / "run.db", workers=1)
+    assert played.outcomes.scores.tolist() == [0.0, 1.0, 2.0, 99.0, 4.0]
 
 
 class Sum:

@@ -20,7 +20,8 @@ from dpassay.runs import LogError, Workers, open_log, play
 from runs import player
 
 PLAYER = Path(player.__file__)
-TRIALS = 240
+TRIALS = 400
+BEGUN = (0, 1, 20, 120, 120)  # trials that a process has begun when it is going to be killed
 posix = pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
 
 
@@ -74,12 +75,12 @@ def wait_until(condition, seconds=30):
 def test_kill_the_process_at_random_moments(tmp_path, undisturbed, workers):
     store, moments = tmp_path / "run.db", random.Random(workers)
     known = set()
-    for attempt in range(5):
+    for attempt in range(len(BEGUN)):
         diary = tmp_path / f"diary-{attempt}"
         process = start(store, workers, diary=diary)
-        if attempt:  # The first may be killed before or while it makes the log.
-            wait_until(lambda: begun(diary) or process.poll() is not None)  # noqa: B023
-        time.sleep(moments.uniform(0, 0.4))
+        # The first may be killed before it has begun, or while it makes the log.
+        wait_until(lambda: len(begun(diary)) >= BEGUN[attempt])  # noqa: B023
+        time.sleep(moments.uniform(0, 0.3))
         process.kill()
         process.communicate()
         if not store.exists():
@@ -88,6 +89,7 @@ def test_kill_the_process_at_random_moments(tmp_path, undisturbed, workers):
         before = known
         known = {trial for trial, _, _ in rows(store)}
         assert before <= known, "trials were lost"
+        assert len(set(begun(diary)) - known) < 110, "trials were not written when they ended"
         assert set(rows(store)) <= set(undisturbed)
     assert finish(start(store, workers))["ended"] == "done"
     assert rows(store) == undisturbed
@@ -100,7 +102,9 @@ def test_all_workers_end_with_the_process_they_work_for(tmp_path):
     wait_until(lambda: len(begun(diary)) > 8)
     workers = {int(line.split()[1]) for line in diary.read_text().splitlines()}
     process.kill()
-    process.communicate()
+    process.wait()  # not for its pipes, which the workers hold
+    process.stdout.close()
+    process.stderr.close()
     wait_until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in workers))
 
 
@@ -231,6 +235,16 @@ def test_damaged_logs_are_left_alone(tmp_path, damage):
     path.write_bytes(broken)
     with pytest.raises(LogError, match=r"store=.*run\.db: .*(damaged|malformed)"):
         play(lambda trials: trials, 3000, key="k", store=path, workers=1)
+    assert path.read_bytes() == broken
+
+
+def test_damage_in_another_run(tmp_path):
+    path = tmp_path / "run.db"
+    whole = filled(path)
+    broken = whole[: 3 * 4096] + bytes(4096) + whole[4 * 4096 :]
+    path.write_bytes(broken)
+    with pytest.raises(LogError, match="damaged"):
+        play(lambda trials: trials, 3, key="another", store=path, workers=1)
     assert path.read_bytes() == broken
 
 

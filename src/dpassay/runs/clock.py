@@ -28,12 +28,16 @@ def on_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
+def has_alarms() -> bool:
+    """Whether a call on this thread can be interrupted."""
+    return on_main_thread() and hasattr(signal, "setitimer")
+
+
 def within(seconds: float | None, call: Callable[[], Any]) -> Any:
     """The call's value; :class:`TimeUp` if it takes longer."""
     if seconds is None:
         return call()
-    alarms = on_main_thread() and hasattr(signal, "setitimer")
-    return (_alarmed_after if alarms else _abandoned_after)(seconds, call)
+    return (_alarmed_after if has_alarms() else _abandoned_after)(seconds, call)
 
 
 def _alarmed_after(seconds: float, call: Callable[[], Any]) -> Any:

@@ -66,8 +66,8 @@ def play_portion(task: Task | Parcel, trials: Sequence[int], rules: Rules) -> Ou
 @contextlib.contextmanager
 def _watchdog(rules: Rules) -> Iterator[clock.Watchdog | None]:
     """A watchdog, if there is a timeout and this process is one that may be ended."""
-    at_home = os.getpid() == rules.home or not clock.on_main_thread()
-    if rules.timeout is None or rules.notes is None or at_home:
+    may_end = rules.notes is not None and os.getpid() != rules.home and clock.has_alarms()
+    if rules.timeout is None or rules.notes is None or not may_end:
         yield None
         return
     dog = clock.Watchdog(rules.timeout, rules.notes)

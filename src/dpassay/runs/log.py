@@ -269,7 +269,10 @@ class SqliteLog:
             if self._connection.total_changes - before == len(outcomes):
                 return outcomes
             low, high = int(outcomes.trials.min()), int(outcomes.trials.max())
-            return _only(self._read(key, low, high), outcomes)
+            kept = _only(self._read(key, low, high), outcomes)
+        if len(kept) != len(outcomes):
+            raise LogError(f"store={self.path}: the log refused trials of run {key}. {_SAFE}")
+        return kept
 
     def outcomes(self, key: str) -> Outcomes:
         with _explained(self.path):

@@ -96,8 +96,8 @@ def play(
     makes it be played again. Calling this again with the same key and store goes on where the last
     call was, even if that was killed, and ends with the same outcomes.
 
-    Ctrl-C does not raise: no more trials are begun, what is finished is written, and the result
-    says "interrupted". (A second Ctrl-C while that is done raises.)
+    Ctrl-C does not raise once trials are played: no more are begun, what is finished is written,
+    and the result says "interrupted". (A second Ctrl-C while that is done raises.)
 
     Args:
         task: ``task(trials)`` returns a result per trial, see :class:`Task`.
@@ -107,8 +107,10 @@ def play(
         store: the log: a path, an open log, or None for memory.
         executor: who plays: any ``concurrent.futures.Executor`` (which cannot be replaced if it
             breaks), a function that makes one, or :class:`Workers`. For Dask pass
-            ``client.get_executor(pure=False)`` and the number of its threads as ``workers``.
+            ``client.get_executor(pure=False)``.
         workers: number of processes of our own; 1 plays in this process. Default: one per core.
+            Worker processes compute on one thread each. Where sums depend on the number of threads
+            (large matrix products), set OMP_NUM_THREADS=1 to have the same bits in this process.
         batch: the most trials to give the task in one call. If a call with several trials fails,
             each of them is played alone. So a task whose noise cannot be replayed must have batch=1
             or turn failures into outcomes itself: its other draws would be drawn again.

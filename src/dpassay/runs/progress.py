@@ -124,7 +124,8 @@ class Bar:
             TextColumn("{task.fields[rate]}", markup=False),
             TimeRemainingColumn(),
             TextColumn("{task.fields[note]}", markup=False),
-            console=self._console or Console(stderr=True),
+            # This very stream: while a trial is played here, sys.stderr catches its prints.
+            console=self._console or Console(file=sys.stderr),
         )
         self._start, self._before, self._last = time.monotonic(), done, (done, 0)
         self._task = self._bar.add_task("trials", total=total, completed=done, rate="", note="")

@@ -105,7 +105,7 @@ class _Made(Workers):
         return False
 
     def _end(self, executor: Any) -> None:
-        executor.shutdown(wait=False, cancel_futures=True)
+        executor.shutdown(wait=False)
 
 
 class _Given(Workers):
@@ -153,8 +153,7 @@ def workers_from(
     """The workers that the arguments ``executor`` and ``workers`` of a run stand for."""
     if executor is None or isinstance(executor, Workers):
         return Workers(workers) if executor is None else executor
-    width = workers or getattr(executor, "_max_workers", None) or _cores()
-    width = _check.count("workers", width)
+    width = _check.count("workers", _width_of(executor) or workers or _cores())
     if isinstance(executor, Executor):
         return _Given(executor, width)
     if callable(executor):
@@ -163,6 +162,14 @@ def workers_from(
         f"executor={executor!r} must be a concurrent.futures.Executor, a function that makes one, "
         "Workers, or None for worker processes of our own."
     )
+
+
+def _width_of(executor: Any) -> int:
+    """How many trials an executor plays at the same time; 0 if it does not say."""
+    client: Any = getattr(executor, "_client", None)  # Dask's
+    if hasattr(client, "nthreads"):
+        return sum(client.nthreads().values())
+    return getattr(executor, "_max_workers", 0)
 
 
 def _cores() -> int:
