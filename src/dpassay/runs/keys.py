@@ -19,6 +19,7 @@ How things enter:
 Modules that a function imports inside itself are not followed: pass them, or their files, as code.
 """
 
+import contextlib
 import copyreg
 import dataclasses
 import hashlib
@@ -37,7 +38,8 @@ import numpy as np
 import dpassay
 from dpassay.errors import InvalidArgument
 
-Parts = tuple[str, list[bytes]]  # what kind of thing it is, and what it consists of
+# What kind of thing it is, and what it consists of.
+Parts = tuple[str, list[bytes] | list[bytes | memoryview]]
 
 
 def run_key(configuration: Mapping[str, Any], *, code: Iterable[Any] = (), data: Any = ()) -> str:
@@ -130,7 +132,7 @@ class _Walk:
         # Little-endian bytes everywhere, so that machines agree.
         plain = value.astype(value.dtype.newbyteorder("<"), copy=False)
         head = repr((plain.dtype.descr, plain.shape)).encode()
-        return "array", [head, np.ascontiguousarray(plain).tobytes()]
+        return "array", [head, np.ascontiguousarray(plain).reshape(-1).view(np.uint8).data]
 
     def _path(self, where: str, value: Any) -> Parts:
         if not self._read_files:
@@ -241,7 +243,7 @@ _INSTALLED = tuple(
 )
 
 
-def _digest(kind: str, parts: Iterable[bytes]) -> str:
+def _digest(kind: str, parts: Iterable[bytes | memoryview]) -> str:
     digest = hashlib.sha256(kind.encode())
     for part in parts:  # with their lengths, so that no two lists of parts look the same
         digest.update(b":%d:" % len(part))
@@ -271,10 +273,10 @@ def _release(module: str) -> bytes:
 
 
 def _code(code: types.CodeType) -> bytes:
-    try:
-        text = textwrap.dedent(inspect.getsource(code)).encode()
-    except (OSError, TypeError, SyntaxError, IndentationError):
-        text = b""
+    text = b""
+    if not code.co_filename.startswith("<"):  # Code of different origins shares such a name.
+        with contextlib.suppress(OSError, SyntaxError):
+            text = textwrap.dedent(inspect.getsource(code)).encode()
     return text + _bytecode(code) if not text or code.co_name == "<lambda>" else text
 
 
@@ -300,8 +302,10 @@ def _wrapped_by(function: types.FunctionType) -> list[Any]:
 
 def _is_generated(owner: type, member: Any) -> bool:
     """Whether it was written by ``dataclass``: it follows from the fields."""
-    code = getattr(member, "__code__", None)
-    return code is not None and code.co_filename == "<string>" and dataclasses.is_dataclass(owner)
+    if not (isinstance(member, types.FunctionType) and dataclasses.is_dataclass(owner)):
+        return False
+    functions = (member, *_wrapped_by(member))
+    return any(function.__code__.co_filename == "<string>" for function in functions)
 
 
 def _pieces(member: Any) -> list[Any]:
