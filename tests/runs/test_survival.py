@@ -266,13 +266,29 @@ def test_places_where_no_log_can_be(tmp_path, name):
         play(lambda trials: trials, 3, key="k", store=tmp_path / name, workers=1)
 
 
+@posix
 def test_read_only_folder(tmp_path):
-    folder = tmp_path / "sealed"
-    folder.mkdir(mode=0o500)
-    if os.access(folder, os.W_OK):
-        pytest.skip("this user may write anywhere")
-    with pytest.raises(LogError, match="must exist and be writable"):
-        play(lambda trials: trials, 3, key="k", store=folder / "run.db", workers=1)
+    """Also for root, who may write anywhere: it becomes nobody first."""
+    script = """
+import os, sys
+from dpassay.runs import LogError, play
+folder = sys.argv[1]
+os.chmod(folder, 0o555)
+if os.getuid() == 0:
+    os.setuid(65534)
+try:
+    play(lambda trials: trials, 3, key="k", store=os.path.join(folder, "run.db"), workers=1)
+except LogError as error:
+    print(error)
+"""
+    for folder in (tmp_path, *tmp_path.parents[:2]):  # so that nobody can get there
+        folder.chmod(0o755)
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    tmp_path.chmod(0o755)
+    assert f"store={tmp_path / 'run.db'}: " in done.stdout
+    assert "must exist and be writable" in done.stdout
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="a place where nobody can write")

@@ -94,7 +94,8 @@ def play(
 
     A trial is played once and its outcome is written when it ends. Only the death of a worker
     makes it be played again. Calling this again with the same key and store goes on where the last
-    call was, even if that was killed, and ends with the same outcomes.
+    call was, even if that was killed, and ends with the same outcomes. What a trial prints is kept
+    out of the way and shown, its end, with the error of a trial that fails.
 
     Ctrl-C does not raise once trials are played: no more are begun, what is finished is written,
     and the result says "interrupted". (A second Ctrl-C while that is done raises.)
