@@ -9,6 +9,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -267,7 +268,7 @@ def test_places_where_no_log_can_be(tmp_path, name):
 
 
 @posix
-def test_read_only_folder(tmp_path):
+def test_read_only_folder():
     """Also for root, who may write anywhere: it becomes nobody first."""
     script = """
 import os, sys
@@ -281,14 +282,14 @@ try:
 except LogError as error:
     print(error)
 """
-    for folder in (tmp_path, *tmp_path.parents[:2]):  # so that nobody can get there
-        folder.chmod(0o755)
-    command = [sys.executable, "-c", script, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    tmp_path.chmod(0o755)
-    assert f"store={tmp_path / 'run.db'}: " in done.stdout
-    assert "must exist and be writable" in done.stdout
-    assert list(tmp_path.iterdir()) == []
+    with tempfile.TemporaryDirectory() as name:  # where nobody can get to
+        done = subprocess.run(
+            [sys.executable, "-c", script, name], capture_output=True, text=True, check=True
+        )
+        Path(name).chmod(0o755)
+        assert f"store={Path(name) / 'run.db'}: " in done.stdout
+        assert "must exist and be writable" in done.stdout
+        assert list(Path(name).iterdir()) == []
 
 
 @pytest.mark.skipif(not Path("/proc").is_dir(), reason="a place where nobody can write")
