@@ -383,4 +383,9 @@ def test_same_key_in_every_process(tmp_path):
             check=True,
         )
         keys.add(done.stdout.strip())
+    sys.modules.pop("program", None)
+    module = load(tmp_path, PROGRAM)
+    settings = {"seed": 1, "scale": module.Scale(3.0), "set": {"c", "b", "a"}}
+    keys.add(run_key(settings, code=[module.train, module.Scale], data=[np.arange(3)]))
+    del sys.modules["program"]
     assert len(keys) == 1
