@@ -130,6 +130,16 @@ def test_too_many_failures_stop_it(dpassay, folder):
     assert dpassay(f"audit my_audit_target.py:leaves {COMMON}").code == 3
 
 
+def test_the_exit_code_of_a_target_is_not_ours(dpassay, folder):
+    """1 means refuted; a target that leaves with 1 has refuted nothing."""
+    (folder / "leaves_early.py").write_text("raise SystemExit(1)")
+    assert dpassay("audit leaves_early.py:f --claim 1 --data d.npz").code == 2
+    (folder / "leaves_late.py").write_text("def f(data, rng):\n    raise SystemExit(1)\n")
+    done = dpassay("audit leaves_late.py:f --claim 1 --data d.npz --trials 150")
+    assert done.code == 3
+    assert "SystemExit" in done.err
+
+
 def test_outputs_of_different_shapes(dpassay, folder):
     done = dpassay("audit my_audit_target.py:shapes --claim 1 --data d.npz --trials 200 --quiet")
     assert done.code == 0

@@ -76,7 +76,7 @@ def _imported(name: str, shown: str) -> ModuleType:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         raise InvalidArgument(f"target={shown!r} cannot be imported: {error}. {_FORMS}") from None
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # its exit code must not be taken for ours
         raise InvalidArgument(
             f"target={shown!r} failed while it was imported: {type(error).__name__}: {error}"
         ) from error

@@ -153,7 +153,10 @@ def _expected(
 
     many = {"size": max(trials // 20, 1)} if draws_many(mechanism) else {}
     begin = time.perf_counter()
-    mechanism(pair[0], for_trial(seed, 0, 99), **many)
+    try:
+        mechanism(pair[0], for_trial(seed, 0, 99), **many)
+    except (Exception, SystemExit) as error:  # 1 would say "refuted"; the audit counts failures
+        complain(f"the trial for timing failed: {type(error).__name__}: {error}")
     each = (time.perf_counter() - begin) / many.get("size", 1)
     half = max(trials // 2, 1)
     most = lower_bound_from_counts(
