@@ -170,6 +170,8 @@ class Verdict:
         attack: how outputs became scores.
         replay: a line that runs the same audit again.
         details: numbers behind the verdict (wealth, p-value, learning trials), by name.
+        log_wealth: of the bet against the claim, after each trial that was bet on; the claim falls
+            where it reaches -log of the level. None where nothing was bet.
 
     """
 
@@ -183,6 +185,7 @@ class Verdict:
     attack: str = ""
     replay: str = ""
     details: dict[str, float] | None = None
+    log_wealth: FloatArray | None = None
 
     @property
     def tightness(self) -> float:

@@ -87,3 +87,16 @@ def test_delta_of_the_bound():
     assert claimed_delta(da.ApproxDP(1.0, 1e-6), None) == 1e-6
     assert claimed_delta(da.GDP(1.0), None) == 1e-5
     assert claimed_delta(da.GDP(1.0), 1e-7) == 1e-7
+
+
+def test_the_wealth_path_has_one_entry_per_trial_and_ends_where_the_claim_falls():
+    rng = np.random.default_rng(0)
+    worlds = rng.integers(0, 2, 500)
+    referee = Referee(rules(da.PureDP(0.5), 500, both_ways=True))
+    for part in np.split(np.arange(500), 20):
+        if referee.take(worlds[part], worlds[part] + 0.01 * rng.normal(size=25)):
+            break
+    path = referee.wealth_path()
+    assert referee.refuted_at == referee.trials == path.size < 500
+    assert path[-1] >= -np.log(0.05) > path[:-1].max()
+    assert referee.log_wealth == path[-1]

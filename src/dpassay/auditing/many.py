@@ -249,6 +249,7 @@ def _judged(
             "learning_trials": float(_count(setting)),
             "deaths": float(deaths),
         },
+        log_wealth=referee.wealth_path() if rules.n_betting else None,
     )
 
 

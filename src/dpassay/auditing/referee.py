@@ -87,9 +87,18 @@ class Referee:
             for _ in range(2 if rules.both_ways else 1)
             if rules.n_betting
         ]
+        self._path: list[FloatArray] = []
         self.trials = 0
         self.refuted_at: int | None = None
-        self.log_wealth = 0.0
+
+    @property
+    def log_wealth(self) -> float:
+        """After the last trial that was bet on."""
+        return float(self._path[-1][-1]) if self._path else 0.0
+
+    def wealth_path(self) -> FloatArray:
+        """Log wealth after each trial that was bet on."""
+        return np.concatenate([np.empty(0), *self._path])
 
     def take(self, worlds: Any, scores: Any) -> bool:
         """Count the next trials; true once the claim is refuted, after which none is counted."""
@@ -109,13 +118,13 @@ class Referee:
         path = self._log_wealth_after(worlds[:room], scores[:room])
         enough = -math.log(self.rules.alpha * self.rules.shares[0])
         reached = np.flatnonzero(path >= enough)
-        if reached.size:
-            kept = int(reached[0]) + 1
-            self.refuted_at = self.trials + kept
-            self.log_wealth = float(path[reached[0]])
-            return kept
-        self.log_wealth = float(path[-1])
-        return len(worlds)
+        if not reached.size:
+            self._path.append(path)
+            return len(worlds)
+        kept = int(reached[0]) + 1
+        self._path.append(path[:kept])
+        self.refuted_at = self.trials + kept
+        return kept
 
     def _log_wealth_after(self, worlds: Any, scores: FloatArray) -> FloatArray:
         """Log wealth after each of these trials, the mean of both ways."""
