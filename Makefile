@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format docs bench clean
+.PHONY: help demo test extras lint format docs bench clean
 
 help:  ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -28,6 +28,8 @@ $(STAMPS)/%: pyproject.toml constraints.txt | $(VENV)/.ok
 
 demo: $(STAMPS)/core  ## install, then show what dpassay does
 	$(BIN)/dpassay demo
+
+extras: $(addprefix $(STAMPS)/,core dev lab torch dask docs)  ## install every optional part
 
 test: $(STAMPS)/core $(STAMPS)/dev  ## install, then run every test
 	$(BIN)/pytest -n auto

@@ -23,6 +23,7 @@ from dpassay import bounds, mechanisms, privacy
 from dpassay.cli import app
 from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import accounting, events
+from extras import needs
 
 ROOT = Path(__file__).parents[1]
 BUILT = ROOT / "docs" / "_build"
@@ -341,7 +342,7 @@ def test_scores_are_those_that_the_example_writes(tmp_path):
 
 
 def test_pages_build_and_fetch_nothing(tmp_path):
-    pytest.importorskip("sphinx", reason="pip install 'dpassay[docs]'")
+    needs("sphinx", "docs")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
     folders = [str(ROOT / "docs"), str(tmp_path / "html"), "-d", str(tmp_path / "trees")]
     done = subprocess.run([*command, *folders], capture_output=True, text=True)

@@ -27,6 +27,7 @@ from dpassay.runs import (
     play,
 )
 from dpassay.runs.workers import workers_from
+from extras import needs
 from runs.tasks import Elsewhere, noisy
 
 
@@ -106,7 +107,7 @@ def test_order_of_ending_does_not_matter(expected):
 
 
 def test_dask(tmp_path, expected):
-    distributed = pytest.importorskip("distributed")
+    distributed = needs("distributed", "dask")
     cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
     with cluster, distributed.Client(cluster) as client:
         executor = client.get_executor(pure=False)
