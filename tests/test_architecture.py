@@ -15,6 +15,8 @@ LEAVES = {"errors", "_check", "_rng", "types"}
 LEFT_OF = {
     "privacy": set(),
     "mechanisms": {"privacy"},
+    "optim": {"privacy", "mechanisms"},
+    "learn": {"privacy", "mechanisms", "optim"},
     "runs": set(),
     "bounds": {"privacy"},
     "attacks": {"privacy", "mechanisms", "runs", "bounds"},

@@ -36,6 +36,7 @@ _PUBLIC = {
 _SUBPACKAGES = (
     "privacy",
     "mechanisms",
+    "learn",
     "runs",
     "bounds",
     "attacks",

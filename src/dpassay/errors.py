@@ -19,3 +19,7 @@ class CalibrationError(DpassayError):
 
 class MissingDependency(DpassayError, ImportError):
     """An optional package is needed; the message says how to install it."""
+
+
+class BudgetExceeded(DpassayError):
+    """A ledger refused a fit that would spend more than is left; no data was touched."""

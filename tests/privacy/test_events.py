@@ -1,3 +1,5 @@
+import json
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ from dpassay.privacy.events import (
     Sequence,
     ZeroConcentrated,
     dp_sgd_event,
+    from_dict,
     from_dp_accounting,
     to_dp_accounting,
 )
@@ -108,3 +111,34 @@ def test_bad_values_are_named(make, name, value):
 def test_every_kind_is_frozen():
     with pytest.raises(AttributeError):
         events.Gaussian(1.0).noise_multiplier = 2.0
+
+
+WRITTEN = [
+    *TRANSLATED,
+    Pure(0.1 + 0.2, "replace-one"),
+    Approx(0.5, 1e-7),
+    BoundedRange(1.5),
+    RandomizedResponse(0.3, 5),
+    Repeated(Sampled(Gaussian(1 / 3, "replace-one"), 0.25, "without-replacement"), 7),
+]
+
+
+@pytest.mark.parametrize("event", WRITTEN)
+def test_written_and_read_back(event):
+    assert from_dict(json.loads(json.dumps(event.as_dict()))) == event
+
+
+def test_every_kind_of_event_can_be_written():
+    kinds = {
+        kind
+        for kind in vars(events).values()
+        if isinstance(kind, type) and issubclass(kind, events.Event)
+    }
+    assert kinds - {events.Event, events._Leaf} == set(events._KINDS)
+
+
+def test_reading_checks_as_making_does():
+    with pytest.raises(UnsupportedEvent, match="'Magic'"):
+        from_dict({"kind": "Magic"})
+    with pytest.raises(InvalidArgument, match="noise_multiplier"):
+        from_dict({"kind": "Gaussian", "noise_multiplier": -1.0})

@@ -23,6 +23,7 @@ from dpassay.privacy.events import (
     Sequence,
     ZeroConcentrated,
     dp_sgd_event,
+    from_dict,
     from_dp_accounting,
     to_dp_accounting,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "calibrate",
     "dp_sgd_event",
     "exponential_epsilon",
+    "from_dict",
     "from_dp_accounting",
     "gaussian_noise_multiplier",
     "laplace_noise_multiplier",

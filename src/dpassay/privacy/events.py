@@ -9,7 +9,8 @@ dp-accounting has no event for pure epsilon, (epsilon, delta) or the exponential
 why this vocabulary exists; :func:`to_dp_accounting` and :func:`from_dp_accounting` translate.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any
 
 from dpassay import _check
@@ -27,6 +28,16 @@ class Event:
     def neighbouring(self) -> Neighbouring:
         """The neighbouring relation that the event's sensitivity was taken under."""
         raise NotImplementedError
+
+    def as_dict(self) -> dict[str, Any]:
+        """The event in words and numbers that JSON can hold; :func:`from_dict` reads it back.
+
+        >>> Gaussian(2.0).as_dict()
+        {'kind': 'Gaussian', 'noise_multiplier': 2.0, 'neighbouring': 'add-remove'}
+
+        """
+        written = {field.name: _written(getattr(self, field.name)) for field in fields(self)}
+        return {"kind": type(self).__name__, **written}
 
 
 @dataclass(frozen=True)
@@ -221,6 +232,50 @@ class Sequence(Event):
     def neighbouring(self) -> Neighbouring:
         """The one that all events share."""
         return self.events[0].neighbouring
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_written(part) for part in value]
+    return value.as_dict() if isinstance(value, Event) else value
+
+
+_KINDS: tuple[type[Event], ...] = (
+    Gaussian,
+    Laplace,
+    Pure,
+    Approx,
+    BoundedRange,
+    ZeroConcentrated,
+    RandomizedResponse,
+    NonPrivate,
+    Sampled,
+    Repeated,
+    Sequence,
+)
+
+
+def from_dict(written: Mapping[str, Any]) -> Event:
+    """The event that :meth:`Event.as_dict` wrote.
+
+    Raises UnsupportedEvent for a kind that this version does not know.
+
+    >>> from_dict(Repeated(Gaussian(2.0), 3).as_dict())
+    Repeated(event=Gaussian(noise_multiplier=2.0, neighbouring='add-remove'), count=3)
+
+    """
+    kinds = {kind.__name__: kind for kind in _KINDS}
+    values = dict(written)
+    name = values.pop("kind", None)
+    if name not in kinds:
+        raise UnsupportedEvent(f"{name!r} is no kind of event; known are {', '.join(kinds)}.")
+    return kinds[name](**{key: _read(value) for key, value in values.items()})
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(_read(part) for part in value)
+    return from_dict(value) if isinstance(value, Mapping) else value
 
 
 def _event(name: str, value: Any) -> Event:

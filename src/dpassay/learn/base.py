@@ -1,0 +1,332 @@
+"""What every private estimator shares: budget, declared bounds, ledger, statement of privacy.
+
+An estimator is ``class PrivateX(PrivateMixin, RegressorMixin, BaseEstimator)``; its parameters are
+``epsilon``, ``delta``, ``neighbouring``, ``n_records``, ``ledger``, ``random_state`` and its own.
+Its ``fit`` goes through the same steps in the same order::
+
+    X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+    budget = self._budget()                                   # epsilon, delta, neighbouring
+    features = bounded_features(X, self.data_norm, self.bounds)
+    targets = bounded_targets(y, self.target_bound)
+    n_records = self._public_records(X)
+    event = ...                                               # from public quantities alone
+    self._spend(event, n_records)                             # may refuse; sets event_
+    ...                                                       # now the data may be touched
+    self.coef_, self.intercept_ = features.restored(w, b)
+
+Bounds are declared, never read off the data (law 5 of the design): a row that exceeds its bound is
+clipped, silently, because to say how many were would be to say something about the data.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy import sparse
+
+from dpassay import _check
+from dpassay.errors import InvalidArgument
+from dpassay.learn.ledger import Ledger
+from dpassay.mechanisms.noise import Rng
+from dpassay.privacy import ApproxDP, Event, NonPrivate, account
+from dpassay.types import FloatArray, Neighbouring, NoiseLevel, PrivacyCurve
+
+Norm = Literal["l2", "inf"]
+NON_PRIVATE = "epsilon=inf: no privacy was asked for"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a fit may spend."""
+
+    epsilon: float
+    delta: float
+    neighbouring: Neighbouring
+
+    @property
+    def is_private(self) -> bool:
+        """False where epsilon is infinite: the fit is then the non-private one."""
+        return self.epsilon < math.inf
+
+    @property
+    def target(self) -> ApproxDP:
+        """The statement that the noise is calibrated to."""
+        return ApproxDP(self.epsilon, self.delta, neighbouring=self.neighbouring)
+
+    @property
+    def record_changes(self) -> int:
+        """How many terms of a sum over records differ: 1, or 2 where one replaces another."""
+        return {"add-remove": 1, "replace-one": 2}[self.neighbouring]
+
+
+class PrivateMixin:
+    """What a private estimator is, before any mixin of scikit-learn and BaseEstimator.
+
+    After ``fit``: ``event_`` (what was done to the data), ``privacy_`` (its privacy curve, an upper
+    bound), ``noise_`` ("exact", "cryptographic" or "reproducible": only the first two are private)
+    and ``assumptions_`` (what was taken as public).
+    """
+
+    epsilon: float
+    delta: float
+    neighbouring: Neighbouring
+    n_records: int | None
+    ledger: Ledger | None
+    random_state: Any
+
+    def _budget(self) -> Budget:
+        epsilon = _check.epsilon(self.epsilon, positive=True)
+        return Budget(epsilon, _check.delta(self.delta), _check.neighbouring(self.neighbouring))  # type: ignore[arg-type]
+
+    def _public_records(self, X: Any) -> int:
+        """The number of records that divisors and rules use: declared, or taken as public."""
+        if self.n_records is None:
+            return X.shape[0]
+        return _check.count("n_records", self.n_records, remedy="It is a public constant.")
+
+    def _spend(self, event: Event, n_records: int, assumptions: Sequence[str] = ()) -> None:
+        """Write the event to the ledger, which may refuse it, and state it as the fit's own.
+
+        To be called before anything is computed from the values of the data.
+        """
+        if self.ledger is not None:
+            self.ledger.record(event, what=type(self).__name__, n_records=n_records)
+        self.event_ = event
+        self.assumptions_ = (f"n={n_records}", *assumptions)
+
+    def _spend_nothing_private(self, budget: Budget, n_records: int) -> None:
+        """As ``_spend``, for a fit without privacy; the ledger is told all the same."""
+        self._spend(NonPrivate(budget.neighbouring), n_records, (NON_PRIVATE,))
+        self.noise_: NoiseLevel = noise_level(self._rng())
+
+    def _rng(self) -> Rng:
+        """None for secure noise; otherwise a generator that replays."""
+        return generator_of(self.random_state)
+
+    @property
+    def privacy_(self) -> PrivacyCurve:
+        """The privacy curve of the last fit: an upper bound, with what it takes as public."""
+        return account(self.event_, assumptions=self.assumptions_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.input_tags.sparse = True
+        if tags.regressor_tags is not None:
+            tags.regressor_tags.poor_score = True  # two hundred records leave little but noise
+        if tags.classifier_tags is not None:
+            tags.classifier_tags.poor_score = True
+        return tags
+
+
+def generator_of(random_state: Any) -> Rng:
+    """``random_state`` as the mechanisms take it: None is secure, all else can be replayed.
+
+    >>> generator_of(None) is None
+    True
+
+    """
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(0, 2**31, 4))
+    if random_state is None or isinstance(random_state, np.random.Generator):
+        return random_state
+    remedy = "Pass None for private noise, or a seed for noise that can be replayed."
+    return np.random.default_rng(_check.count("random_state", random_state, low=0, remedy=remedy))
+
+
+def noise_level(rng: Rng) -> NoiseLevel:
+    """The level of noise drawn for training: cryptographic, unless a seed was given."""
+    from dpassay.mechanisms.noise import source
+
+    return source(rng, math.inf).level
+
+
+# Features.
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Rows inside their declared bound, and the public affine map that took them there.
+
+    Attributes:
+        values: (X - centre) / scale, every row clipped; CSR if X was sparse.
+        norm: the bound on every row of ``values``, in ``kind``.
+        kind: "l2" or "inf".
+        centre: subtracted from every column; 0 for sparse input, whose zeros stay zeros.
+        scale: then divided by.
+
+    """
+
+    values: Any
+    norm: float
+    kind: Norm
+    centre: FloatArray
+    scale: FloatArray
+
+    def restored(self, coef: FloatArray, intercept: Any = 0.0) -> tuple[FloatArray, Any]:
+        """Coefficients (…, p) and intercept for ``values``, as those that apply to X itself."""
+        coef = np.asarray(coef) / self.scale
+        return coef, intercept - coef @ self.centre
+
+
+def bounded_features(X: Any, data_norm: Any, bounds: Any, kind: Norm = "l2") -> Features:
+    """The rows of X, clipped to what was declared.
+
+    Args:
+        X: dense (n, p) or CSR, validated; it is not modified.
+        data_norm: bound on every row, in the l2 or the infinity norm according to ``kind``. With
+            ``bounds`` it applies after scaling.
+        bounds: (low, high), numbers or one per feature: entries are clipped to them, then centred
+            and scaled to [-1, 1] (sparse: scaled by max(|low|, |high|), so that zeros stay).
+        kind: the norm that the solver's sensitivity is stated in.
+
+    Raises:
+        InvalidArgument: neither bound is declared; one is not positive or not finite.
+
+    """
+    if data_norm is None and bounds is None:
+        raise InvalidArgument(
+            f"data_norm=None: the bound on the {kind} norm of a row is missing. Reading it from "
+            "the data would leak the largest record; declare data_norm=1.0, or "
+            "bounds=(low, high) per feature."
+        )
+    p = X.shape[1]
+    centre, scale = np.zeros(p), np.ones(p)
+    norm = math.inf
+    if bounds is not None:
+        X, centre, scale = _scaled(X, bounds)
+        norm = math.sqrt(p) if kind == "l2" else 1.0
+    if data_norm is not None:
+        remedy = "It bounds the norm of every row."
+        given = _check.number("data_norm", data_norm, low=0, low_open=True, remedy=remedy)
+        if given < norm:
+            X, norm = _clipped(X, given, kind), given
+    return Features(X, norm, kind, centre, scale)
+
+
+def _scaled(X: Any, bounds: Any) -> tuple[Any, FloatArray, FloatArray]:
+    low, high = _low_and_high(bounds, X.shape[1])
+    if not sparse.issparse(X):
+        centre, scale = (low + high) / 2, (high - low) / 2
+        return (np.clip(X, low, high) - centre) / scale, centre, scale
+    if not ((low <= 0) & (high >= 0)).all():
+        raise InvalidArgument("bounds must contain 0 in every column of a sparse X.")
+    scale = np.maximum(-low, high)
+    columns = X.indices
+    data = np.clip(X.data, low[columns], high[columns]) / scale[columns]
+    return sparse.csr_matrix((data, columns, X.indptr), X.shape), np.zeros_like(scale), scale
+
+
+def _low_and_high(bounds: Any, n_features: int) -> tuple[FloatArray, FloatArray]:
+    remedy = "Declare bounds=(low, high), each a number or one number per feature."
+    try:
+        low, high = bounds
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"bounds={bounds!r} must be a pair. {remedy}") from None
+    ends = []
+    for name, end in (("low", low), ("high", high)):
+        end = _check.array(f"bounds {name}", end, remedy=remedy)
+        if end.shape not in ((), (n_features,)):
+            raise InvalidArgument(
+                f"bounds {name} has shape {end.shape} for {n_features} features. {remedy}"
+            )
+        ends.append(np.broadcast_to(end, (n_features,)).astype(np.float64))
+    if not (ends[0] < ends[1]).all():
+        raise InvalidArgument(f"bounds={bounds!r} must have low < high in every column. {remedy}")
+    return ends[0], ends[1]
+
+
+def _clipped(X: Any, norm: float, kind: Norm) -> Any:
+    """X with every row inside the ball; X itself where every row already is."""
+    if kind == "inf":
+        if sparse.issparse(X):
+            data = np.clip(X.data, -norm, norm)
+            return sparse.csr_matrix((data, X.indices, X.indptr), X.shape)
+        return np.clip(X, -norm, norm)
+    with np.errstate(over="ignore", divide="ignore"):
+        factors = np.minimum(norm / row_norms(X), 1.0)
+    if (factors == 1.0).all():
+        return X
+    if sparse.issparse(X):
+        data = X.data * np.repeat(factors, np.diff(X.indptr))
+        return sparse.csr_matrix((data, X.indices, X.indptr), X.shape)
+    return X * factors[:, None]
+
+
+def row_norms(X: Any) -> FloatArray:
+    """The l2 norm of every row, dense or CSR."""
+    if sparse.issparse(X):
+        # Row i of the matrix of squares sums to the squared norm.
+        squares = sparse.csr_matrix((X.data**2, X.indices, X.indptr), X.shape)
+        return np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
+    return np.sqrt(np.einsum("ij,ij->i", X, X))
+
+
+# Targets and labels.
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Targets inside [-bound, bound] around a public centre."""
+
+    values: FloatArray
+    bound: float
+    centre: float
+
+
+def bounded_targets(y: Any, target_bound: Any) -> Targets:
+    """The targets, clipped to what was declared and centred.
+
+    Args:
+        y: one number per record.
+        target_bound: a number, for |y| <= target_bound, or a pair (low, high).
+
+    Raises:
+        InvalidArgument: the bound is missing, not finite, or empty.
+
+    """
+    if target_bound is None:
+        raise InvalidArgument(
+            "target_bound=None: the bound on the target is missing. Reading it from the data would "
+            "leak the largest target; declare target_bound=1.0 or target_bound=(low, high)."
+        )
+    remedy = "Declare target_bound=1.0 for |y| <= 1, or target_bound=(low, high)."
+    ends = _check.array("target_bound", target_bound, remedy=remedy)
+    low, high = (-ends, ends) if ends.ndim == 0 else (ends if ends.shape == (2,) else (0, 0))
+    if not low < high:
+        raise InvalidArgument(f"target_bound={target_bound!r} must span an interval. {remedy}")
+    centre = float(low + high) / 2
+    return Targets(np.clip(y, low, high) - centre, float(high - low) / 2, centre)
+
+
+def label_set(y: Any, classes: Any) -> tuple[Any, Any, tuple[str, ...]]:
+    """The sorted label set, every label's place in it, and the assumption that this makes, if any.
+
+    Args:
+        y: one label per record.
+        classes: the declared label set; None takes that of the data as public, which the returned
+            assumption says.
+
+    Raises:
+        InvalidArgument: a label is not among the declared ones; fewer than two classes.
+
+    """
+    found, codes = np.unique(y, return_inverse=True)
+    if classes is None:
+        labels, assumptions = found, (f"the label set, {len(found)} classes",)
+    else:
+        labels, assumptions = np.unique(np.asarray(classes)), ()
+        unknown = np.setdiff1d(found, labels)
+        if unknown.size:
+            raise InvalidArgument(
+                f"classes={labels.tolist()!r} lacks the label {unknown.tolist()[0]!r}. "
+                "Declare every label that a record may have."
+            )
+        codes = np.searchsorted(labels, y)
+    if len(labels) < 2:
+        raise InvalidArgument(
+            f"classes={labels.tolist()!r}: the classifier needs samples of at least 2 classes; "
+            f"the data contains only one class."
+        )
+    return labels, codes, assumptions
