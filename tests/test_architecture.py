@@ -20,7 +20,8 @@ LEFT_OF = {
     "runs": set(),
     "bounds": {"privacy"},
     "attacks": {"privacy", "mechanisms", "runs", "bounds"},
-    "auditing": {"privacy", "mechanisms", "runs", "bounds", "attacks"},
+    "probe": set(),
+    "auditing": {"privacy", "mechanisms", "runs", "bounds", "attacks", "probe"},
     "zoo": {"privacy", "mechanisms", "runs", "bounds", "attacks", "auditing"},
     "report": {"privacy", "bounds", "auditing"},
     "reproduce": {

@@ -40,6 +40,7 @@ _SUBPACKAGES = (
     "runs",
     "bounds",
     "attacks",
+    "probe",
     "auditing",
     "zoo",
     "report",

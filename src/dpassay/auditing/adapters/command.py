@@ -1,0 +1,247 @@
+"""Any program that reads a table and writes a result as a mechanism."""
+
+import contextlib
+import json
+import os
+import shlex
+import shutil
+import signal
+import string
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpassay._rng import generator
+from dpassay.auditing.adapters.sources import local_modules
+from dpassay.errors import DpassayError, InvalidArgument
+
+PLACES = ("data", "output", "seed")
+STDERR_MAX = 2000  # characters of standard error shown with a failure
+# Outcomes must not depend on who plays: not on the number of cores, nor on the order of sets.
+_STEADY = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "PYTHONHASHSEED": "0",
+}
+
+
+class CommandFailed(DpassayError):
+    """A command left with an exit code that is not 0, or wrote nothing."""
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command as ``mechanism(table, rng)``; made by :func:`from_command`.
+
+    Attributes:
+        words: of the command. Those that name files are paths, so that their content enters the
+            key of a run.
+        modules: what Python files among them import from their folders.
+        read: turns the path of what was written into an output; None goes by its suffix.
+
+    """
+
+    words: tuple[str | Path, ...]
+    modules: tuple[Path, ...] = ()
+    read: Callable[[Path], Any] | None = None
+
+    def __call__(self, data: Any, rng: np.random.Generator | None) -> Any:
+        seed = int(generator(rng).integers(2**31 - 1))
+        with tempfile.TemporaryDirectory(prefix="dpassay-", ignore_cleanup_errors=True) as name:
+            folder = Path(name)
+            _write_table(data, folder / "data.csv")
+            places = {
+                "data": str(folder / "data.csv"),
+                "output": str(folder / "output"),
+                "seed": str(seed),
+            }
+            _run(self._filled(places), folder)
+            return self._read(folder)
+
+    def _filled(self, places: Mapping[str, str]) -> list[str]:
+        words = [
+            str(word) if isinstance(word, Path) else word.format_map(places) for word in self.words
+        ]
+        if words[0] in ("python", "python3"):
+            words[0] = sys.executable  # that of this environment, whatever the path says
+        return words
+
+    def _read(self, folder: Path) -> Any:
+        written = sorted(folder.glob("output*"))
+        if len(written) != 1:
+            what = [path.name for path in written] or "nothing"
+            raise CommandFailed(
+                f"the command wrote {what} at {{output}}; it must write one file. Several results "
+                "go into one .npz or .json."
+            )
+        return (self.read or read_output)(written[0])
+
+
+def from_command(
+    command: str | Sequence[str], *, read: Callable[[Path], Any] | None = None
+) -> Command:
+    """A command that reads a table and writes a result, as a mechanism.
+
+    Every trial writes its table to a CSV file in a folder of its own, runs the command without a
+    shell, reads what it wrote, and removes the folder. A trial that is stopped ends the command and
+    all that it started. Words of the command that name files are run from where they are now, and
+    the key of a run follows their content.
+
+    Args:
+        command: for example ``"python train.py {data} {output}.npy --seed {seed}"``. ``{data}`` is
+            the CSV file, ``{output}`` a path to write to (the suffix is what you or the program
+            append to it), ``{seed}`` a whole number below 2^31. Without ``{seed}`` the program
+            draws randomness of its own: audited and logged, but not replayable. ``python`` is the
+            interpreter of this environment. Braces that are meant as such are doubled.
+        read: ``read(path)`` returns the output; None reads .npy, .npz, .json, .csv and .txt.
+            Formats that run code when they are read (pickle, joblib) need a function of yours.
+
+    Returns:
+        ``mechanism(data, rng)`` for frames, two-dimensional arrays (columns x0, x1, ...) and pairs
+        (X, y) (columns x0, x1, ..., y).
+
+    Raises:
+        InvalidArgument: a place is missing or unknown, or there is no such program.
+
+    """
+    words = shlex.split(command) if isinstance(command, str) else list(map(str, command))
+    _check_places(command, words)
+    if words[0] not in ("python", "python3") and shutil.which(words[0]) is None:
+        raise InvalidArgument(f"command={command!r} begins with {words[0]!r}, which is no program.")
+    if read is not None and not callable(read):
+        raise InvalidArgument(f"read={read!r} must be a function of a path.")
+    known = tuple(Path(word).resolve() if Path(word).is_file() else word for word in words)
+    scripts = [word for word in known if isinstance(word, Path) and word.suffix == ".py"]
+    modules = sorted({module for script in scripts for module in local_modules(script)})
+    return Command(known, tuple(modules), read)
+
+
+def _check_places(command: Any, words: Sequence[str]) -> None:
+    try:
+        fields = {field for word in words for _, field, _, _ in string.Formatter().parse(word)}
+    except ValueError as error:
+        raise InvalidArgument(f"command={command!r} has a lone brace: {error}.") from None
+    named = fields - {None}
+    for place in ("data", "output"):
+        if place not in named:
+            raise InvalidArgument(
+                f"command={command!r} has no {{{place}}}. Write for example "
+                "'python train.py {data} {output}.npy --seed {seed}'."
+            )
+    if named - set(PLACES):
+        raise InvalidArgument(
+            f"command={command!r} has unknown places {sorted(map(str, named - set(PLACES)))}; "
+            "there are {data}, {output} and {seed}. Double braces that are meant as such."
+        )
+
+
+# ------------------------------------------------------------------------------ running
+
+
+def _run(words: Sequence[str], folder: Path) -> None:
+    """Run to the end; whatever happens, nothing that was started is left."""
+    with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
+        process = subprocess.Popen(
+            words,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+            env={**_STEADY, **os.environ},
+        )
+        with _ended(process):
+            if hasattr(os, "waitid"):  # Its number stays its own until the group is ended too.
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            else:
+                process.wait()
+    code = process.returncode
+    if code != 0:
+        said = (folder / "stderr").read_text("utf-8", errors="replace").strip()[-STDERR_MAX:]
+        raise CommandFailed(
+            f"{shlex.join(words)} left with exit code {code}. Its standard error ends with:\n{said}"
+        )
+
+
+@contextlib.contextmanager
+def _ended(process: "subprocess.Popen[bytes]") -> Iterator[None]:
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)  # the group outlives its first process
+        process.wait()
+
+
+# ------------------------------------------------------------------------------ tables and results
+
+
+def _write_table(data: Any, path: Path) -> None:
+    import pandas as pd
+
+    frame = data if hasattr(data, "to_csv") else pd.DataFrame(_columns(data))
+    frame.to_csv(path, index=False)
+
+
+def _columns(data: Any) -> dict[str, Any]:
+    """The columns of an array or of a pair (X, y), by name."""
+    X, y = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
+    X = np.asarray(X)
+    if X.ndim != 2:
+        raise InvalidArgument(
+            f"data has shape {X.shape}; a command reads a table. Pass a frame, a two-dimensional "
+            "array or a pair (X, y)."
+        )
+    columns = {f"x{i}": X[:, i] for i in range(X.shape[1])}
+    return columns if y is None else columns | {"y": np.asarray(y)}
+
+
+def read_output(path: Path) -> Any:
+    """What a file of a known suffix holds: .npy, .npz, .json, .csv (with a header), .txt.
+
+    Raises:
+        InvalidArgument: another suffix.
+
+    """
+    reader = _READERS.get(path.suffix)
+    if reader is None:
+        raise InvalidArgument(
+            f"the output {path.name!r} has none of the suffixes {', '.join(_READERS)}. Append one "
+            "in the command, {output}.npy, or pass read=, a function of the path."
+        )
+    return reader(path)
+
+
+def _npz(path: Path) -> dict[str, Any]:
+    with np.load(path, allow_pickle=False) as archive:
+        return {name: archive[name] for name in archive.files}
+
+
+def _csv(path: Path) -> Any:
+    import pandas as pd
+
+    return pd.read_csv(path)
+
+
+def _text(path: Path) -> Any:
+    """Numbers, if it holds nothing else; otherwise the text."""
+    words = path.read_text("utf-8").split()
+    try:
+        return np.array([float(word) for word in words])
+    except ValueError:
+        return path.read_text("utf-8")
+
+
+_READERS: dict[str, Callable[[Path], Any]] = {
+    ".npy": lambda path: np.load(path, allow_pickle=False),
+    ".npz": _npz,
+    ".json": lambda path: json.loads(path.read_text("utf-8")),
+    ".csv": _csv,
+    ".txt": _text,
+}

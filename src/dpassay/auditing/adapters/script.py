@@ -1,0 +1,192 @@
+"""A whole script as a mechanism: each trial runs it from its first line to its last."""
+
+import contextlib
+import os
+import random
+import runpy
+import sys
+import threading
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any, ClassVar
+
+import numpy as np
+
+from dpassay import _check, probe
+from dpassay._rng import generator
+from dpassay.auditing.adapters.sources import local_modules
+from dpassay.errors import DpassayError, InvalidArgument
+
+_ONE_AT_A_TIME = threading.Lock()  # A script owns its process: arguments, generators, folder.
+_LOADS = 3  # how often a trial is played before it no longer matters what it loaded
+
+
+class ScriptFailed(DpassayError):
+    """A script left with an exit code that is not 0."""
+
+
+@dataclass(frozen=True)
+class Script:
+    """A script as ``mechanism(world, rng)``; made by :func:`from_script`.
+
+    Attributes:
+        path: of the script.
+        arguments: what ``sys.argv`` holds after the path.
+        modules: the files beside it that it imports. They are loaded anew for every trial, and
+            with the script they enter the key of a run.
+        worlds: the pair to audit.
+
+    """
+
+    path: Path
+    arguments: tuple[str, ...] = ()
+    modules: tuple[Path, ...] = ()
+    worlds: ClassVar[tuple[str, str]] = ("with the canary", "without the canary")
+
+    def __call__(self, data: str, rng: np.random.Generator | None) -> Any:
+        with_canary = _check.choice("data", data, self.worlds) == self.worlds[0]
+        seed = int(generator(rng).integers(2**63))
+        with _ONE_AT_A_TIME:
+            return self._settled(with_canary, seed, _LOADS)
+
+    def _settled(self, with_canary: bool, seed: int, loads: int) -> Any:
+        """What the script releases once all that it loads is loaded.
+
+        What is loaded may draw from a generator, or bring one that had no seed yet; in later
+        trials it does not. So such a trial is played again.
+        """
+        before = set(sys.modules)
+        try:
+            output = self._played(with_canary, seed)
+        except Exception:
+            if loads == 1 or before >= sys.modules.keys():
+                raise
+        else:
+            if loads == 1 or before >= sys.modules.keys():
+                return output
+        return self._settled(with_canary, seed, loads - 1)
+
+    def _played(self, with_canary: bool, seed: int) -> Any:
+        """What the script releases when it is run once."""
+        with probe.playing(with_canary) as trial, self._as_program(), _seeded(seed):
+            try:
+                runpy.run_path(str(self.path), run_name="__main__")
+            except SystemExit as left:
+                if left.code not in (None, 0):
+                    raise ScriptFailed(
+                        f"{self.path.name} left with exit code {left.code!r}."
+                    ) from None
+        return trial.output(self.path.name)
+
+    @contextlib.contextmanager
+    def _as_program(self) -> Iterator[None]:
+        """The process as a program finds it at its start; afterwards as it was before."""
+        argv, path, folder, environment = sys.argv, list(sys.path), os.getcwd(), dict(os.environ)
+        known = self._pop_modules()
+        sys.argv = [str(self.path), *self.arguments]
+        sys.path.insert(0, str(self.path.parent))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # whatever the filters of the auditor are
+                yield
+        finally:
+            self._pop_modules()
+            sys.modules.update(known)
+            sys.argv, sys.path[:] = argv, path
+            os.chdir(folder)
+            _restore_environment(environment)
+
+    def _pop_modules(self) -> dict[str, ModuleType]:
+        """Forget the modules beside the script: what they hold must not pass between trials."""
+        own = {str(module) for module in self.modules}
+        names = [n for n, m in sys.modules.items() if getattr(m, "__file__", None) in own]
+        return {name: sys.modules.pop(name) for name in names}
+
+
+def from_script(path: str | Path, arguments: Sequence[str] = ()) -> Script:
+    """A script with the three lines of :mod:`dpassay.probe` as a mechanism.
+
+    Every trial runs the script in this process as ``python path arguments`` would, with
+    ``__name__ == "__main__"`` and fresh globals; packages that it imports stay loaded, modules
+    beside it are loaded anew. ``random``, NumPy's global generator and torch's are seeded from the
+    trial's number, numerical libraries have one thread, and afterwards arguments, folder,
+    environment, generators and warnings are as they were. A trial during which a package was
+    loaded for the first time is played again.
+
+    What the script seeds itself is the same in every trial: a training with a fixed seed has no
+    noise for whoever knows the seed, and its claim will be refuted. Generators that it seeds from
+    the operating system (``numpy.random.default_rng()``, Opacus' ``secure_mode``) are audited as
+    they are; such a trial cannot be replayed. Files that it writes, it writes in every trial.
+
+    Args:
+        path: the script.
+        arguments: what it finds in ``sys.argv[1:]``.
+
+    Returns:
+        ``script(world, rng)``, which returns what the script released; audit it on
+        ``script.worlds``.
+
+    Raises:
+        InvalidArgument: no such file, or it is no Python.
+
+    >>> import dpassay as da
+    >>> script = da.auditing.from_script("train.py")  # doctest: +SKIP
+    >>> da.audit(script, script.worlds, claim=claim, score=float)  # doctest: +SKIP
+
+    """
+    file = Path(path).resolve()
+    if not file.is_file():
+        raise InvalidArgument(f"path={str(path)!r} is not a file. Pass the path of a script.")
+    if isinstance(arguments, str):
+        raise InvalidArgument(
+            f"arguments={arguments!r} must be a list of texts, such as shlex.split makes."
+        )
+    return Script(file, tuple(map(str, arguments)), local_modules(file))
+
+
+def _restore_environment(before: dict[str, str]) -> None:
+    if dict(os.environ) != before:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """The generators that a script finds in its process are seeded; afterwards as before."""
+    from threadpoolctl import threadpool_limits
+
+    plain, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002
+    words = np.random.SeedSequence(seed).generate_state(4)
+    random.seed(seed)
+    np.random.seed(words)  # noqa: NPY002
+    try:
+        with threadpool_limits(1), _seeded_torch(int(words[:2].view(np.uint64)[0] >> 1)):
+            yield
+    finally:
+        random.setstate(plain)
+        np.random.set_state(legacy)  # noqa: NPY002
+
+
+@contextlib.contextmanager
+def _seeded_torch(seed: int) -> Iterator[None]:
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        yield
+        return
+    threads, kind, grad = (
+        torch.get_num_threads(),
+        torch.get_default_dtype(),
+        torch.is_grad_enabled(),
+    )
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        torch.set_num_threads(1)  # sums must not depend on how many trials are played at once
+        try:
+            yield
+        finally:
+            torch.set_num_threads(threads)
+            torch.set_default_dtype(kind)
+            torch.set_grad_enabled(grad)

@@ -1,0 +1,306 @@
+"""Three lines that make a training script auditable; in an ordinary run they do nothing.
+
+.. code-block:: python
+
+    from dpassay import probe                                   # 1
+    train_set = probe.data(train_set, canary=(x, y))            # 2: where the data is ready
+    probe.release(model)                                        # 3: where the model is published
+
+``python train.py`` works as before. ``dpassay audit train.py --claim 3,1e-5`` plays the script many
+times, with and without the canary as a fair coin says, and compares what it released. The two
+worlds differ by one record added, so the claim must be one of add/remove.
+"""
+
+import contextlib
+import copy
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from dpassay.errors import InvalidArgument
+
+
+@dataclass
+class Trial:
+    """What a script does with its probes in one trial.
+
+    Attributes:
+        with_canary: the world.
+        canary: what the script passed.
+        n_data: how often it asked for its data.
+        released: what it handed over.
+
+    """
+
+    with_canary: bool
+    canary: Any = None
+    n_data: int = 0
+    released: list[Any] = field(default_factory=list)
+
+    def output(self, script: str) -> Any:
+        """The one thing that was released; an error if a probe is missing or was used twice."""
+        for probe, times, remedy in (
+            ("data", self.n_data, "train_set = probe.data(train_set, canary=(x, y))"),
+            ("release", len(self.released), "probe.release(model)"),
+        ):
+            if times == 0:
+                raise InvalidArgument(f"{script} never called probe.{probe}. Add: {remedy}")
+            if times > 1:
+                raise InvalidArgument(
+                    f"{script} called probe.{probe} {times} times; it must be called once. "
+                    "What is published in parts is released as one list."
+                )
+        return self.released[0]
+
+
+_TRIAL: ContextVar[Trial | None] = ContextVar("dpassay_trial", default=None)
+
+
+@contextlib.contextmanager
+def playing(with_canary: bool) -> Iterator[Trial]:
+    """Make this a trial of an audit, in that world, until the context is left."""
+    trial = Trial(with_canary)
+    token = _TRIAL.set(trial)
+    try:
+        yield trial
+    finally:
+        _TRIAL.reset(token)
+
+
+def data(records: Any, *, canary: Any) -> Any:
+    """The records as they are; in an audit, with or without the canary at their end.
+
+    Both worlds get an object of the same kind, made in the same way, so that nothing but the
+    canary tells them apart.
+
+    Args:
+        records: a torch ``TensorDataset`` or any data set with a length (in an audit it becomes a
+            ``Subset``, which has no ``targets``), a tensor, an array, a frame, a list of records,
+            or a tuple or dict of these, such as (X, y).
+        canary: one record, of the form that ``records[0]`` has; for (X, y) a pair (x, y).
+
+    Raises:
+        InvalidArgument: in an audit, if the canary does not fit the records.
+
+    >>> data([1, 2, 3], canary=4)
+    [1, 2, 3]
+    >>> with playing(with_canary=True):
+    ...     data([1, 2, 3], canary=4)
+    [1, 2, 3, 4]
+
+    """
+    trial = _TRIAL.get()
+    if trial is None:
+        return records
+    trial.n_data += 1
+    trial.canary = canary
+    return _joined(records, canary, trial.with_canary)
+
+
+def release(output: Any, *, score: Callable[[Any], float] | None = None) -> None:
+    """Hand over what the script publishes; does nothing in an ordinary run.
+
+    Args:
+        output: a model, arrays, numbers: all that is published, once. It is copied, so that the
+            script may go on with it.
+        score: ``score(output)`` returns a number that is larger with the canary. It must depend on
+            what is published and on public things alone. By default a torch model is scored at the
+            canary (x, y): by the log odds of class y, which falls as the cross entropy grows but
+            does not vanish where the model is sure, or by minus the squared error where y is a
+            real number. Anything else is handed over as it is, and the audit learns a score.
+
+    """
+    trial = _TRIAL.get()
+    if trial is None:
+        return
+    if score is not None:
+        trial.released.append(float(score(output)))
+    elif _is_model(output) and isinstance(trial.canary, tuple | list) and len(trial.canary) == 2:
+        trial.released.append(_fit_of(output, *trial.canary))
+    else:
+        trial.released.append(copy.deepcopy(output))
+
+
+# ------------------------------------------------------------------------- records and a canary
+
+
+def _joined(records: Any, canary: Any, keep: bool) -> Any:
+    """The records followed by the canary, which is dropped again unless it is to be kept."""
+    for fits, join in _KINDS:
+        if fits(records):
+            return join(records, canary, keep)
+    raise InvalidArgument(
+        f"records is a {type(records).__qualname__}, which probe.data cannot add a canary to. Pass "
+        "a data set with a length, tensors, arrays, a frame, a list, or a tuple or dict of these."
+    )
+
+
+def _tuple(records: Any, canary: Any, keep: bool) -> Any:
+    _same_length(len(records), canary)
+    pairs = zip(records, canary, strict=True)
+    return tuple(_joined(part, value, keep) for part, value in pairs)
+
+
+def _mapping(records: Any, canary: Any, keep: bool) -> Any:
+    if not isinstance(canary, Mapping) or set(canary) != set(records):
+        raise InvalidArgument(f"canary must be a dict with the keys {sorted(records)}.")
+    return {name: _joined(part, canary[name], keep) for name, part in records.items()}
+
+
+def _list(records: Any, canary: Any, keep: bool) -> Any:
+    return [*records, canary] if keep else list(records)
+
+
+def _array(records: Any, canary: Any, keep: bool) -> Any:
+    import numpy as np
+
+    row = np.asarray(canary).astype(records.dtype)  # or one world would change the type of all
+    _same_shape(row.shape, records.shape[1:])
+    return np.concatenate([records, row[None]])[: len(records) + keep]
+
+
+def _tensor(records: Any, canary: Any, keep: bool) -> Any:
+    import torch
+
+    row = torch.as_tensor(canary, dtype=records.dtype, device=records.device)
+    _same_shape(tuple(row.shape), tuple(records.shape[1:]))
+    return torch.cat([records, row[None]])[: len(records) + keep]
+
+
+def _series(records: Any, canary: Any, keep: bool) -> Any:
+    import pandas as pd
+
+    row = pd.Series([canary], index=[len(records)], name=records.name)
+    return pd.concat([records, row.astype(records.dtype)]).iloc[: len(records) + keep]
+
+
+def _frame(records: Any, canary: Any, keep: bool) -> Any:
+    import pandas as pd
+
+    values = dict(canary) if isinstance(canary, Mapping | pd.Series) else None
+    if values is None:
+        _same_length(len(records.columns), canary)
+        values = dict(zip(records.columns, canary, strict=True))
+    if set(values) != set(records.columns):
+        raise InvalidArgument(f"canary must have the columns {list(records.columns)}.")
+    row = pd.DataFrame([values], index=[len(records)])[list(records.columns)]
+    return pd.concat([records, row.astype(records.dtypes.to_dict())]).iloc[: len(records) + keep]
+
+
+def _tensor_dataset(records: Any, canary: Any, keep: bool) -> Any:
+    return type(records)(*_tuple(records.tensors, canary, keep))
+
+
+def _dataset(records: Any, canary: Any, keep: bool) -> Any:
+    from torch.utils.data import ConcatDataset, Subset
+
+    last = _like(records[0], canary)
+    both = ConcatDataset([records, [last]])  # type: ignore[list-item]
+    return Subset(both, range(len(records) + keep))
+
+
+def _like(example: Any, canary: Any) -> Any:
+    """The canary, with tensors where the example has them, so that both can be in one batch."""
+    if isinstance(example, tuple | list):
+        _same_length(len(example), canary)
+        return type(example)(_like(*pair) for pair in zip(example, canary, strict=True))
+    if _is_tensor(example):
+        return _tensor(example[None], canary, True)[-1]
+    return canary
+
+
+def _same_length(n_parts: int, canary: Any) -> None:
+    if not hasattr(canary, "__len__") or len(canary) != n_parts:
+        raise InvalidArgument(
+            f"canary has {len(canary) if hasattr(canary, '__len__') else 'no'} parts, while a "
+            f"record has {n_parts}. Pass one record, such as canary=(x, y)."
+        )
+
+
+def _same_shape(canary: tuple[int, ...], record: tuple[int, ...]) -> None:
+    if canary != record:
+        raise InvalidArgument(
+            f"canary has shape {canary}, while a record has shape {record}. Pass one record, "
+            "without the dimension of the batch."
+        )
+
+
+def _torch(name: str) -> Any:
+    """A class of torch, if it is loaded: nothing can be of that class before."""
+    found: Any = sys.modules.get("torch")
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found or ()
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, _torch("Tensor"))
+
+
+def _is_model(value: Any) -> bool:
+    return isinstance(value, _torch("nn.Module"))
+
+
+def _is_array(value: Any) -> bool:
+    return type(value).__module__ == "numpy" and getattr(value, "ndim", 0) > 0
+
+
+def _is_dataset(value: Any) -> bool:
+    return isinstance(value, _torch("utils.data.Dataset")) and hasattr(value, "__len__")
+
+
+# How records of each kind are joined with a canary; the first that fits.
+_KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Any, bool], Any]], ...] = (
+    (lambda value: isinstance(value, _torch("utils.data.TensorDataset")), _tensor_dataset),
+    (_is_dataset, _dataset),
+    (_is_tensor, _tensor),
+    (_is_array, _array),
+    (lambda value: hasattr(value, "iloc") and hasattr(value, "columns"), _frame),
+    (lambda value: hasattr(value, "iloc"), _series),
+    (lambda value: isinstance(value, Mapping), _mapping),
+    (lambda value: isinstance(value, tuple), _tuple),
+    (lambda value: isinstance(value, list), _list),
+)
+
+
+# ------------------------------------------------------------------------- the score of a model
+
+
+def _fit_of(model: Any, x: Any, y: Any) -> float:
+    """How well a torch model fits one record; it is asked in evaluation mode, and set back."""
+    import torch
+
+    weight = next(model.parameters())
+    inputs = torch.as_tensor(x, device=weight.device)
+    inputs = inputs.to(weight.dtype) if inputs.is_floating_point() else inputs
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        with torch.no_grad():
+            predicted = model(inputs[None])[0].double()
+            return float(_fit(predicted, torch.as_tensor(y, device=weight.device)))
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def _fit(predicted: Any, y: Any) -> Any:
+    """Log odds of the class, or minus the squared error.
+
+    With p = softmax(z)_y, log(p / (1 - p)) = z_y - log sum of exp(z_j) over the others; also if z
+    holds log probabilities. One output is the log odds of class 1.
+    """
+    if y.is_floating_point() and y.numel() == predicted.numel():
+        return -((predicted.reshape(-1) - y.reshape(-1)) ** 2).mean()
+    if y.numel() == 1 and predicted.numel() == 1:
+        return predicted.reshape(()) * (2 * y.reshape(()) - 1)
+    if y.numel() == 1 and predicted.ndim == 1:
+        others = predicted.clone()
+        others[int(y)] = -float("inf")
+        return predicted[int(y)] - others.logsumexp(dim=0)
+    raise InvalidArgument(
+        f"the model's output has shape {tuple(predicted.shape)} and y {tuple(y.shape)}: there is "
+        "no score by default. Pass a function of the model: probe.release(model, score=...)."
+    )
