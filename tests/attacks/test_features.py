@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -53,3 +55,33 @@ def test_rows_of_different_lengths():
     np.testing.assert_array_equal(table, [[1, np.nan], [2, 3]])
     assert stack([]).shape == (0, 0)
     assert describe(features([1, 2])) == "2 number(s)"
+
+
+def test_models_by_their_parts():
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.svm import SVC
+    from sklearn.tree import DecisionTreeClassifier
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 2)), np.arange(40) % 2
+    for model in (
+        make_pipeline(StandardScaler(), DecisionTreeClassifier(random_state=0)),
+        RandomForestClassifier(2, random_state=0),
+        SVC(),
+    ):
+        row, again = features(model.fit(X, y)), features(model.fit(X, y))
+        other = features(model.fit(X + rng.normal(size=X.shape), y))
+        assert row[0] > 10
+        np.testing.assert_array_equal(row, again)
+        assert not np.array_equal(row, other)
+
+
+def test_dataclasses():
+    @dataclass
+    class Parameters:
+        weights: np.ndarray
+        bias: float
+
+    assert features(Parameters(np.array([1.0, 2.0]), 3.0)).tolist() == [3, 1, 2, 3]

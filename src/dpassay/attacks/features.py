@@ -1,10 +1,11 @@
 """Any output as a row of numbers: what a distinguisher sees of it.
 
-Numbers, arrays, nested lists, tuples and dicts, booleans, strings, bytes, data frames and models
-with ``coef_`` / ``intercept_`` or ``get_params`` arrays are flattened in a fixed order. Shape is
+Numbers, arrays, nested lists, tuples and dicts, booleans, strings, bytes, data frames, dataclasses
+and fitted models (pipelines and ensembles by their parts) are flattened in a fixed order. Shape is
 information too: the row starts with the number of entries.
 """
 
+import dataclasses
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -14,7 +15,10 @@ import numpy as np
 from dpassay.types import FloatArray
 
 MAX_FEATURES = 4096
-_LEARNED = ("coef_", "intercept_", "coefs_", "intercepts_", "theta_", "var_", "means_")
+_LEARNED = (
+    *("coef_", "intercept_", "coefs_", "intercepts_", "theta_", "var_", "means_"),
+    *("mean_", "dual_coef_", "support_vectors_"),
+)
 
 
 def features(output: Any, limit: int = MAX_FEATURES) -> FloatArray:
@@ -63,13 +67,33 @@ def _numbers(values: Any) -> Iterator[FloatArray]:
 
 def _learned(model: Any) -> Iterator[FloatArray]:
     """What a fitted model has learned, or the hash of its printed form."""
-    parts = [getattr(model, name) for name in _LEARNED if hasattr(model, name)]
-    if hasattr(model, "state_dict"):
-        parts = [tensor.detach().cpu().numpy() for tensor in model.state_dict().values()]
+    parts = _parts(model)
     if not parts:
         yield np.array([_hashed(repr(model))])
     for part in parts:
         yield from _walk(part)
+
+
+def _parts(model: Any) -> list[Any]:
+    """The values that make up a model: of the first kind that it has any of."""
+    if hasattr(model, "state_dict"):
+        return [tensor.detach().cpu().numpy() for tensor in model.state_dict().values()]
+    if known := [getattr(model, name) for name in _LEARNED if hasattr(model, name)]:
+        return known
+    if dataclasses.is_dataclass(model):
+        return [getattr(model, field.name) for field in dataclasses.fields(model)]
+    if hasattr(model, "steps"):  # a pipeline
+        return [step for _, step in model.steps]
+    if hasattr(model, "tree_"):
+        return [model.tree_.feature, model.tree_.threshold, model.tree_.value]
+    fitted = getattr(model, "__dict__", {})
+    return [fitted[name] for name in sorted(fitted) if _is_fitted(name, fitted[name])]
+
+
+def _is_fitted(name: str, value: Any) -> bool:
+    """Whether an attribute was learned, as scikit-learn names such, and is made of numbers."""
+    kinds = (int, float, np.number, np.ndarray, list, tuple)
+    return name.endswith("_") and not name.startswith("_") and isinstance(value, kinds)
 
 
 def _hashed(text: str | bytes) -> float:
