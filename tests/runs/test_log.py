@@ -217,3 +217,24 @@ def test_schema_can_be_read_by_anyone(tmp_path):
     assert connection.execute("PRAGMA user_version").fetchone() == (1,)
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     connection.close()
+
+
+def test_the_latest_description_stands(log):
+    log.begin("k", {"seed": 2}, {"claim": "3"})
+    log.begin("k", {"seed": 3})
+    (run,) = log.runs()
+    assert (run.configuration["seed"], run.description) == (1, {"claim": "3"})
+    log.begin("k", {}, {"claim": "4", "nested": [1]})
+    assert log.runs()[0].description == {"claim": "4", "nested": [1]}
+    assert log.runs()[0].configuration == run.configuration
+    with pytest.raises(InvalidArgument, match="plain JSON"):
+        log.begin("k", {}, {"claim": object()})
+
+
+def test_merging_brings_descriptions_of_new_runs_only(log):
+    other = MemoryLog()
+    other.begin("k", {}, {"claim": "theirs"})
+    other.begin("new", {"seed": 5}, {"claim": "new"})
+    log.begin("k", {}, {"claim": "ours"})
+    merge(log, other)
+    assert [run.description["claim"] for run in log.runs()] == ["ours", "new"]

@@ -23,7 +23,7 @@ from dpassay.runs.log import (
     opened,
 )
 from dpassay.runs.outcomes import NO_WORLD, PAYLOAD_MAX, Outcome, Outcomes, Task, TaskError
-from dpassay.runs.play import Played, play
+from dpassay.runs.play import Played, play, replayed
 from dpassay.runs.progress import Progress
 from dpassay.runs.workers import RunError, Workers
 
@@ -49,5 +49,6 @@ __all__ = [
     "open_log",
     "opened",
     "play",
+    "replayed",
     "run_key",
 ]

@@ -90,6 +90,13 @@ class Board:
             return "too many failures"
         return "done" if self.n_consumed == n else None
 
+    def consume_rest(self) -> bool:
+        """Consume what is finished before the first gap, less than a block; true if that ends it.
+
+        For runs that nobody goes on playing now: the blocks that follow have other borders.
+        """
+        return self._front > self.n_consumed and self._consume(self._front)
+
     def _borders(self) -> NDArray[np.int64]:
         """The ends of the blocks that are finished and not yet consumed."""
         borders = np.arange(self.n_consumed + self._every, self._front + 1, self._every)

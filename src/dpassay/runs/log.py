@@ -15,7 +15,7 @@ import os
 import sqlite3
 import uuid
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -53,6 +53,7 @@ _INSERT_FULL = (
     "VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _RUN_OF = "(SELECT id FROM runs WHERE key = ?)"
+_DESCRIPTION = "~description"  # beside the settings of a configuration
 
 # What to do, by the beginning of SQLite's name for the error; the first that fits.
 _REMEDIES = {
@@ -73,7 +74,10 @@ class LogError(DpassayError):
 
 @dataclass(frozen=True)
 class RunRecord:
-    """A run in a log: its key, its configuration, when and by which dpassay, and its trials."""
+    """A run in a log: its key, its configuration, when and by which dpassay, and its trials.
+
+    The description says what was asked last; unlike the configuration it is no part of the key.
+    """
 
     key: str
     configuration: dict[str, Any]
@@ -81,14 +85,20 @@ class RunRecord:
     version: str
     n_done: int
     n_failed: int
+    description: dict[str, Any] = field(default_factory=dict)
 
 
 @runtime_checkable
 class TrialLog(Protocol):
     """A place where outcomes are kept by run key and trial number; the first one stands."""
 
-    def begin(self, key: str, configuration: Mapping[str, Any]) -> None:
-        """Make the run known; again is harmless."""
+    def begin(
+        self,
+        key: str,
+        configuration: Mapping[str, Any],
+        description: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Make the run known; again changes nothing but the description, if one is given."""
         ...
 
     def add(self, key: str, outcomes: Outcomes) -> Outcomes:
@@ -127,9 +137,9 @@ def open_log(store: "str | Path | TrialLog | None", *, make: bool = True) -> Tri
 
 
 @contextlib.contextmanager
-def opened(store: "str | Path | TrialLog | None") -> Iterator[TrialLog]:
+def opened(store: "str | Path | TrialLog | None", *, make: bool = True) -> Iterator[TrialLog]:
     """:func:`open_log`, closed at the end unless the log was passed open."""
-    log = open_log(store)
+    log = open_log(store, make=make)
     try:
         yield log
     finally:
@@ -140,11 +150,12 @@ def opened(store: "str | Path | TrialLog | None") -> Iterator[TrialLog]:
 def merge(into: TrialLog, other: TrialLog) -> int:
     """Add the runs and trials of another log; returns how many trials were new.
 
-    Doing it again adds nothing. A trial that both hold stays as it is.
+    Doing it again adds nothing. A trial that both hold stays as it is, and so does the description
+    of a run that both hold.
     """
-    added = 0
+    added, known = 0, {run.key for run in into.runs()}
     for run in other.runs():
-        into.begin(run.key, run.configuration)
+        into.begin(run.key, run.configuration, None if run.key in known else run.description)
         before = sum(into.counts(run.key).values())
         into.add(run.key, other.outcomes(run.key))
         added += sum(into.counts(run.key).values()) - before
@@ -167,10 +178,17 @@ class MemoryLog:
     def __init__(self) -> None:
         self._runs: dict[str, _Kept] = {}
 
-    def begin(self, key: str, configuration: Mapping[str, Any]) -> None:
+    def begin(
+        self,
+        key: str,
+        configuration: Mapping[str, Any],
+        description: Mapping[str, Any] | None = None,
+    ) -> None:
         plain = json.loads(_json(configuration))
         record = RunRecord(key, plain, _now(), __version__, 0, 0)
-        self._runs.setdefault(key, _Kept(record, [], set()))
+        kept = self._runs.setdefault(key, _Kept(record, [], set()))
+        if description is not None:
+            kept.record = replace(kept.record, description=json.loads(_json(description)))
 
     def add(self, key: str, outcomes: Outcomes) -> Outcomes:
         kept, before = self._runs[key], len(self._runs[key].seen)
@@ -202,8 +220,7 @@ class MemoryLog:
 
     def _record(self, empty: RunRecord) -> RunRecord:
         counts = self.counts(empty.key)
-        values = (empty.key, empty.configuration, empty.created, empty.version)
-        return RunRecord(*values, counts["done"], counts["failed"])
+        return replace(empty, n_done=counts["done"], n_failed=counts["failed"])
 
     def close(self) -> None:
         pass
@@ -213,12 +230,12 @@ def _only(whole: Outcomes, wanted: Outcomes) -> Outcomes:
     return whole[np.isin(whole.trials, wanted.trials)]
 
 
-def _json(configuration: Mapping[str, Any]) -> str:
+def _json(settings: Mapping[str, Any]) -> str:
     try:
-        return json.dumps(dict(configuration), sort_keys=True)
+        return json.dumps(dict(settings), sort_keys=True)
     except (TypeError, ValueError) as error:
         raise InvalidArgument(
-            f"configuration={configuration!r} must be plain JSON ({error}); "
+            f"configuration={settings!r} must be plain JSON ({error}); "
             "give names and numbers, and data by its fingerprint."
         ) from None
 
@@ -249,7 +266,12 @@ class SqliteLog:
             # A commit is on the disk when it returns, even if the power fails.
             self._connection.execute("PRAGMA synchronous = FULL")
 
-    def begin(self, key: str, configuration: Mapping[str, Any]) -> None:
+    def begin(
+        self,
+        key: str,
+        configuration: Mapping[str, Any],
+        description: Mapping[str, Any] | None = None,
+    ) -> None:
         row = (key, _json(configuration), _now(), __version__)
         with _explained(self.path), _transaction(self._connection):
             self._connection.execute(
@@ -257,6 +279,16 @@ class SqliteLog:
                 "VALUES (?, ?, ?, ?)",
                 row,
             )
+            if description is not None:
+                self._describe(key, description)
+
+    def _describe(self, key: str, description: Mapping[str, Any]) -> None:
+        query = "SELECT configuration FROM runs WHERE key = ?"
+        stored = json.loads(self._connection.execute(query, (key,)).fetchone()[0])
+        stored[_DESCRIPTION] = dict(description)
+        self._connection.execute(
+            "UPDATE runs SET configuration = ? WHERE key = ?", (_json(stored), key)
+        )
 
     def add(self, key: str, outcomes: Outcomes) -> Outcomes:
         with _explained(self.path):
@@ -303,7 +335,8 @@ class SqliteLog:
     def _record(self, key: str, configuration: str, created: str, version: str) -> RunRecord:
         counts = self.counts(key)
         plain = json.loads(configuration)
-        return RunRecord(key, plain, created, version, counts["done"], counts["failed"])
+        about = plain.pop(_DESCRIPTION, {})
+        return RunRecord(key, plain, created, version, counts["done"], counts["failed"], about)
 
     def _read(self, key: str, low: int, high: int) -> Outcomes:
         where = f"FROM trials WHERE run = {_RUN_OF} AND trial BETWEEN ? AND ?"

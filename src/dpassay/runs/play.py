@@ -1,6 +1,9 @@
 """Playing a task many times: every trial once, whatever dies in between."""
 
 import contextlib
+import datetime
+import os
+import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import (
@@ -78,6 +81,7 @@ def play(
     *,
     key: str,
     configuration: Mapping[str, Any] | None = None,
+    description: Mapping[str, Any] | None = None,
     store: str | Path | TrialLog | None = None,
     executor: Executor | Workers | Callable[[], Executor] | None = None,
     workers: int | None = None,
@@ -104,7 +108,8 @@ def play(
         task: ``task(trials)`` returns a result per trial, see :class:`Task`.
         trials: how many, from 0 on, or increasing trial numbers.
         key: names the run in the log, see :func:`dpassay.runs.run_key`.
-        configuration: what to write into the log about the run, as plain JSON.
+        configuration: what to write into the log about the run, as plain JSON; the first stands.
+        description: more of that, of which the latest stands. "writer" is added: who plays now.
         store: the log: a path, an open log, or None for memory.
         executor: who plays: any ``concurrent.futures.Executor`` (which cannot be replaced if it
             breaks), a function that makes one, or :class:`Workers`. For Dask pass
@@ -140,10 +145,10 @@ def play(
     _check_arguments(task, key, batch, every, timeout, recycle, max_failed_share)
     begin = time.monotonic()
     with opened(store) as log:
-        log.begin(key, configuration or {})
         board = Board(numbers, stop, every, max_failed_share)
         board.put(log.outcomes(key))
         before, deaths = board.n_finished, 0
+        log.begin(key, configuration or {}, {**(description or {}), "writer": _writer(before)})
         shown = progress_for(progress, note)
         shown.begin(numbers.size, before)
         try:
@@ -166,6 +171,36 @@ def play(
         n_deaths=deaths,
         seconds=time.monotonic() - begin,
     )
+
+
+def replayed(
+    trials: int | Sequence[int] | NDArray[np.int64],
+    *,
+    key: str,
+    store: str | Path | TrialLog,
+    stop: Callable[[Outcomes], Any] | None = None,
+    every: int = 1,
+    max_failed_share: float = 0.1,
+) -> Played:
+    """What a log holds of a run, consumed as :func:`play` would, without playing anything.
+
+    Where the run has ended, the result is that of :func:`play`. Where trials are missing, it says
+    "interrupted", and all outcomes before the first gap are consumed. Arguments are those of
+    :func:`play`.
+    """
+    board = Board(_numbers(trials), stop, every, max_failed_share)
+    with opened(store, make=False) as log:
+        board.put(log.outcomes(key))
+    ended = board.advance()
+    if ended is None:
+        ended = "stopped" if board.consume_rest() else "interrupted"
+    return Played(key, ended, board.consumed(), 0, board.n_finished, 0, 0.0)
+
+
+def _writer(n_logged: int) -> dict[str, Any]:
+    """Who begins to play now, so that others can see whether a log is being written, how fast."""
+    now = datetime.datetime.now(datetime.UTC).isoformat()
+    return {"pid": os.getpid(), "host": platform.node(), "since": now, "n_logged": n_logged}
 
 
 def _numbers(trials: Any) -> NDArray[np.int64]:

@@ -34,29 +34,33 @@ class RunError(DpassayError):
 class Workers:
     """Worker processes of our own (loky), or this process for ``workers=1``.
 
-    In this process nothing is pickled. As a context manager it serves several runs, which spares
-    starting processes: ``with Workers(4) as workers: play(..., executor=workers)``.
+    In this process nothing is pickled, but a trial that hangs or ends its process takes the run
+    with it; ``separate=True`` makes one worker a process of its own too. As a context manager it
+    serves several runs, which spares starting processes:
+    ``with Workers(4) as workers: play(..., executor=workers)``.
 
     Args:
         workers: how many processes; by default one per core that this process may use.
+        separate: never play in this process.
 
     """
 
     local = True
 
-    def __init__(self, workers: int | None = None) -> None:
+    def __init__(self, workers: int | None = None, *, separate: bool = False) -> None:
         self.width = _cores() if workers is None else _check.count("workers", workers)
+        self._separate = separate
         self._executor: Executor | None = None
 
     @property
     def in_process(self) -> bool:
         """Whether trials are played in this process."""
-        return self.width == 1
+        return self.width == 1 and not self._separate
 
     @property
     def depth(self) -> int:
         """The most portions to have under way: one waits behind each that is being played."""
-        return 1 if self.width == 1 else 2 * self.width
+        return 1 if self.in_process and self.width == 1 else 2 * self.width
 
     def submit(self, call: Callable[..., Any], *arguments: Any) -> "Future[Any]":
         """Have it called; an executor is made when it is first needed."""
