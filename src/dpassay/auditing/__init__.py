@@ -9,7 +9,9 @@ from dpassay.auditing.adapters import (
     from_script,
 )
 from dpassay.auditing.claims import parse_claim
-from dpassay.auditing.many import AuditStopped, audit
+from dpassay.auditing.judge import judge
+from dpassay.auditing.many import audit
+from dpassay.auditing.question import AuditStopped
 from dpassay.auditing.single import audit_one_run
 from dpassay.auditing.targets import load_pair, load_target
 
@@ -23,6 +25,7 @@ __all__ = [
     "from_estimator",
     "from_jax",
     "from_script",
+    "judge",
     "load_pair",
     "load_target",
     "parse_claim",

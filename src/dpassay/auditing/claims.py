@@ -1,6 +1,7 @@
 """Claims written in a few characters: ``3,1e-5``, ``gdp:1.0``, ``dp-sgd:...``."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP, ZCDP, ApproxDP, PureDP, account, dp_sgd_event
@@ -12,24 +13,43 @@ EXAMPLES = (
 )
 
 
-def parse_claim(text: str, *, neighbouring: str = "add-remove") -> Curve:
+def parse_claim(
+    text: str, *, neighbouring: str = "add-remove", assumptions: Iterable[str] = ()
+) -> Curve:
     """The privacy curve that a short text stands for.
 
     Args:
         text: ``epsilon``, ``epsilon,delta``, ``gdp:mu``, ``rho:rho`` or ``dp-sgd:`` with the
             arguments of :func:`dpassay.dp_sgd_event`, which is priced by its PLD.
         neighbouring: the relation that the claim is made under.
+        assumptions: what it takes as public; ``dp-sgd:`` says so itself.
 
     >>> parse_claim("3,1e-5")
     ApproxDP(epsilon=3, delta=1e-05)
 
     """
     word, colon, rest = text.strip().partition(":")
+    statement = {"neighbouring": neighbouring, "assumptions": tuple(assumptions)}
     if not colon:
-        return _epsilon_delta(text, neighbouring)
+        return _epsilon_delta(text, statement)
     if word not in _WORDS:
         raise InvalidArgument(f"claim={text!r} must be like {EXAMPLES}.")
-    return _WORDS[word](rest, neighbouring)
+    return _WORDS[word](rest, statement)
+
+
+def claim_text(claim: Any) -> str | None:
+    """The text that :func:`parse_claim` turns into this very claim; None if there is none.
+
+    >>> claim_text(GDP(0.5)), claim_text(PureDP(3.0))
+    ('gdp:0.5', '3.0')
+
+    """
+    write = _TEXTS.get(type(claim))
+    if write is None:
+        return None
+    text = write(claim)
+    same = parse_claim(text, neighbouring=claim.neighbouring, assumptions=claim.assumptions)
+    return text if same == claim else None
 
 
 def _number(name: str, text: str) -> float:
@@ -39,17 +59,17 @@ def _number(name: str, text: str) -> float:
         raise InvalidArgument(f"{name}={text!r} must be a number. Write {EXAMPLES}.") from None
 
 
-def _epsilon_delta(text: str, neighbouring: str) -> Curve:
+def _epsilon_delta(text: str, statement: dict[str, Any]) -> Curve:
     parts = text.split(",")
     if len(parts) > 2:
         raise InvalidArgument(f"claim={text!r} must be like {EXAMPLES}.")
     epsilon = _number("epsilon", parts[0])
     if len(parts) == 1:
-        return PureDP(epsilon, neighbouring=neighbouring)
-    return ApproxDP(epsilon, _number("delta", parts[1]), neighbouring=neighbouring)
+        return PureDP(epsilon, **statement)
+    return ApproxDP(epsilon, _number("delta", parts[1]), **statement)
 
 
-def _dp_sgd(text: str, neighbouring: str) -> Curve:
+def _dp_sgd(text: str, statement: dict[str, Any]) -> Curve:
     pairs = [part.partition("=") for part in text.split(",")]
     given = {name.strip(): value for name, _, value in pairs}
     needed = ("noise_multiplier", "sampling_rate", "steps")
@@ -62,13 +82,19 @@ def _dp_sgd(text: str, neighbouring: str) -> Curve:
         values["noise_multiplier"],
         values["sampling_rate"],
         values["steps"],  # type: ignore[arg-type]
-        neighbouring=neighbouring,  # type: ignore[arg-type]
+        neighbouring=statement["neighbouring"],
     )
     return account(event, "best" if values["sampling_rate"] == 1 else "pld")
 
 
-_WORDS: dict[str, Callable[[str, str], Curve]] = {
-    "gdp": lambda text, relation: GDP(_number("mu", text), neighbouring=relation),  # type: ignore[arg-type]
-    "rho": lambda text, relation: ZCDP(_number("rho", text), neighbouring=relation),  # type: ignore[arg-type]
+_WORDS: dict[str, Callable[[str, dict[str, Any]], Curve]] = {
+    "gdp": lambda text, statement: GDP(_number("mu", text), **statement),
+    "rho": lambda text, statement: ZCDP(_number("rho", text), **statement),
     "dp-sgd": _dp_sgd,
+}
+_TEXTS: dict[type, Callable[[Any], str]] = {
+    PureDP: lambda claim: repr(float(claim.epsilon_upper)),
+    ApproxDP: lambda claim: f"{float(claim.epsilon_upper)!r},{float(claim.delta_upper)!r}",
+    GDP: lambda claim: f"gdp:{float(claim.mu)!r}",
+    ZCDP: lambda claim: f"rho:{float(claim.rho)!r}",
 }

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from dpassay._rng import for_trial
-from dpassay.attacks import Distinguisher, features
-from dpassay.attacks.features import MAX_FEATURES
+from dpassay.attacks.distinguisher import Distinguisher
+from dpassay.attacks.features import MAX_FEATURES, features
 from dpassay.runs import Outcome
 from dpassay.types import FloatArray
 
@@ -31,6 +31,11 @@ def draws_many(mechanism: Mechanism) -> bool:
         return "size" in inspect.signature(mechanism).parameters
     except (TypeError, ValueError):
         return False
+
+
+def coins(seed: int, trial: int, block: int) -> Any:
+    """The worlds of a trial: one, or as many as a block has."""
+    return for_trial(seed, trial, _COIN).integers(0, 2, max(block, 1))
 
 
 @dataclass(frozen=True)
@@ -55,8 +60,8 @@ class Game:
     block: int = 0
 
     def worlds(self, trial: int) -> Any:
-        """The coins of a trial: one, or as many as a block has."""
-        return for_trial(self.coin_seed, trial, _COIN).integers(0, 2, max(self.block, 1))
+        """The coins of a trial."""
+        return coins(self.coin_seed, trial, self.block)
 
     def _rng(self, trial: int, world: int) -> np.random.Generator | None:
         if self.noise_seed is None:

@@ -1,7 +1,8 @@
 """``audit``: play the game of a mechanism many times, bet against its claim, and give a verdict."""
 
+import contextlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,27 +11,17 @@ from typing import Any
 import numpy as np
 
 from dpassay import _check
-from dpassay.attacks import Distinguisher, learn_distinguisher
+from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
 from dpassay.auditing.game import Game, Watch, draws_many
 from dpassay.auditing.neighbours import check_neighbours
+from dpassay.auditing.question import Question, refuse_failures
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
-from dpassay.errors import DpassayError, InvalidArgument
-from dpassay.runs import Outcomes, Played, TrialLog, Workers, play, run_key
+from dpassay.errors import InvalidArgument
+from dpassay.runs import Outcomes, Played, TrialLog, Workers, opened, play, run_key
 from dpassay.types import FloatArray, PrivacyCurve, Verdict
 
 _BLOCKS, _LARGEST_BLOCK = 20, 8192
 _LEARNING_SHARE, _FEWEST, _MOST = 0.25, 60, 5000  # of the trials, to learn a distinguisher from
-_EVERY = 25  # trials handed to the referee at a time; the verdict does not depend on it
-_ENDED = {
-    "done": "budget spent",
-    "stopped": "refuted",
-    "interrupted": "interrupted",
-    "too many failures": "too many failures",
-}
-
-
-class AuditStopped(DpassayError):
-    """Too many trials failed to say anything; the first error is in the message."""
 
 
 def audit(
@@ -50,8 +41,10 @@ def audit(
     group: int = 1,
     timeout: float | None = None,
     max_failed_share: float = 0.1,
+    recycle: int | None = None,
     progress: Any = "quiet",
     replay: str = "",
+    description: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """Whether a mechanism breaks its claim on a pair of neighbouring data sets.
 
@@ -78,13 +71,18 @@ def audit(
             secure noise: logged and resumed, but not replayable.
         delta: where the lower bound is stated; by default at the claim's own delta, else 1e-5.
         group: how many records the two data sets differ by, if more than one.
-        timeout: seconds for one trial.
+        timeout: seconds for one trial. A mechanism that ignores its alarm is ended only in a
+            process of its own: pass ``executor=Workers(1, separate=True)``, or more workers.
         max_failed_share: more failures than this share end the audit.
+        recycle: replace worker processes after about so many trials, if the mechanism leaks memory.
         progress: "auto", "bar", "lines", "quiet" or a progress object.
         replay: a line to print that runs the same audit again.
+        description: what to write into the log about the audit beside its question, as plain JSON;
+            for example ``{"target": "my_train.py:train"}``.
 
     Returns:
         The verdict. Failed trials (exceptions, NaN, timeouts) are outputs with the lowest score.
+        :func:`dpassay.auditing.judge` gives the same verdict from the log alone.
 
     Raises:
         InvalidArgument: a value out of range, or data sets that are no neighbours.
@@ -102,44 +100,74 @@ def audit(
     check_neighbours(data, data_prime, claim.neighbouring, group)
     setting = _setting(mechanism, score, trials, rng)
     key = run_key(setting.configuration(), code=[mechanism, score], data=[data, data_prime])
-    coin_seed = setting.seed if setting.seed is not None else int(key[:15], 16)
-    game = Game(mechanism, data, data_prime, coin_seed, setting.seed, setting.block)
-    rules = Rules(
-        claim=claim,
-        delta=claimed_delta(claim, delta),
-        confidence=_check.confidence(confidence),
-        budget=(setting.n_tasks - setting.n_learning) * max(setting.block, 1),
-        both_ways=score is not None,
-        sequential=sequential,
+    question = _question(
+        key, setting, claim, delta, confidence, sequential, score, max_failed_share, replay
     )
+    game = Game(mechanism, data, data_prime, question.coin_seed, setting.seed, setting.block)
+    about = {"target": _name(mechanism), "group": group} | dict(description or {})
 
-    def played(task: Watch, numbers: range, referee: Referee | None) -> Played:
-        return play(
-            task,
-            numbers,
-            key=key,
-            configuration=setting.configuration(),
-            store=store,
-            executor=executor,
-            workers=workers,
-            stop=None if referee is None else lambda seen: referee.take(*_seen(game, seen)),
-            every=1 if setting.block else _EVERY,
-            timeout=timeout,
-            max_failed_share=max_failed_share,
-            progress=progress,
-            note=None if referee is None else lambda: _note(referee),
-        )
+    with opened(store) as log, _crew(executor, workers) as who:
 
-    return _judged(game, setting, rules, score, played, replay, key)
+        def played(task: Watch, asked: Question, referee: Referee | None) -> Played:
+            return play(
+                task,
+                asked.testing if referee else asked.learning,
+                key=key,
+                configuration=setting.configuration(),
+                description=asked.description() | about,
+                store=log,
+                executor=who,
+                workers=workers,
+                stop=None if referee is None else lambda seen: referee.take(*asked.seen(seen)),
+                every=asked.every if referee else 1,
+                timeout=timeout,
+                recycle=recycle,
+                max_failed_share=max_failed_share,
+                progress=progress,
+                note=None if referee is None else lambda: _note(referee),
+            )
+
+        return _played_and_judged(game, question, score, played, log)
+
+
+def _played_and_judged(
+    game: Game,
+    question: Question,
+    score: Any,
+    played: Callable[[Watch, Question, Referee | None], Played],
+    log: TrialLog,
+) -> Verdict:
+    if score is None:
+        learning = played(Watch(game), question, None)
+        refuse_failures(learning)
+        if learning.ended != "done":
+            return question.judged(log)
+        score = _learned(game, learning.outcomes)
+        question = replace(question, distinguisher=score.name)
+    referee = Referee(question.rules)
+    testing = played(Watch(game, score), question, referee)
+    if testing.ended == "interrupted":
+        return question.judged(log)  # The referee may have been interrupted in the middle.
+    return question.verdict(referee, testing)
+
+
+@contextlib.contextmanager
+def _crew(executor: Any, workers: int) -> Iterator[Any]:
+    """Who plays, for learning and for testing: worker processes are started once."""
+    if executor is not None:
+        yield executor
+        return
+    with Workers(workers) as crew:
+        yield crew
 
 
 @dataclass(frozen=True)
 class _Setting:
-    """How trials are cut into tasks, and how many of these are for learning."""
+    """How trials are cut into calls, and how many of these are for learning."""
 
     seed: int | None
     block: int
-    n_tasks: int
+    n_calls: int
     n_learning: int
 
     def configuration(self) -> dict[str, Any]:
@@ -159,7 +187,7 @@ def _setting(mechanism: Any, score: Any, trials: int, rng: Any) -> _Setting:
         raise InvalidArgument(f"score={score!r} must be callable: score(output) -> float.")
     trials = _check.count("trials", trials, low=1)
     block = int(np.clip(trials // _BLOCKS, 1, _LARGEST_BLOCK)) if draws_many(mechanism) else 0
-    n_tasks = trials // max(block, 1)
+    n_calls = trials // max(block, 1)
     learning = 0
     if score is None:
         if trials < 2 * _FEWEST:
@@ -169,7 +197,7 @@ def _setting(mechanism: Any, score: Any, trials: int, rng: Any) -> _Setting:
             )
         wanted = int(np.clip(_LEARNING_SHARE * trials, _FEWEST, _MOST))
         learning = math.ceil(wanted / max(block, 1))
-    return _Setting(_seed(rng), block, n_tasks, learning)
+    return _Setting(_seed(rng), block, n_calls, learning)
 
 
 def _seed(rng: Any) -> int | None:
@@ -192,77 +220,41 @@ def _pair(pair: Any) -> tuple[Any, Any]:
     return pair[0], pair[1]
 
 
-def _seen(game: Game, outcomes: Outcomes) -> tuple[Any, FloatArray]:
-    """Worlds and scores of trials; a failed one has the score -inf, whatever its world."""
-    worlds = [game.worlds(trial) for trial in outcomes.trials.tolist()]
-    if not game.block:
-        scores = np.where(outcomes.failed | np.isnan(outcomes.scores), -np.inf, outcomes.scores)
-        return np.concatenate([np.empty(0, int), *worlds]), scores
-    parts = [
-        np.frombuffer(outcomes.payloads[trial])
-        if trial in outcomes.payloads
-        else np.full(game.block, -np.inf)
-        for trial in outcomes.trials.tolist()
-    ]
-    scores = np.concatenate([np.empty(0), *parts])
-    return np.concatenate([np.empty(0, int), *worlds]), np.where(np.isnan(scores), -np.inf, scores)
+def _name(mechanism: Any) -> str:
+    """What to call it: its own name, or that of its type."""
+    return getattr(mechanism, "__qualname__", None) or type(mechanism).__qualname__
 
 
-def _judged(
-    game: Game,
-    setting: _Setting,
-    rules: Rules,
-    score: Any,
-    played: Callable[[Watch, range, Referee | None], Played],
-    replay: str,
+def _question(
     key: str,
-) -> Verdict:
-    attack = "the score that was given"
-    learning: Played | None = None
-    if score is None:
-        learning = played(Watch(game), range(setting.n_learning), None)
-        _refuse_failures(learning)
-        if learning.ended == "done":
-            score = _learned(game, learning.outcomes)
-            attack = f"a distinguisher ({score.name}) learned from {_count(setting)} trials"
-    referee = Referee(rules)
-    ended = "interrupted" if score is None else "done"
-    n_failed, deaths = 0, 0
-    if score is not None:
-        testing = played(Watch(game, score), range(setting.n_learning, setting.n_tasks), referee)
-        _refuse_failures(testing)
-        ended, n_failed, deaths = testing.ended, testing.n_failed, testing.n_deaths
-    evidence = replace(referee.evidence(), run=key, seed=setting.seed, n_failed=n_failed)
-    refuted = referee.refuted()
-    return Verdict(
-        claim=rules.claim,
-        bound=referee.bound(),
-        refuted=refuted,
-        confidence=rules.confidence,
-        trials=referee.trials,
-        ended="refuted" if refuted else _ENDED[ended],
-        evidence=evidence,
-        attack=attack,
-        replay=replay or f"dpassay.audit(..., rng={setting.seed}, trials=...)",
-        details={
-            "log_wealth": referee.log_wealth,
-            "learning_trials": float(_count(setting)),
-            "deaths": float(deaths),
-        },
-        log_wealth=referee.wealth_path() if rules.n_betting else None,
+    setting: _Setting,
+    claim: PrivacyCurve,
+    delta: float | None,
+    confidence: float,
+    sequential: bool,
+    score: Any,
+    max_failed_share: float,
+    replay: str,
+) -> Question:
+    rules = Rules(
+        claim=claim,
+        delta=claimed_delta(claim, delta),
+        confidence=_check.confidence(confidence),
+        budget=(setting.n_calls - setting.n_learning) * max(setting.block, 1),
+        both_ways=score is not None,
+        sequential=sequential,
     )
-
-
-def _count(setting: _Setting) -> int:
-    return setting.n_learning * max(setting.block, 1)
-
-
-def _refuse_failures(run: Played) -> None:
-    if run.ended == "too many failures":
-        raise AuditStopped(
-            f"{run.n_failed} of {len(run.outcomes)} trials failed, too many to say anything. The "
-            f"first error was:\n{run.first_error}"
-        )
+    return Question(
+        key=key,
+        seed=setting.seed,
+        block=setting.block,
+        n_learning=setting.n_learning,
+        n_calls=setting.n_calls,
+        rules=rules,
+        distinguisher=None,
+        max_failed_share=max_failed_share,
+        replay=replay or f"dpassay.audit(..., rng={setting.seed}, trials=...)",
+    )
 
 
 def _learned(game: Game, outcomes: Outcomes) -> Distinguisher:

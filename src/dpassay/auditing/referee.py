@@ -11,7 +11,9 @@ supermartingales is one. It costs at most log 2 of the log wealth. A learned sco
 """
 
 import math
+from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -216,13 +218,19 @@ class Referee:
     def _sequential_bound(self, sign: int, confidence: float) -> LowerBound:
         """Over a family of curves at many epsilons, the claim's epsilon among them."""
         claimed = float(self.rules.claim.epsilon(self.rules.delta))
-        grid = np.geomspace(0.05, 12.0, 36)
-        if 0 < claimed < 100:
-            grid = np.union1d(grid[np.abs(grid / claimed - 1) > 1e-3], [claimed])
-        family = Family.gdp if self._gaussian() else Family.approx_dp
-        sequence = ConfidenceSequence(
-            family(self.rules.delta, grid.tolist()), confidence=confidence
-        )
+        sequence = deepcopy(_sequence(self._gaussian(), self.rules.delta, claimed, confidence))
         evidence = self.evidence()
         sequence.update(evidence.worlds, sign * evidence.scores)
         return sequence.bound()
+
+
+@lru_cache(maxsize=8)
+def _sequence(
+    gaussian: bool, delta: float, claimed: float, confidence: float
+) -> ConfidenceSequence:
+    """A sequence that has seen nothing yet, to be copied: to prepare its bets takes a second."""
+    grid = np.geomspace(0.05, 12.0, 36)
+    if 0 < claimed < 100:
+        grid = np.union1d(grid[np.abs(grid / claimed - 1) > 1e-3], [claimed])
+    family = Family.gdp if gaussian else Family.approx_dp
+    return ConfidenceSequence(family(delta, grid.tolist()), confidence=confidence)

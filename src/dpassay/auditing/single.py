@@ -1,6 +1,6 @@
 """``audit_one_run``: many canaries, one training, a verdict."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,13 +10,15 @@ from numpy.typing import NDArray
 
 from dpassay import _check
 from dpassay._rng import for_trial
-from dpassay.auditing.many import AuditStopped
+from dpassay.auditing.question import AuditStopped, Change, coin_seed, described
 from dpassay.auditing.referee import claimed_delta
 from dpassay.bounds import one_run
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import ApproxDP, PureDP
-from dpassay.runs import Outcome, TrialLog, play, run_key
+from dpassay.runs import Outcome, Played, RunRecord, TrialLog, play, replayed, run_key
 from dpassay.types import Evidence, FloatArray, PrivacyCurve, Verdict
+
+ONE_RUN = "one run"
 
 
 def audit_one_run(
@@ -34,6 +36,7 @@ def audit_one_run(
     rng: int | None = 0,
     timeout: float | None = None,
     replay: str = "",
+    description: Mapping[str, Any] | None = None,
 ) -> Verdict:
     """Whether one training with many canaries breaks a claim (Steinke, Nasr and Jagielski 2023).
 
@@ -57,41 +60,112 @@ def audit_one_run(
         rng: seed of coins and training; None passes ``rng=None`` to the training.
         timeout: seconds for the training.
         replay: a line to print that runs the same audit again.
+        description: what to write into the log beside the question, as plain JSON.
 
     Raises:
         InvalidArgument: a value out of range, or data and canaries that do not fit together.
         AuditStopped: the training failed.
 
     """
-    confidence = _check.confidence(confidence)
-    at = claimed_delta(claim, delta)
     seed = None if rng is None else _check.count("rng", rng, low=0)
-    size = _length(canaries)
-    key = run_key({"seed": seed, "one_run": True}, code=[train, score], data=[data, canaries])
-    coin_seed = seed if seed is not None else int(key[:15], 16)
-    coins = for_trial(coin_seed, 0, 0).integers(0, 2, size).astype(bool)
-    task = _Training(train, score, data, canaries, coins, seed)
-    run = play(task, 1, key=key, store=store, workers=1, timeout=timeout, max_failed_share=1.0)
-    if run.ended == "interrupted":
-        raise AuditStopped("interrupted before the training ended; nothing is known yet.")
-    if run.n_failed:
-        raise AuditStopped(f"the training failed:\n{run.first_error}")
-    scores = np.frombuffer(run.outcomes.payloads[0])
-    scores = np.where(np.isnan(scores), -np.inf, scores)
-    bound = one_run(scores, coins, delta=at, confidence=confidence, method=method, guesses=guesses)
-    refuted, details = _refuted(claim, scores, coins, bound.epsilon, at, confidence)
-    return Verdict(
+    configuration = {"seed": seed, "one_run": True}
+    key = run_key(configuration, code=[train, score], data=[data, canaries])
+    question = _Question(
+        key=key,
+        seed=seed,
         claim=claim,
-        bound=bound,
-        refuted=refuted,
-        confidence=confidence,
-        trials=1,
-        ended="refuted" if refuted else "budget spent",
-        evidence=Evidence(coins.astype(int), scores, key, seed),
-        attack=f"{size} canaries in one training",
+        delta=claimed_delta(claim, delta),
+        confidence=_check.confidence(confidence),
+        method=method,
+        guesses=guesses,
         replay=replay or f"dpassay.audit_one_run(..., rng={seed})",
-        details=details,
     )
+    coins = question.coins(_length(canaries))
+    name = getattr(train, "__qualname__", type(train).__qualname__)
+    run = play(
+        _Training(train, score, data, canaries, coins, seed),
+        1,
+        key=key,
+        configuration=configuration,
+        description=question.description() | {"target": name} | dict(description or {}),
+        store=store,
+        workers=1,
+        timeout=timeout,
+        max_failed_share=1.0,
+    )
+    return question.verdict(run)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """What is asked of the scores of the canaries; see :class:`dpassay.auditing.question`."""
+
+    key: str
+    seed: int | None
+    claim: PrivacyCurve
+    delta: float
+    confidence: float
+    method: str
+    guesses: Any
+    replay: str
+
+    def coins(self, size: int) -> NDArray[np.bool_]:
+        """Which canaries are in."""
+        return for_trial(coin_seed(self.seed, self.key), 0, 0).integers(0, 2, size).astype(bool)
+
+    def description(self) -> dict[str, Any]:
+        """The question as plain JSON, for the log."""
+        return described(self.claim, self.delta, self.confidence) | {
+            "audit": ONE_RUN,
+            "trials": 1,
+            "method": self.method,
+            "guesses": self.guesses,
+            "command": self.replay,
+        }
+
+    def verdict(self, run: Played) -> Verdict:
+        """What the scores show; raises AuditStopped where there are none."""
+        if run.n_failed:
+            raise AuditStopped(f"the training failed:\n{run.first_error}")
+        if run.ended == "interrupted":
+            raise AuditStopped("interrupted before the training ended; nothing is known yet.")
+        scores = np.frombuffer(run.outcomes.payloads[0])
+        scores = np.where(np.isnan(scores), -np.inf, scores)
+        coins, options = self.coins(scores.size), {"method": self.method, "guesses": self.guesses}
+        bound = one_run(scores, coins, delta=self.delta, confidence=self.confidence, **options)
+        refuted, details = _refuted(
+            self.claim, scores, coins, bound.epsilon, self.delta, self.confidence
+        )
+        return Verdict(
+            claim=self.claim,
+            bound=bound,
+            refuted=refuted,
+            confidence=self.confidence,
+            trials=1,
+            ended="refuted" if refuted else "budget spent",
+            evidence=Evidence(coins.astype(int), scores, self.key, self.seed),
+            attack=f"{scores.size} canaries in one training",
+            replay=self.replay,
+            details=details,
+        )
+
+
+def judged_one_run(log: TrialLog, record: RunRecord, change: Change) -> Verdict:
+    """The verdict on the training in a log."""
+    about = record.description
+    claim, delta, confidence = change.of(record)
+    guesses = about["guesses"]
+    question = _Question(
+        key=record.key,
+        seed=record.configuration["seed"],
+        claim=claim,
+        delta=delta,
+        confidence=confidence,
+        method=about["method"],
+        guesses=tuple(guesses) if isinstance(guesses, list) else guesses,
+        replay=about["command"],
+    )
+    return question.verdict(replayed(1, key=record.key, store=log, max_failed_share=1.0))
 
 
 def _refuted(

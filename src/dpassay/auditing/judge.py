@@ -1,0 +1,80 @@
+"""``judge``: the verdict on trials that a log holds; nothing is played."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from dpassay.auditing.question import MANY, Change, question_of
+from dpassay.auditing.single import ONE_RUN, judged_one_run
+from dpassay.errors import InvalidArgument
+from dpassay.runs import RunRecord, TrialLog, opened
+from dpassay.types import PrivacyCurve, Verdict
+
+
+def judge(
+    store: str | Path | TrialLog,
+    run: str | None = None,
+    *,
+    claim: PrivacyCurve | None = None,
+    confidence: float | None = None,
+    delta: float | None = None,
+) -> Verdict:
+    """The verdict on the logged trials of an audit, for its own question or another one.
+
+    Worlds follow from the seed, scores are in the log; trials count in number order, up to the
+    first one that is missing. For the question that the audit asked last the verdict is the
+    audit's own, bit for bit, and that of an interrupted audit is what is known so far.
+
+    Another claim or confidence may be tested on the same trials. Each such statement holds by
+    itself, at its level; that *all* of several hold has a smaller probability, and the most
+    favourable of several, picked after looking, holds with none.
+
+    Args:
+        store: the log.
+        run: the run's key or its beginning; by default the newest run of the log.
+        claim: to be tested instead of the audit's own.
+        confidence: instead of the audit's own.
+        delta: where the bound is stated, instead of the audit's own.
+
+    Raises:
+        InvalidArgument: no such run, or several; a run that no audit has written; a claim that
+            cannot be read from the log, or for another neighbouring relation.
+        AuditStopped: too many of its trials failed, or its only training.
+        LogError: the log cannot be read.
+
+    """
+    with opened(store, make=False) as log:
+        record = find_run(log, run)
+        return judged(log, record, Change(claim, confidence, delta))
+
+
+def find_run(log: TrialLog, run: str | None = None) -> RunRecord:
+    """The run whose key begins so; the newest if nothing is given."""
+    runs = log.runs()
+    if not runs:
+        raise InvalidArgument("the log holds no runs yet; audit with this file as its store first.")
+    found = runs[-1:] if run is None else [r for r in runs if r.key.startswith(run)]
+    if len(found) != 1 or run == "":
+        listed = ", ".join(r.key[:12] for r in runs[-8:])
+        what = "no run" if not found else f"{len(found)} runs"
+        raise InvalidArgument(
+            f"run={run!r} is the beginning of {what}; the log holds {listed}. Give the first "
+            "digits of one of them."
+        )
+    return found[0]
+
+
+def judged(log: TrialLog, record: RunRecord, change: Change | None = None) -> Verdict:
+    """The verdict on one run of an open log."""
+    kind = record.description.get("audit")
+    if kind not in _JUDGES:
+        raise InvalidArgument(
+            f"run {record.key[:12]} was not written by an audit of this version: its log does not "
+            "say what was asked. Give the audit again with this store; nothing is played twice."
+        )
+    return _JUDGES[kind](log, record, change or Change())
+
+
+_JUDGES: dict[str, Callable[[TrialLog, RunRecord, Change], Verdict]] = {
+    MANY: lambda log, record, change: question_of(record, change).judged(log),
+    ONE_RUN: judged_one_run,
+}

@@ -1,0 +1,240 @@
+"""What is asked of the trials of a run, and the one way from logged scores to a verdict.
+
+An audit writes its question into the log as a description, so that the trials can be judged again
+later, by :func:`dpassay.auditing.judge`, without playing anything. The worlds follow from the seed,
+the scores are in the log; so both go through the same code and end with the same verdict.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpassay import _check
+from dpassay.auditing.claims import claim_text, parse_claim
+from dpassay.auditing.game import coins
+from dpassay.auditing.referee import Referee, Rules, claimed_delta
+from dpassay.errors import DpassayError, InvalidArgument
+from dpassay.runs import Outcomes, Played, RunRecord, TrialLog, replayed
+from dpassay.types import FloatArray, PrivacyCurve, Verdict
+
+MANY = "many trials"
+_EVERY = 25  # trials handed to the referee at a time; the verdict does not depend on it
+_ENDED = {
+    "done": "budget spent",
+    "stopped": "refuted",
+    "interrupted": "interrupted",
+    "too many failures": "too many failures",
+}
+
+
+class AuditStopped(DpassayError):
+    """Too many trials failed to say anything; the first error is in the message."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """All that it takes to turn the logged scores of an audit into a verdict.
+
+    Attributes:
+        key: of the run.
+        seed: of worlds and noise; None for noise of the operating system, where the key gives the
+            seed of the worlds.
+        block: outputs per call; 0 for a mechanism that draws one at a time.
+        n_learning: how many calls, the first ones, are for learning a score.
+        n_calls: how many calls there are at most.
+        rules: the claim and how it is tested.
+        distinguisher: the kind that was learned, or None.
+        max_failed_share: more failures than this share end the audit.
+        replay: a line that runs the same audit again.
+
+    """
+
+    key: str
+    seed: int | None
+    block: int
+    n_learning: int
+    n_calls: int
+    rules: Rules
+    distinguisher: str | None
+    max_failed_share: float
+    replay: str
+
+    @property
+    def coin_seed(self) -> int:
+        """The seed of the worlds."""
+        return coin_seed(self.seed, self.key)
+
+    @property
+    def every(self) -> int:
+        """How many calls are handed to the referee at a time."""
+        return 1 if self.block else _EVERY
+
+    @property
+    def learning(self) -> range:
+        """The calls to learn from."""
+        return range(self.n_learning)
+
+    @property
+    def testing(self) -> range:
+        """The calls that count."""
+        return range(self.n_learning, self.n_calls)
+
+    def attack(self, trials: int) -> str:
+        """How outputs became the scores of so many trials."""
+        if not self.n_learning:
+            return "the score that was given"
+        count = self.n_learning * max(self.block, 1)
+        if self.distinguisher is None and not trials:
+            return f"nothing yet: a distinguisher is to be learned from {count} trials"
+        kind = "" if self.distinguisher is None else f" ({self.distinguisher})"
+        return f"a distinguisher{kind} learned from {count} trials"
+
+    def seen(self, outcomes: Outcomes) -> tuple[Any, FloatArray]:
+        """Worlds and scores of trials; a failed one has the score -inf, whatever its world."""
+        numbers = outcomes.trials.tolist()
+        worlds = [coins(self.coin_seed, trial, self.block) for trial in numbers]
+        if not self.block:
+            scores = np.where(outcomes.failed, -np.inf, outcomes.scores)
+        else:
+            lost = np.full(self.block, -np.inf)
+            parts = [np.frombuffer(outcomes.payloads.get(t, lost.tobytes())) for t in numbers]
+            scores = np.concatenate([np.empty(0), *parts])
+        scores = np.where(np.isnan(scores), -np.inf, scores)
+        return np.concatenate([np.empty(0, int), *worlds]), scores
+
+    def verdict(self, referee: Referee, run: Played) -> Verdict:
+        """What the referee says after a run."""
+        refuse_failures(run)
+        failed = np.repeat(run.outcomes.failed, max(self.block, 1))[: referee.trials]
+        refuted = referee.refuted()
+        found = replace(
+            referee.evidence(), run=self.key, seed=self.seed, n_failed=int(failed.sum())
+        )
+        return Verdict(
+            claim=self.rules.claim,
+            bound=referee.bound(),
+            refuted=refuted,
+            confidence=self.rules.confidence,
+            trials=referee.trials,
+            ended="refuted" if refuted else _ENDED[run.ended],
+            evidence=found,
+            attack=self.attack(referee.trials),
+            replay=self.replay,
+            details={
+                "log_wealth": referee.log_wealth,
+                "learning_trials": float(self.n_learning * max(self.block, 1)),
+            },
+            log_wealth=referee.wealth_path() if self.rules.n_betting else None,
+        )
+
+    def judged(self, log: TrialLog) -> Verdict:
+        """The verdict on what a log holds, up to the first gap; nothing is played."""
+        options = {"key": self.key, "store": log, "max_failed_share": self.max_failed_share}
+        refuse_failures(replayed(self.learning, **options))
+        referee = Referee(self.rules)
+
+        def stop(outcomes: Outcomes) -> bool:
+            return referee.take(*self.seen(outcomes))
+
+        return self.verdict(referee, replayed(self.testing, stop=stop, every=self.every, **options))
+
+    def description(self) -> dict[str, Any]:
+        """The question as plain JSON, for the log."""
+        return described(self.rules.claim, self.rules.delta, self.rules.confidence) | {
+            "audit": MANY,
+            "trials": self.n_calls * max(self.block, 1),
+            "sequential": self.rules.sequential,
+            "learned": self.n_learning > 0,
+            "distinguisher": self.distinguisher,
+            "max_failed_share": self.max_failed_share,
+            "command": self.replay,
+        }
+
+
+def coin_seed(seed: int | None, key: str) -> int:
+    """The seed of the worlds: that of the audit or, where it has none, one from the run's key."""
+    return seed if seed is not None else int(key[:15], 16)
+
+
+def refuse_failures(run: Played) -> None:
+    """Raise AuditStopped if that is how the run ended."""
+    if run.ended == "too many failures":
+        raise AuditStopped(
+            f"{run.n_failed} of {len(run.outcomes)} trials failed, too many to say anything. The "
+            f"first error was:\n{run.first_error}"
+        )
+
+
+def described(claim: PrivacyCurve, delta: float, confidence: float) -> dict[str, Any]:
+    """What every audit says of its question, as plain JSON."""
+    return {
+        "claim": claim_text(claim),
+        "neighbouring": claim.neighbouring,
+        "assumptions": list(claim.assumptions),
+        "epsilon": float(claim.epsilon(delta)),
+        "delta": delta,
+        "confidence": confidence,
+    }
+
+
+@dataclass(frozen=True)
+class Change:
+    """What to ask instead of what was asked; None leaves it."""
+
+    claim: PrivacyCurve | None = None
+    confidence: float | None = None
+    delta: float | None = None
+
+    def of(self, record: RunRecord) -> tuple[PrivacyCurve, float, float]:
+        """Claim, delta and confidence to judge a run by."""
+        about = record.description
+        level = about["confidence"] if self.confidence is None else self.confidence
+        if self.claim is None:
+            delta = about["delta"] if self.delta is None else _check.delta(self.delta)
+            return _stated(record), delta, _check.confidence(level)
+        if self.claim.neighbouring != about["neighbouring"]:
+            raise InvalidArgument(
+                f"claim.neighbouring={self.claim.neighbouring!r} must be that of the data sets "
+                f"that were played, {about['neighbouring']!r}."
+            )
+        return self.claim, claimed_delta(self.claim, self.delta), _check.confidence(level)
+
+
+def _stated(record: RunRecord) -> PrivacyCurve:
+    about = record.description
+    if about["claim"] is None:
+        raise InvalidArgument(
+            f"claim is missing: that of run {record.key[:12]} (epsilon {about['epsilon']:g} at "
+            f"delta={about['delta']:g}) has no text to write into a log. Pass claim=."
+        )
+    return parse_claim(
+        about["claim"], neighbouring=about["neighbouring"], assumptions=about["assumptions"]
+    )
+
+
+def question_of(record: RunRecord, change: Change) -> Question:
+    """The question that a log describes, or a changed one."""
+    about, settings = record.description, record.configuration
+    claim, delta, confidence = change.of(record)
+    block, n_learning = settings["block"], settings["n_learning"]
+    n_calls = about["trials"] // max(block, 1)
+    rules = Rules(
+        claim=claim,
+        delta=delta,
+        confidence=confidence,
+        budget=(n_calls - n_learning) * max(block, 1),
+        both_ways=not about["learned"],
+        sequential=about["sequential"],
+    )
+    return Question(
+        key=record.key,
+        seed=settings["seed"],
+        block=block,
+        n_learning=n_learning,
+        n_calls=n_calls,
+        rules=rules,
+        distinguisher=about["distinguisher"],
+        max_failed_share=about["max_failed_share"],
+        replay=about["command"],
+    )
