@@ -1,0 +1,53 @@
+"""The mean loss of a linear model as a function of one flat vector, as Frank-Wolfe takes it."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpassay.optim.losses import Loss, Rows
+from dpassay.types import FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class LinearObjective:
+    """(1/n_records) · sum of losses over the records, in w = W.ravel() with W of shape (1 + p, K).
+
+    Attributes:
+        loss: one of :mod:`dpassay.optim.losses`.
+        rows: the records.
+        targets: one per record.
+        n_records: the divisor: a public number, which need not be how many records there are. Under
+            add-remove it must be the same for both neighbours.
+
+    """
+
+    loss: Loss
+    rows: Rows
+    targets: FloatArray
+    n_records: float
+
+    @property
+    def dimension(self) -> int:
+        """The length of w."""
+        return self.rows.shape[1] * self.loss.n_scores
+
+    def value(self, w: FloatArray) -> float:
+        """The objective at w; not private."""
+        return float(self.loss.value(self._scores(w), self.targets).sum() / self.n_records)
+
+    def gradient(self, w: FloatArray) -> FloatArray:
+        """Its gradient, flat; not private."""
+        residuals = self.loss.residual(self._scores(w), self.targets)
+        return self.rows.adjoint(residuals).ravel() / self.n_records
+
+    def batch(self, rows: Any, n_records: float) -> "LinearObjective":
+        """The objective of some of the records, divided by another public number."""
+        return LinearObjective(self.loss, self.rows.take(rows), self.targets[rows], n_records)
+
+    def matrix(self, w: FloatArray) -> FloatArray:
+        """The flat vector as W, of shape (1 + p, K); row 0 belongs to the constant."""
+        return np.asarray(w).reshape(self.rows.shape[1], self.loss.n_scores)
+
+    def _scores(self, w: FloatArray) -> FloatArray:
+        return self.rows.scores(self.matrix(w))
