@@ -35,6 +35,7 @@ _STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "axes.grid": True,
     "grid.alpha": 0.25,
+    "hatch.linewidth": 0.5,
     "legend.frameon": False,
     "legend.fontsize": 9,
     "figure.dpi": 100,

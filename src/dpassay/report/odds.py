@@ -7,6 +7,7 @@ and a *usual release*, a count with Laplace noise judged at the midpoint (39 and
 the study), or a value with Gaussian noise.
 """
 
+import math
 from dataclasses import dataclass
 from html import escape
 
@@ -86,7 +87,7 @@ def _usual_release(claim: PrivacyCurve) -> dict[str, Odds]:
     pure = _pure_epsilon(claim)
     if pure is not None:
         return {"laplace": odds_of_laplace(pure)}
-    if isinstance(claim, ApproxDP):
+    if isinstance(claim, ApproxDP) and claim.epsilon_upper < math.inf:
         return {"gaussian": odds_of_gaussian(claim.epsilon_upper, claim.delta_upper)}
     if isinstance(claim, GDP):
         worst = odds_of_curve(claim)
@@ -167,7 +168,11 @@ _PERSON = (
     '<path d="M3.5 20v-4.5a6.5 5.5 0 0 1 13 0V20z"/></g>'
 )
 _FILLED = 'fill="#1b4965" stroke="#1b4965" stroke-width="1"'
-_HOLLOW = 'fill="#ffffff" stroke="#8a8a8a" stroke-width="1"'
+_HOLLOW = 'fill="#ffffff" stroke="#767676" stroke-width="1"'
+_SHAPES = (
+    f"<defs>{_PERSON.format(name='on', paint=_FILLED)}"
+    f"{_PERSON.format(name='off', paint=_HOLLOW)}</defs>"
+)
 
 
 def icons_svg(explained: Explanation) -> str:
@@ -182,8 +187,7 @@ def icons_svg(explained: Explanation) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" '
         f'height="{height}" role="img" aria-labelledby="title desc" font-family="sans-serif">\n'
         f'<title id="title">{escape(title)}</title>\n<desc id="desc">{escape(description)}</desc>\n'
-        f"<defs>{_PERSON.format(name='on', paint=_FILLED)}"
-        f"{_PERSON.format(name='off', paint=_HOLLOW)}</defs>\n"
+        f"{_SHAPES}\n"
         f'<rect width="{_WIDTH}" height="{height}" fill="#ffffff"/>\n'
         f"{_text(_MARGIN, 36, title, 15, 'bold')}\n{rows}\n</svg>\n"
     )
@@ -200,13 +204,26 @@ def _case(odds: Odds, top: int) -> str:
 
 def _panel(left: int, top: int, head: str, share: float) -> str:
     count = f"{of_hundred(share)} of 100 reports point to you"
+    people = _people(left, top + _HEAD - 28, share)
+    return f"{_text(left, top + 18, head, 14)}\n{_text(left, top + 38, count, 14)}\n{people}"
+
+
+def _people(left: int, top: int, share: float) -> str:
     n = round(100 * share)
-    people = "".join(
+    return "".join(
         f'<use href="#{"on" if i < n else "off"}" '
-        f'x="{left + _CELL * (i % SIDE)}" y="{top + _HEAD - 28 + _CELL * (i // SIDE)}"/>'
+        f'x="{left + _CELL * (i % SIDE)}" y="{top + _CELL * (i // SIDE)}"/>'
         for i in range(100)
     )
-    return f"{_text(left, top + 18, head, 14)}\n{_text(left, top + 38, count, 14)}\n{people}"
+
+
+def panel_svg(share: float, title: str) -> str:
+    """A hundred icons of which a share is filled, by themselves."""
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_PANEL} {_PANEL}" '
+        f'width="{_PANEL}" height="{_PANEL}" role="img" aria-labelledby="title">'
+        f'<title id="title">{escape(title)}</title>{_SHAPES}{_people(2, 2, share)}</svg>'
+    )
 
 
 def _text(x: int, y: int, words: str, size: int, weight: str = "normal") -> str:

@@ -1,0 +1,310 @@
+"""The page of a report, from its data alone: a verdict first, then what it rests on."""
+
+import html
+from collections.abc import Callable
+from typing import Any
+
+from dpassay.privacy.membership import Odds
+from dpassay.report import words
+from dpassay.report.bar import epsilon_bar
+from dpassay.report.charts import pictures
+from dpassay.report.figures import Picture, svg_of
+from dpassay.report.numbers import down, up
+from dpassay.report.odds import heading, of_hundred, panel_svg, sentence
+from dpassay.report.page import (
+    NOTHING_FETCHED,
+    bullets,
+    compact,
+    document,
+    figure,
+    inline,
+    paragraphs,
+    table,
+)
+
+LARGEST = 500_000  # bytes of a page
+Audit = dict[str, Any]
+_STYLE = """
+.mast { font-size: .8rem; letter-spacing: .08em; text-transform: uppercase; color: var(--quiet);
+        margin: 0 0 .25rem; }
+.verdict { border: 1px solid var(--line); border-left: .5rem solid var(--tone);
+           padding: 1rem 1.25rem; margin: 1.25rem 0; background: var(--wash); }
+.verdict .word { color: var(--tone); font-size: 1.6rem; line-height: 1.2; font-weight: 700;
+                 margin: 0 0 .25rem; }
+.verdict .sentence { font-size: 1.1rem; margin: 0 0 .5rem; }
+.verdict .remarks { color: var(--quiet); font-size: .925rem; margin: .25rem 0 0; }
+.refuted { --tone: #9b1c1c; --wash: #fdf5f4; } .standing { --tone: #1f3a5f; --wash: #f4f7fb; }
+.open { --tone: #7a4b00; --wash: #fdf8ee; }
+.bar { margin: 1.5rem 0; } .bar svg { display: block; }
+.icons { display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; margin: .5rem 0; }
+.icons figure { margin: 0; width: 15rem; } .icons figcaption { margin-bottom: .35rem; }
+.grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr));
+        gap: 1.5rem 2rem; }
+.grid figure { margin: 0; } .grid svg { width: 100%; max-width: 27rem; display: block; }
+.grid h3, .grid h4 { font-size: .95rem; margin: 0 0 .35rem; }
+table.facts th { width: 32%; } table.numbers { width: auto; min-width: 16rem; }
+table.numbers th, table.numbers td { padding-right: 2rem; font-variant-numeric: tabular-nums; }
+table.hazards { table-layout: fixed; } table.hazards th:first-child { width: 32%; }
+table.hazards th:nth-child(2) { width: 8rem; }
+.pass, .fail, .unchecked { font-weight: 600; }
+.fail { color: #9b1c1c; } .pass { color: #1d5c3a; } .unchecked { color: #5c5200; }
+footer { margin-top: 3rem; padding-top: .75rem; border-top: 1px solid var(--line);
+         color: var(--quiet); font-size: .8rem; }
+@media (max-width: 34rem) { body { padding-top: 1.25rem; } h1 { font-size: 1.4rem; }
+  th, td { padding-right: .5rem; } table.hazards { font-size: .82rem; }
+  table.hazards th:nth-child(2) { width: 5.5rem; } table.facts th { width: 38%; } }
+@media print { .grid { grid-template-columns: 1fr 1fr; gap: 1rem 1.5rem; }
+  .audit + .audit { break-before: page; } .icons { flex-wrap: nowrap; } }
+"""
+SYMBOLS = {"pass": "✓", "fail": "✗", "not checked": "–"}
+_CLASSES = {"pass": "pass", "fail": "fail", "not checked": "unchecked"}
+
+
+def certificate(data: dict[str, Any]) -> str:
+    """The page; figures beyond the size that a page may have are left out, with a word."""
+    single = len(data["audits"]) == 1
+    parts, room = [], LARGEST - 20_000
+    for i, audit in enumerate(data["audits"]):
+        part = _audit(audit, f"a{i}", 2 if single else 3, drawn=True)
+        if len(part.encode()) > room:
+            part = _audit(audit, f"a{i}", 2 if single else 3, drawn=False)
+        room -= len(part.encode())
+        parts.append(part)
+    body = [paragraphs(data["introduction"])] + ([] if single else [_overview(data["audits"])])
+    return document(
+        data["title"],
+        "\n".join([*body, *parts, _footer(data)]),
+        style=_STYLE,
+        head=NOTHING_FETCHED,
+        above=f'<p class="mast">Privacy audit report{"" if single else "s"}</p>\n',
+    )
+
+
+def _overview(audits: list[Audit]) -> str:
+    rows = [
+        (
+            audit["title"],
+            audit["verdict"]["headline"],
+            f"{_up(audit['epsilon']['claimed'])}",
+            f"{_down(audit['epsilon']['measured_lower'])}",
+        )
+        for audit in audits
+    ]
+    head = ("Audit", "Verdict", "ε claimed", "ε measured, at least")
+    return table(rows, head=head, caption="In short")
+
+
+def _footer(data: dict[str, Any]) -> str:
+    versions = data["audits"][0]["replay"]["versions"]
+    made = f"dpassay {versions.get('dpassay', '')}".strip()
+    return (
+        f"<footer>Made by {html.escape(made)}. This page fetches nothing and runs no script. Its "
+        f"numbers are in the JSON file beside it ({data['schema']}, version "
+        f"{data['schema_version']}). It holds no record of the data.</footer>"
+    )
+
+
+def _audit(audit: Audit, name: str, level: int, *, drawn: bool) -> str:
+    """One audit; its sections have headings of the given level."""
+    title = "" if level == 2 else f"<h2>{html.escape(audit['title'])}</h2>\n"
+    charts = {picture.name: picture for picture in pictures(audit)} if drawn else {}
+    body = [_verdict(audit), _bar(audit, name)]
+    for head, make in _SECTIONS.items():
+        made = make(audit, name, charts, level + 1)
+        body.append(f"<section>\n<h{level}>{head}</h{level}>\n{made}\n</section>")
+    return f'<article class="audit">\n{title}' + "\n".join(body) + "\n</article>"
+
+
+def _verdict(audit: Audit) -> str:
+    verdict = audit["verdict"]
+    tone = "refuted" if verdict["refuted"] else "standing"
+    tone = "open" if verdict["ended"] == "interrupted" and tone == "standing" else tone
+    remarks = " ".join(verdict["remarks"])
+    return (
+        f'<div class="verdict keep {tone}">\n<p class="word">{verdict["headline"]}</p>\n'
+        f'<p class="sentence">{html.escape(verdict["sentence"])}</p>\n'
+        f'<p class="remarks">{html.escape(remarks)}</p>\n</div>'
+    )
+
+
+def _bar(audit: Audit, name: str) -> str:
+    caption = (
+        f"All at δ = {words.small(float(audit['epsilon']['delta']))}. A larger ε is less privacy. "
+        "Proofs hold if the code does what was proved; what is measured holds with the stated "
+        "confidence."
+    )
+    picture = figure(inline(epsilon_bar(audit["epsilon"]), f"{name}-bar"), caption)
+    return picture.replace("<figure>", '<figure class="bar">', 1)
+
+
+# The sections.
+
+
+def _odds(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> str:
+    promised = (
+        "The claim is refuted: do not rely on these odds, which it promises."
+        if audit["verdict"]["refuted"]
+        else "What the claim promises to one person, if it is true."
+    )
+    worst, *usual = (Odds(float(c["if_out"]), float(c["if_in"]), c["what"]) for c in audit["odds"])
+    others = "\n\n".join(f"For comparison, {odds.what}: {sentence(odds)}" for odds in usual)
+    return f"{paragraphs(promised)}\n{_case(worst, f'{name}-odds', level)}\n{paragraphs(others)}"
+
+
+def _case(odds: Odds, name: str, level: int) -> str:
+    sides = (("If you do not take part", odds.if_out), ("If you take part", odds.if_in))
+    panels = "\n".join(
+        f"<figure><figcaption>{head}: {of_hundred(share)} of 100 reports point to you</figcaption>"
+        f"{inline(panel_svg(share, f'{head}: {of_hundred(share)} of 100'), f'{name}-{i}')}</figure>"
+        for i, (head, share) in enumerate(sides)
+    )
+    return (
+        f'<div class="keep">\n<h{level}>{html.escape(heading(odds.what))}</h{level}>\n'
+        f'{paragraphs(sentence(odds))}\n<div class="icons">\n{panels}\n</div>\n</div>'
+    )
+
+
+def _claim(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> str:
+    claim, proof, declared = audit["claim"], audit["proof"], audit["disclosure"]
+    columns = [claim, *([proof] if proof else [])]
+    head = ("", "Claimed", "Proved")[: 1 + len(columns)]
+    rows = [(label, *(say(curve) for curve in columns)) for label, say in _CLAIM_ROWS.items()]
+    declared_rows = [
+        (label, "not declared" if declared[key] is None else _said(declared[key]))
+        for label, key in _DECLARED_ROWS.items()
+    ]
+    picture = _chart(charts, "profile", name, level)
+    points = [
+        (f"{row['epsilon']:g}", words.small(float(up(float(row["delta"]), 3))))
+        for row in claim["table"]
+    ]
+    numbers = table(points, head=("ε", "δ, at most"), caption="The claim", kind="numbers")
+    return "\n".join(
+        [
+            table(rows, head=head, kind="facts"),
+            table(declared_rows, caption="Declared by the publisher; not verified", kind="facts"),
+            f'<div class="grid">\n{picture}\n<div class="keep">{numbers}</div>\n</div>',
+        ]
+    )
+
+
+_CLAIM_ROWS: dict[str, Callable[[dict[str, Any]], str]] = {
+    "Statement": lambda curve: curve["statement"],
+    "ε": lambda curve: f"{_up(curve['epsilon'])} at δ = {words.small(float(curve['delta']))}",
+    "δ": lambda curve: _small(float(curve["delta"])),
+    "μ (Gaussian)": lambda curve: "–" if curve["mu"] is None else _up(curve["mu"]),
+    "Neighbouring relation": lambda curve: words.RELATIONS[curve["neighbouring"]],
+    "Accounting": lambda curve: f"{curve['method']} ({curve['curve']})",
+    "Direction of its error": lambda curve: words.KINDS[curve["kind"]],
+    "Taken as public": lambda curve: "; ".join(curve["assumptions"]) or "nothing named",
+}
+_DECLARED_ROWS = {
+    "What is released": "target",
+    "Data": "data",
+    "Number of records": "n_records",
+    "Unit of privacy": "unit",
+    "Most records of one person": "records_per_person",
+    "Who is trusted (setting)": "setting",
+    "Code": "code",
+    "Contact": "contact",
+    "Date": "date",
+}
+
+
+def _said(value: Any) -> str:
+    return (
+        {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
+    )
+
+
+def _small(delta: float) -> str:
+    return "0" if delta == 0 else f"{words.small(delta)} ({words.one_in(delta)})"
+
+
+def _up(x: Any) -> str:
+    return up(float(x)).replace("inf", "∞")
+
+
+def _down(x: Any) -> str:
+    return down(float(x)).replace("inf", "∞")
+
+
+def _attack(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> str:
+    bound = audit["bound"]
+    rows = [
+        *audit["attack"]["rows"],
+        ("Statistic of the measured ε", bound["method"]),
+        ("How its threshold was chosen", bound["selection"]),
+        (
+            "What must be believed",
+            "nothing" if bound["assumption"] == "none" else bound["assumption"],
+        ),
+    ]
+    return table(rows, kind="facts")
+
+
+def _figures(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> str:
+    shown = [_chart(charts, key, name, level) for key in charts if key != "profile"]
+    if not charts:
+        return paragraphs("The figures are left out of this page to keep it small; see the JSON.")
+    if not shown:
+        return paragraphs("Nothing was played, so that there is nothing to draw.")
+    return '<div class="grid">\n' + "\n".join(shown) + "\n</div>"
+
+
+def _chart(charts: dict[str, Picture], key: str, name: str, level: int) -> str:
+    if key not in charts:
+        return ""
+    picture = charts[key]
+    svg = inline(compact(svg_of(picture)), f"{name}-{key}")
+    return figure(svg, picture.caption, f"<h{level}>{html.escape(picture.title)}</h{level}>\n")
+
+
+def _hazards(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> str:
+    note = (
+        "What has undone guarantees elsewhere. Pass: the hazard is absent. Fail: it is present. "
+        "Computed: decided from the claim, the proof and the trials. Declared: someone says so."
+    )
+    rows = "\n".join(_hazard(item) for item in audit["hazards"])
+    head = "".join(f'<th scope="col">{cell}</th>' for cell in ("Hazard", "Result", "Why"))
+    return (
+        f'{paragraphs(note)}\n<table class="hazards">\n<thead><tr>{head}</tr></thead>\n<tbody>\n'
+        f"{rows}\n</tbody>\n</table>"
+    )
+
+
+def _hazard(item: dict[str, str]) -> str:
+    status = item["status"]
+    grounds = "" if item["grounds"] == "none" else f" ({item['grounds']})"
+    return (
+        f'<tr><th scope="row">{html.escape(item["name"])}</th>'
+        f'<td class="{_CLASSES[status]}">{SYMBOLS[status]} {status}</td>'
+        f"<td>{html.escape(item['why'] + grounds)}</td></tr>"
+    )
+
+
+def _limits(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> str:
+    return bullets(audit["limits"])
+
+
+def _again(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> str:
+    replay = audit["replay"]
+    seed = "drawn by the operating system, not kept" if replay["seed"] is None else replay["seed"]
+    rows = [
+        ("Run key (hash of configuration, code and data)", replay["run"] or "none"),
+        ("Seed", str(seed)),
+        *((key, text) for key, text in replay["versions"].items()),
+    ]
+    command = f"<pre>{html.escape(replay['command'])}</pre>\n" if replay["command"] else ""
+    return command + table(rows, kind="facts")
+
+
+_SECTIONS: dict[str, Callable[[Audit, str, dict[str, Picture], int], str]] = {
+    "What it means for one person": _odds,
+    "What is claimed": _claim,
+    "Who attacked": _attack,
+    "What was seen": _figures,
+    "Hazards": _hazards,
+    "What this does not show": _limits,
+    "How to run it again": _again,
+}

@@ -1,0 +1,150 @@
+"""From a verdict to the data of a report: every number and sentence that is shown, as plain JSON.
+
+No drawing here, and never a record: scores enter as counts and rates only.
+"""
+
+from dataclasses import asdict
+from typing import Any
+
+from dpassay.privacy.curves import GDP
+from dpassay.report import plotted, words
+from dpassay.report.disclosure import Disclosure
+from dpassay.report.hazards import checklist, facts_of
+from dpassay.report.odds import explain
+from dpassay.types import PrivacyCurve, Verdict
+
+_LONGEST = 1000  # characters of a text that was given; a report stays small
+
+
+def collect(
+    verdict: Verdict,
+    *,
+    title: str,
+    proof: PrivacyCurve | None,
+    disclosure: Disclosure | None,
+    command: str,
+    versions: dict[str, str],
+) -> dict[str, Any]:
+    """The data of one audit."""
+    facts = facts_of(verdict, proof, disclosure)
+    claimed, bound = facts.claimed, verdict.bound
+    return {
+        "title": _clipped(title),
+        "verdict": _verdict(verdict, claimed),
+        "epsilon": {
+            "delta": bound.delta,
+            "proved_upper": facts.proved,
+            "claimed": claimed,
+            "measured_lower": bound.epsilon,
+            "ceiling": bound.ceiling,
+        },
+        "odds": [asdict(odds) for odds in explain(verdict.claim).odds.values()],
+        "claim": _curve(verdict.claim, claimed, bound.delta),
+        "proof": None if facts.proved is None else _curve(proof, facts.proved, bound.delta),
+        "bound": asdict(bound) | {"threshold": _rounded(bound.threshold)},
+        "attack": _attack(verdict, facts.declared.view),
+        "evidence": _evidence(verdict),
+        "disclosure": {name: _clipped(value) for name, value in asdict(facts.declared).items()},
+        "hazards": [{k: _clipped(v) for k, v in item.items()} for item in checklist(facts)],
+        "limits": words.limits(verdict),
+        "replay": _replay(verdict, command, versions),
+    }
+
+
+def _clipped(value: Any) -> Any:
+    """Texts of any length would make a report of any size."""
+    if not isinstance(value, str) or len(value) <= _LONGEST:
+        return value
+    return value[:_LONGEST] + " …"
+
+
+def _rounded(threshold: Any) -> Any:
+    """A threshold may be the score of one trial: four digits of it are enough."""
+    return float(f"{threshold:.4g}") if isinstance(threshold, float) else threshold
+
+
+def _verdict(verdict: Verdict, claimed: float) -> dict[str, Any]:
+    return {
+        "refuted": verdict.refuted,
+        "headline": words.headline(verdict),
+        "sentence": words.verdict_sentence(verdict, claimed),
+        "remarks": words.verdict_details(verdict, claimed),
+        "confidence": verdict.confidence,
+        "trials": verdict.trials,
+        "ended": verdict.ended,
+        "tightness": verdict.tightness,
+        "one_run": words.is_one_run(verdict),
+    }
+
+
+def _curve(curve: Any, epsilon: float, delta: float) -> dict[str, Any]:
+    return {
+        "statement": words.statement(curve, epsilon, delta),
+        "curve": _clipped(repr(curve)),
+        "epsilon": epsilon,
+        "delta": delta,
+        "mu": curve.mu if isinstance(curve, GDP) else None,
+        "neighbouring": curve.neighbouring,
+        "method": _clipped(curve.method),
+        "kind": curve.kind,
+        "assumptions": [_clipped(text) for text in curve.assumptions],
+        "profile": plotted.privacy_profile(curve),
+        "table": plotted.profile_table(curve, epsilon),
+        "allowed": plotted.allowed_region(curve),
+    }
+
+
+def _attack(verdict: Verdict, view: str | None) -> dict[str, Any]:
+    evidence, details = verdict.evidence, verdict.details or {}
+    n_in = int((evidence.worlds == 1).sum())
+    rows = words.attack_rows(verdict, view)
+    return {
+        "attack": _clipped(verdict.attack),
+        "n_in": n_in,
+        "n_out": evidence.trials - n_in,
+        "n_failed": evidence.n_failed,
+        "n_learning": int(details.get("learning_trials", 0)),
+        "n_deaths": int(details.get("deaths", 0)),
+        "details": details,
+        "rows": [[name, _clipped(value)] for name, value in rows],
+    }
+
+
+def _evidence(verdict: Verdict) -> dict[str, Any]:
+    """What is drawn of the scores; intervals only where trials are independent."""
+    evidence, bound = verdict.evidence, verdict.bound
+    independent = not words.is_one_run(verdict)
+    return {
+        "roc": plotted.roc(evidence),
+        "roc_band": plotted.roc_band(evidence, verdict.confidence) if independent else None,
+        "histogram": plotted.histogram(evidence),
+        "thresholds": plotted.thresholds(evidence, bound.delta, bound.confidence)
+        if independent
+        else None,
+        "wealth": plotted.wealth(verdict),
+    }
+
+
+def _replay(verdict: Verdict, command: str, versions: dict[str, str]) -> dict[str, Any]:
+    return {
+        "command": _clipped(command or verdict.replay),
+        "run": verdict.evidence.run,
+        "seed": verdict.evidence.seed,
+        "versions": {str(name): _clipped(str(text)) for name, text in versions.items()},
+    }
+
+
+def installed_versions() -> dict[str, str]:
+    """What the numbers were computed with."""
+    import platform
+    from importlib.metadata import version
+
+    from dpassay import __version__
+
+    packages = {name: version(name) for name in ("numpy", "scipy")}
+    return {
+        "dpassay": __version__,
+        "python": platform.python_version(),
+        **packages,
+        "platform": f"{platform.system()} {platform.machine()}",
+    }

@@ -1,0 +1,157 @@
+"""A report: data that are collected once, a page that is made from them alone, and their files."""
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dpassay.errors import InvalidArgument
+from dpassay.report.collect import collect, installed_versions
+from dpassay.report.disclosure import Disclosure
+from dpassay.report.numbers import as_json
+from dpassay.types import PrivacyCurve, Verdict
+
+SCHEMA, SCHEMA_VERSION = "dpassay-report", 1
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """One or several audits on one page.
+
+    Attributes:
+        data: everything that is shown, as plain JSON values: the file beside the page.
+
+    """
+
+    data: dict[str, Any]
+
+    def html(self) -> str:
+        """The page, one file without scripts that fetches nothing; made from ``data`` alone."""
+        from dpassay.report.certificate import certificate
+
+        return certificate(self.data)
+
+
+def audit_report(
+    verdict: Verdict,
+    *,
+    title: str = "",
+    proof: PrivacyCurve | None = None,
+    disclosure: Disclosure | None = None,
+    command: str = "",
+    versions: dict[str, str] | None = None,
+) -> Report:
+    """The report of an audit: what was claimed, proved and measured, and the hazards around it.
+
+    Args:
+        verdict: of :func:`dpassay.audit` or :func:`dpassay.audit_one_run`.
+        title: of the page.
+        proof: what was proved of the same algorithm, an upper bound: for example
+            ``account(event)`` or a learner's ``privacy_``.
+        disclosure: what a person declares; what is left out is shown as not declared.
+        command: how to run the audit again; by default the verdict's own line.
+        versions: of the software, by name; by default what is installed here.
+
+    Returns:
+        The report. It holds counts, rates and thinned curves, never a record or a single output.
+
+    """
+    for name, value, kind in (
+        ("verdict", verdict, Verdict),
+        ("disclosure", disclosure, Disclosure | None),
+        ("proof", proof, PrivacyCurve | None),
+    ):
+        if not isinstance(value, kind):
+            raise InvalidArgument(f"{name}={value!r} must be a {name}, see dpassay.report.")
+    audit = collect(
+        verdict,
+        title=title or "Audit of a privacy claim",
+        proof=proof,
+        disclosure=disclosure,
+        command=command,
+        versions=installed_versions() if versions is None else versions,
+    )
+    return _report(audit["title"], "", [audit])
+
+
+def join_reports(reports: Sequence[Report], *, title: str, introduction: str = "") -> Report:
+    """Several reports on one page, in the order given, each under its own title."""
+    audits = [audit for report in reports for audit in report.data["audits"]]
+    if not audits:
+        raise InvalidArgument("reports is empty; it must hold at least one report.")
+    return _report(title, introduction, audits)
+
+
+def _report(title: str, introduction: str, audits: list[dict[str, Any]]) -> Report:
+    data = {
+        "schema": SCHEMA,
+        "schema_version": SCHEMA_VERSION,
+        "title": title,
+        "introduction": introduction,
+        "audits": audits,
+    }
+    return Report(json.loads(as_json(data)))  # what a file holds, so that both make the same page
+
+
+def write_report(report: Report, path: str | Path) -> list[Path]:
+    """The two files written: the page at ``path`` and its data beside it, ending in ``.json``.
+
+    Both are written under other names and moved into place when they are complete.
+
+    Raises:
+        InvalidArgument: the path does not end in ``.html`` or cannot be written.
+
+    """
+    page = Path(path)
+    if page.suffix != ".html":
+        raise InvalidArgument(f"path={str(path)!r} must end in .html; the data go beside it.")
+    texts = {page: report.html(), page.with_suffix(".json"): as_json(report.data) + "\n"}
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        _write_all(texts)
+    except OSError as error:
+        raise InvalidArgument(
+            f"path={str(path)!r} cannot be written: {error.strerror}. Choose another place."
+        ) from error
+    return list(texts)
+
+
+def _write_all(texts: dict[Path, str]) -> None:
+    """Write every file under another name, then move them: half a file is never seen."""
+    hidden = {path: path.with_name(f".{path.name}.{os.getpid()}") for path in texts}
+    try:
+        for path, text in texts.items():
+            with hidden[path].open("w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+        for path in texts:
+            hidden[path].replace(path)
+    finally:
+        for temporary in hidden.values():
+            temporary.unlink(missing_ok=True)
+
+
+def load_report(path: str | Path) -> Report:
+    """The report whose data are in a file that :func:`write_report` wrote.
+
+    Raises:
+        InvalidArgument: the file cannot be read, is no such file, or of a later version.
+
+    """
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InvalidArgument(f"{path} cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise InvalidArgument(f"{path} is not JSON: {error}.") from None
+    if not isinstance(data, dict) or data.get("schema") != SCHEMA:
+        raise InvalidArgument(f"{path} is not a report: it has no schema {SCHEMA!r}.")
+    if data.get("schema_version") != SCHEMA_VERSION:
+        raise InvalidArgument(
+            f"{path} has schema_version {data.get('schema_version')!r}, this dpassay reads "
+            f"{SCHEMA_VERSION}. Use the version that wrote it."
+        )
+    return Report(data)
