@@ -1,6 +1,49 @@
-"""Scores that tell one world from the other: distinguishers learned from raw outputs."""
+"""Scores that tell one world from the other.
 
-from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
-from dpassay.attacks.features import describe, features
+Membership scores of a trained model (:func:`attack`), and distinguishers learned from raw outputs.
+Names are imported when they are first used.
+"""
 
-__all__ = ["Distinguisher", "describe", "features", "learn_distinguisher"]
+import importlib
+from typing import Any
+
+_PUBLIC = {
+    "attack": "dpassay.attacks.membership",
+    "AttackResult": "dpassay.attacks.membership",
+    "METHODS": "dpassay.attacks.membership",
+    "AttackCeilings": "dpassay.attacks.ceilings",
+    "Outputs": "dpassay.attacks.outputs",
+    "observe": "dpassay.attacks.outputs",
+    "metric_scores": "dpassay.attacks.scores",
+    "log_odds": "dpassay.attacks.scores",
+    "Shadows": "dpassay.attacks.shadows",
+    "ShadowsStopped": "dpassay.attacks.shadows",
+    "train_shadows": "dpassay.attacks.shadows",
+    "lira_scores": "dpassay.attacks.likelihood",
+    "rmia_scores": "dpassay.attacks.likelihood",
+    "shadow_scores": "dpassay.attacks.learned",
+    "quantile_scores": "dpassay.attacks.quantile",
+    "WhiteBox": "dpassay.attacks.whitebox",
+    "white_box_features": "dpassay.attacks.whitebox",
+    "full_vector": "dpassay.attacks.whitebox",
+    "sorted_half_accuracy": "dpassay.attacks.counters",
+    "below_threshold_accuracy": "dpassay.attacks.counters",
+    "Distinguisher": "dpassay.attacks.distinguisher",
+    "learn_distinguisher": "dpassay.attacks.distinguisher",
+    "describe": "dpassay.attacks.features",
+    "features": "dpassay.attacks.features",
+}
+
+__all__ = list(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'dpassay.attacks' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_PUBLIC[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,208 @@
+"""Likelihood-ratio attacks: is this output typical of models trained with the record, or without?
+
+LiRA (Carlini et al. 2022) compares the target's log odds on a record with those of shadows trained
+with and without it. RMIA (Zarifzadeh, Liu and Shokri 2024) compares the record's gain in
+probability over shadows with that of other records. The attacker must know the training and have
+data like the target's; the online forms need shadows trained on the candidates themselves.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+from dpassay import _check
+from dpassay.attacks.outputs import Outputs
+from dpassay.attacks.scores import log_odds
+from dpassay.attacks.shadows import Shadows
+from dpassay.errors import InvalidArgument
+from dpassay.types import FloatArray
+
+VARIANCES = ("shrunk", "record", "pooled")
+_NEARLY_NORMAL = 1e6  # degrees of freedom
+
+
+class Predictive(NamedTuple):
+    """A law for the log odds of each record: Student's t; Gaussian if ``freedom`` is infinite."""
+
+    mean: FloatArray
+    scale: FloatArray
+    freedom: FloatArray
+
+    def log_density(self, x: FloatArray) -> FloatArray:
+        """The logarithm of the density at x."""
+        z = (x - self.mean) / self.scale
+        nu = np.minimum(self.freedom, _NEARLY_NORMAL)
+        tail = -(nu + 1) / 2 * np.log1p(z**2 / nu)
+        norm = special.gammaln((nu + 1) / 2) - special.gammaln(nu / 2) - np.log(np.pi * nu) / 2
+        gauss = -(z**2) / 2 - math.log(2 * math.pi) / 2
+        return np.where(self.freedom > _NEARLY_NORMAL, gauss, norm + tail) - np.log(self.scale)
+
+    def surprise(self, x: FloatArray) -> FloatArray:
+        """-log P(value > x): large where x is above what the law expects."""
+        z = (x - self.mean) / self.scale
+        nu = np.minimum(self.freedom, _NEARLY_NORMAL)
+        student = -np.log(np.maximum(special.stdtr(nu, -z), np.finfo(float).tiny))
+        return np.where(self.freedom > _NEARLY_NORMAL, -special.log_ndtr(-z), student)
+
+
+def lira_scores(
+    outputs: Outputs, shadows: Shadows, *, online: bool | None = None, variance: str = "shrunk"
+) -> FloatArray:
+    """The log likelihood ratio of member against non-member for each record; an attack, no bound.
+
+    Online: log of the density of the target's log odds under the shadows trained with the record,
+    minus that under the others. Offline: -log P(a shadow trained without it has larger log odds),
+    an order of the records that is that of 1 - P in the paper, but without its ties near 1.
+
+    Args:
+        outputs: what the target says about the candidates.
+        shadows: what the shadows say about the same records in the same order.
+        online: None is online if every record has a shadow trained with it.
+        variance: "record": the variance of each record's shadows by itself, Gaussian law (the
+            paper, for many shadows). "pooled": one variance for all (the paper, for few).
+            "shrunk": a Student-t predictive law whose variance lies between these, by the
+            empirical Bayes weights of Smyth (2004): nearly pooled for few shadows, nearly each
+            record's own for many. One law for all numbers of shadows; the default.
+
+    Raises:
+        InvalidArgument: shadows of other records, or too few of them: a variance needs two.
+
+    """
+    _check.choice("variance", variance, VARIANCES)
+    phi = log_odds(outputs)
+    seen = log_odds(shadows.outputs)
+    if phi.ndim != 1 or seen.shape[1:] != phi.shape:
+        raise InvalidArgument(
+            f"the shadows were observed at {seen.shape[1]} records, the target at {phi.size}. "
+            "Observe them at the same records in the same order."
+        )
+    if online is None:
+        online = bool((shadows.inside == 1).any(axis=0).all())
+    without = _predictive(seen, shadows.inside == 0, variance, "not trained on")
+    if not online:
+        return without.surprise(phi)
+    within = _predictive(seen, shadows.inside == 1, variance, "trained on")
+    return within.log_density(phi) - without.log_density(phi)
+
+
+def _predictive(values: FloatArray, used: FloatArray, variance: str, words: str) -> Predictive:
+    """The law of a new value of each column, from the values used."""
+    n = used.sum(axis=0)
+    least = 2 if variance == "record" else 1
+    if n.min() < least or n.max() < 2:
+        i = int(n.argmin())
+        raise InvalidArgument(
+            f"record {i} has {n[i]} shadow(s) {words} it; variance={variance!r} needs {least} for "
+            "every record and 2 for some. Train more shadows (4 in halves), pass online=False, or "
+            "use method='rmia'."
+        )
+    mean = np.where(used, values, 0.0).sum(axis=0) / n
+    squares = np.where(used, (values - mean) ** 2, 0.0).sum(axis=0)
+    pooled = max(float(squares.sum() / (n - 1).sum()), np.finfo(float).tiny)
+    floor = 1e-12 * pooled  # a record on which all shadows agree to the last digit
+    if variance == "pooled":
+        return Predictive(mean, np.full(mean.shape, math.sqrt(pooled)), np.full(mean.shape, np.inf))
+    if variance == "record":
+        own = np.sqrt(np.maximum(squares / np.maximum(n - 1, 1), floor))
+        return Predictive(mean, own, np.full(mean.shape, np.inf))
+    prior, center = shrinkage(squares, n - 1)
+    freedom = n - 1 + prior
+    share = 0.0 if math.isinf(prior) else (n - 1) / freedom
+    own = squares / np.maximum(n - 1, 1)
+    shrunk = np.maximum(share * own + (1 - share) * center, floor)
+    return Predictive(mean, np.sqrt(shrunk * (1 + 1 / n)), freedom)
+
+
+def shrinkage(squares: FloatArray, freedom: FloatArray) -> tuple[float, float]:
+    """Degrees of freedom and variance of the prior that makes these sums of squares likely.
+
+    If variances are center * prior / chi2(prior) and s^2 = sigma^2 chi2(d) / d, then log s^2 has
+    variance trigamma(d / 2) + trigamma(prior / 2); its mean then gives the center (Smyth 2004,
+    section 6.2). An infinite prior says that one variance explains all. Records with no degree of
+    freedom or no variation say nothing.
+    """
+    use = (freedom > 0) & (squares > 0)
+    if not use.any():
+        return math.inf, float(np.finfo(float).tiny)
+    d = freedom[use].astype(float)
+    log_s2 = np.log(squares[use] / d) - special.digamma(d / 2) + np.log(d / 2)
+    spread = float(np.var(log_s2, ddof=1)) if d.size > 1 else 0.0
+    excess = spread - float(special.polygamma(1, d / 2).mean())
+    if excess <= 1e-4:
+        return math.inf, float(np.exp(log_s2.mean()))
+    prior = 2 * _inverse_trigamma(excess)
+    center = log_s2.mean() + special.digamma(prior / 2) - math.log(prior / 2)
+    return prior, float(np.exp(center))
+
+
+def _inverse_trigamma(y: float) -> float:
+    """The x > 0 with trigamma(x) = y, by Newton's method on 1 / trigamma, which is convex."""
+    x = 0.5 + 1 / y
+    for _ in range(50):
+        value = float(special.polygamma(1, x))
+        step = value * (1 - value / y) / float(special.polygamma(2, x))
+        x += step
+        if abs(step) < 1e-10 * x:
+            break
+    return x
+
+
+def rmia_scores(
+    outputs: Outputs,
+    shadows: Shadows,
+    *,
+    gamma: float = 1.0,
+    online: bool | None = None,
+    offline_slope: float = 0.3,
+    population: tuple[Outputs, Shadows] | None = None,
+) -> FloatArray:
+    """The share of other records whose gain in probability this one's exceeds; an attack, no bound.
+
+    With r(x) = p(x | target) / p(x), p(x) the average over models with and without x, the score is
+    the share of population records z with r(x) / r(z) > gamma. Works with one or two shadows.
+    (With one population for all records it orders them as r(x) does; gamma and the population
+    then matter for thresholds, not for the order.)
+
+    Args:
+        outputs: what the target says about the candidates.
+        shadows: what the shadows say about the same records in the same order.
+        gamma: how much larger; positive.
+        online: None is online if every record has a shadow trained with it. Offline, p(x) is
+            ((1 + a) mean + 1 - a) / 2 of the shadows without it, since with it is larger.
+        offline_slope: that a, in [0, 1]; 0.3 is the authors' choice, tuned on a pair of models.
+        population: what target and shadows say about other records; None takes the candidates.
+
+    """
+    gamma = _check.number("gamma", gamma, low=0, low_open=True)
+    slope = _check.number("offline_slope", offline_slope, low=0, high=1)
+    gains = _gain(outputs, shadows, online, slope)
+    others = gains if population is None else _gain(*population, online, slope)
+    return np.searchsorted(np.sort(others), gains / gamma) / others.size
+
+
+def _gain(outputs: Outputs, shadows: Shadows, online: bool | None, slope: float) -> FloatArray:
+    p, q = outputs.of_label, shadows.outputs.of_label
+    if p.ndim != 1 or q.shape[1:] != p.shape:
+        raise InvalidArgument(
+            f"the shadows were observed at {q.shape[1]} records, the target at {p.size}. "
+            "Observe them at the same records in the same order."
+        )
+    within, without = _mean_where(q, shadows.inside == 1), _mean_where(q, shadows.inside == 0)
+    if online is None:
+        online = not np.isnan(within).any()
+    if np.isnan(without).any() or (online and np.isnan(within).any()):
+        raise InvalidArgument(
+            "a record has no shadow trained without it, or, for online=True, none with it. Train "
+            "more shadows, or pass online=False."
+        )
+    average = (within + without) / 2 if online else ((1 + slope) * without + 1 - slope) / 2
+    return p / np.maximum(average, np.finfo(float).tiny)
+
+
+def _mean_where(values: FloatArray, used: FloatArray) -> FloatArray:
+    """Means of columns over the values used; NaN where there are none."""
+    n = used.sum(axis=0)
+    total = np.where(used, values, 0.0).sum(axis=0)
+    return np.where(n > 0, total / np.maximum(n, 1), np.nan)

@@ -1,0 +1,239 @@
+"""Shadow models: trained by the attacker like the target, on sets whose membership it knows.
+
+Training goes through :func:`dpassay.runs.play`: in parallel, logged, resumed where it was. The
+run's key holds the data, the training code and the design, so that shadows of another
+configuration are never taken for these.
+"""
+
+import io
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpassay import _check
+from dpassay._rng import for_trial
+from dpassay.attacks.outputs import Outputs, observe
+from dpassay.errors import DpassayError, InvalidArgument
+from dpassay.runs import Outcome, TrialLog, Workers, fingerprint, play, run_key
+from dpassay.types import FloatArray
+
+UNUSED = -1
+
+
+class ShadowsStopped(DpassayError):
+    """Shadow trainings failed or were interrupted; the first error is in the message."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shadows:
+    """What S shadow models say about n records, and which of them each was trained on.
+
+    Attributes:
+        outputs: (S, n, k) probabilities or (S, n) losses, with the labels of the n records.
+        inside: (S, n): 1 trained on it, 0 not, -1 neither (of use to no one).
+        features: (S, n, d) white-box features, if they were asked for.
+        records: a fingerprint of the n records; "" if it is not known.
+
+    """
+
+    outputs: Outputs
+    inside: NDArray[np.int8]
+    features: FloatArray | None = None
+    records: str = ""
+
+    def __post_init__(self) -> None:
+        shape = self.outputs.values.shape
+        shape = shape if self.outputs.n_classes is None else shape[:-1]
+        inside = np.asarray(self.inside)
+        if len(shape) != 2 or inside.shape != shape:
+            raise InvalidArgument(
+                f"inside has shape {inside.shape} for outputs of shape {shape}; both need a row "
+                "per shadow and a column per record."
+            )
+        if not np.isin(inside, (1, 0, UNUSED)).all():
+            raise InvalidArgument("inside must hold 1 (trained on), 0 (not) and -1 (unused) alone.")
+        object.__setattr__(self, "inside", inside.astype(np.int8))
+
+    def __len__(self) -> int:
+        return len(self.inside)
+
+
+def assign(n: int, n_shadows: int, design: str, seed: int) -> NDArray[np.int8]:
+    """Which records each shadow is trained on: an (n_shadows, n) array of 1, 0 and -1.
+
+    "halves": every record is in half of the shadows (rounded down), drawn for each record by
+    itself: what likelihood-ratio attacks need. "disjoint": the records are dealt into 2 n_shadows
+    parts, one to train on and one to test on for each shadow, no record twice.
+    """
+    rng = for_trial(seed, 0, 0)
+    if design == "halves":
+        order = rng.random((n_shadows, n)).argsort(axis=0)
+        return (order < n_shadows // 2).astype(np.int8)
+    part = rng.permutation(n) % (2 * n_shadows)
+    numbers = np.arange(n_shadows)[:, None]
+    return np.select([part == 2 * numbers, part == 2 * numbers + 1], [1, 0], UNUSED).astype(np.int8)
+
+
+DESIGNS = ("halves", "disjoint")
+
+
+def train_shadows(
+    train: Callable[..., Any],
+    data: tuple[Any, Any],
+    *,
+    n_shadows: int = 16,
+    design: str = "halves",
+    observed: tuple[Any, Any] | None = None,
+    features: Callable[..., Any] | None = None,
+    store: str | Path | TrialLog | None = None,
+    executor: Executor | Workers | Callable[[], Executor] | None = None,
+    workers: int = 1,
+    timeout: float | None = None,
+    progress: Any = "quiet",
+    rng: int = 0,
+) -> Shadows:
+    """Shadow models trained on parts of the data, and what each says about the records.
+
+    The attacker must know how the target was trained and have data like the target's.
+
+    Args:
+        train: ``train(X, y, rng)`` returns a target (see :func:`dpassay.attacks.observe`),
+            trained as the attacked one was.
+        data: (X, y), the records that shadows are trained on. For the online likelihood ratio
+            these are the candidates themselves, members first: their membership in the *target*
+            is not used.
+        n_shadows: how many; at least 2.
+        design: "halves", each record in half of the shadows; or "disjoint", training and test sets
+            of all shadows without a common record.
+        observed: (X, y) to observe the shadows at, of which none was trained on (the offline
+            attacks); None observes at ``data``.
+        features: ``features(model, X, y)`` returns a row of white-box features per record, kept
+            too; see :func:`dpassay.attacks.white_box_features`.
+        store: a file that keeps the outputs; the same call then trains only what is missing.
+        executor: who trains, see :func:`dpassay.runs.play`.
+        workers: processes of our own; 1 trains in this one.
+        timeout: seconds for one training.
+        progress: "auto", "bar", "lines", "quiet" or a progress object.
+        rng: seed of the design and of the trainings.
+
+    Raises:
+        InvalidArgument: a value out of range, or X and y that do not fit together.
+        ShadowsStopped: a training failed (a shadow that never saw a class counts as failed), or
+            the user interrupted; with a store the same call goes on.
+
+    """
+    X, y = _records("data", data)
+    n_shadows = _check.count("n_shadows", n_shadows, low=2, remedy="LiRA takes 4 at least.")
+    _check.choice("design", design, DESIGNS)
+    seed = _check.count("rng", rng, low=0, remedy="Pass a seed: shadows must be reproducible.")
+    if not callable(train):
+        raise InvalidArgument(f"train={train!r} must be callable: train(X, y, rng) -> target.")
+    inside = assign(len(y), n_shadows, design, seed)
+    at = (X, y) if observed is None else _records("observed", observed)
+    configuration = {"shadows": n_shadows, "design": design, "seed": seed}
+    key = run_key(configuration, code=[train, features], data=[X, y, *at])
+    task = _Training(train, features, X, y, inside, at, seed)
+    run = play(
+        task,
+        n_shadows,
+        key=key,
+        configuration=configuration,
+        store=store,
+        executor=executor,
+        workers=workers,
+        timeout=timeout,
+        max_failed_share=0.0,
+        progress=progress,
+    )
+    if run.n_failed or len(run.outcomes) < n_shadows:
+        raise ShadowsStopped(_what_happened(run.first_error, len(run.outcomes), n_shadows))
+    seen = inside if observed is None else np.zeros((n_shadows, len(at[1])), np.int8)
+    return _gathered([run.outcomes.payloads[i] for i in range(n_shadows)], seen, records_of(*at))
+
+
+def records_of(X: Any, y: Any) -> str:
+    """A fingerprint of records and labels; "" for what has none."""
+    try:
+        return fingerprint([X, np.asarray(y)])
+    except InvalidArgument:
+        return ""
+
+
+def _what_happened(error: str | None, ended: int, wanted: int) -> str:
+    if error is not None:
+        return f"a shadow training failed:\n{error}"
+    return f"interrupted after {ended} of {wanted} shadows. With store= the same call goes on."
+
+
+def _records(name: str, data: Any) -> tuple[Any, Any]:
+    if not isinstance(data, tuple | list) or len(data) != 2:
+        raise InvalidArgument(f"{name} must be a pair (X, y) of records and labels.")
+    X, y = data[0], np.asarray(data[1])
+    X = X if hasattr(X, "iloc") or hasattr(X, "tocsr") else np.asarray(X)
+    if y.ndim != 1 or y.size == 0 or X.shape[0] != y.size:
+        raise InvalidArgument(
+            f"{name} has records of shape {X.shape} and labels of shape {y.shape}; give one label "
+            "per record, and at least one record."
+        )
+    return X, y
+
+
+def _rows(X: Any, chosen: Any) -> Any:
+    return X.iloc[np.flatnonzero(chosen)] if hasattr(X, "iloc") else X[np.flatnonzero(chosen)]
+
+
+@dataclass(frozen=True, eq=False)
+class _Training:
+    """A trial: train one shadow, observe it, keep what it says."""
+
+    train: Callable[..., Any]
+    features: Callable[..., Any] | None
+    X: Any
+    y: Any
+    inside: NDArray[np.int8]
+    at: tuple[Any, Any]
+    seed: int
+
+    def __call__(self, trials: Any) -> list[Outcome]:
+        return [Outcome(payload=self._one(trial)) for trial in trials]
+
+    def _one(self, trial: int) -> bytes:
+        chosen = self.inside[trial] == 1
+        y = self.y[chosen]
+        model = self.train(_rows(self.X, chosen), y, for_trial(self.seed, trial, 1))
+        outputs = observe(model, *self.at)
+        kept: dict[str, Any] = {"probabilities": outputs.probabilities, "losses": outputs.losses}
+        kept |= {"labels": outputs.labels}
+        if self.features is not None:
+            kept["features"] = np.asarray(self.features(model, *self.at), dtype=float)
+        if hasattr(model, "classes_"):
+            _check_classes(y, self.y)
+        buffer = io.BytesIO()
+        np.savez(buffer, **{name: value for name, value in kept.items() if value is not None})
+        return buffer.getvalue()
+
+
+def _check_classes(seen: Any, all_labels: Any) -> None:
+    missing = set(np.unique(all_labels).tolist()) - set(np.unique(seen).tolist())
+    if missing:
+        raise InvalidArgument(
+            f"class {sorted(missing, key=str)[0]!r} is missing in the training set of a shadow. "
+            "Train fewer shadows, give more data, or take design='halves'."
+        )
+
+
+def _gathered(payloads: list[bytes], inside: NDArray[np.int8], records: str) -> Shadows:
+    parts: dict[str, list[FloatArray]] = {}
+    for payload in payloads:
+        with np.load(io.BytesIO(payload), allow_pickle=False) as archive:
+            for name in archive.files:
+                parts.setdefault(name, []).append(archive[name])
+    labels = parts.pop("labels", [None])[0]
+    stacked = {name: np.stack(arrays) for name, arrays in parts.items()}
+    features = stacked.pop("features", None)
+    return Shadows(Outputs(**stacked, labels=labels), inside, features, records)
