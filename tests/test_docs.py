@@ -4,7 +4,6 @@ import ast
 import contextlib
 import importlib
 import io
-import os
 import re
 import shlex
 import shutil
@@ -29,7 +28,6 @@ ROOT = Path(__file__).parents[1]
 BUILT = ROOT / "docs" / "_build"
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/**/*.md"))]
 PAGES = [page for page in PAGES if BUILT not in page.parents]
-EXAMPLES = sorted(ROOT.glob("examples/*.py"))
 
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
@@ -311,34 +309,7 @@ def test_table_of_prices():
         assert table[name] == ["yes" if prices(event, m) else "·" for m in methods]
 
 
-# Examples and the built pages.
-
-SAYS = {
-    "audit_a_mechanism.py": "refuted",
-    "make_scores.py": "canaries.csv",
-    "one_run_audit.py": "ceiling",
-    "price_a_training.py": "noise multiplier",
-    "private_release.py": "exact",
-}
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=relative)
-def test_example(path, tmp_path):
-    command = [sys.executable, "-W", "error", str(path)]
-    env = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert SAYS[path.name] in done.stdout
-
-
-def test_scores_are_those_that_the_example_writes(tmp_path):
-    command = [sys.executable, str(ROOT / "examples" / "make_scores.py")]
-    subprocess.run(command, check=True, capture_output=True, cwd=tmp_path)
-    for name in ("scores.csv", "canaries.csv"):
-        written, kept = (
-            np.loadtxt(p / name, delimiter=",", skiprows=1) for p in (tmp_path, ROOT / "examples")
-        )
-        np.testing.assert_allclose(written, kept, atol=1e-4)
+# The built pages.
 
 
 def test_pages_build_and_fetch_nothing(tmp_path):
