@@ -272,5 +272,5 @@ def _learned(game: Game, outcomes: Outcomes) -> Distinguisher:
 
 def _note(referee: Referee) -> str:
     """What to show beside the progress: the wealth against the claim."""
-    needed = -math.log(referee.rules.alpha)
-    return f"evidence against the claim {referee.log_wealth:+.1f} of {needed:.1f} nats"
+    needed = f"{referee.wealth_needed:.1f}"
+    return f"evidence against the claim {referee.log_wealth:+.1f} of {needed} nats"

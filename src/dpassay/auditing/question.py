@@ -123,6 +123,7 @@ class Question:
             replay=self.replay,
             details={
                 "log_wealth": referee.log_wealth,
+                "wealth_needed": referee.wealth_needed,
                 "learning_trials": float(self.n_learning * max(self.block, 1)),
             },
             log_wealth=referee.wealth_path() if self.rules.n_betting else None,

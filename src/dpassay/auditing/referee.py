@@ -98,6 +98,12 @@ class Referee:
         """After the last trial that was bet on."""
         return float(self._path[-1][-1]) if self._path else 0.0
 
+    @property
+    def wealth_needed(self) -> float:
+        """The log wealth at which the claim falls; infinite where nothing is bet."""
+        share = self.rules.shares[0]
+        return -math.log(self.rules.alpha * share) if share else math.inf
+
     def wealth_path(self) -> FloatArray:
         """Log wealth after each trial that was bet on."""
         return np.concatenate([np.empty(0), *self._path])
@@ -118,8 +124,7 @@ class Referee:
         if room == 0:
             return len(worlds)
         path = self._log_wealth_after(worlds[:room], scores[:room])
-        enough = -math.log(self.rules.alpha * self.rules.shares[0])
-        reached = np.flatnonzero(path >= enough)
+        reached = np.flatnonzero(path >= self.wealth_needed)
         if not reached.size:
             self._path.append(path)
             return len(worlds)
