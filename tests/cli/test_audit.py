@@ -56,7 +56,8 @@ def folder(tmp_path, monkeypatch):
     sys.modules.pop("my_audit_target", None)
 
 
-COMMON = "--claim 1 --data d.npz --score my_audit_target.py:score --trials 150 --quiet"
+TESTED = "--claim 1 --data d.npz --score my_audit_target.py:score --trials 150 --quiet"
+COMMON = f"{TESTED} --workers 0"  # in this process, which spares starting others
 
 
 def test_exit_codes_and_json(dpassay, folder):

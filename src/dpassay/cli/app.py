@@ -13,13 +13,29 @@ import typer
 from typer.core import TyperGroup
 
 from dpassay import __version__
-from dpassay.cli import account, audit, bound, calibrate, demo, doctor, explain, plan, reproduce
+from dpassay.cli import (
+    account,
+    audit,
+    bound,
+    calibrate,
+    demo,
+    doctor,
+    explain,
+    merge,
+    plan,
+    report,
+    reproduce,
+    status,
+)
 from dpassay.cli.output import complain
 from dpassay.errors import DpassayError
 
 MISUSE, STOPPED = 2, 3
 ORDER = (
     "audit",
+    "status",
+    "report",
+    "merge",
     "plan",
     "bound",
     "account",
@@ -67,7 +83,7 @@ app = typer.Typer(
 )
 for group in (account, calibrate):
     app.add_typer(group.app)
-for command in (audit, bound, demo, doctor, explain, plan, reproduce):
+for command in (audit, bound, demo, doctor, explain, merge, plan, report, reproduce, status):
     command.register(app)
 
 

@@ -1,9 +1,10 @@
 """``dpassay audit``: any callable in, a verdict out."""
 
-import math
 import shlex
 import sys
 import time
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,11 +12,10 @@ import typer
 
 from dpassay.cli.options import Json, Neighbours
 from dpassay.cli.output import complain, emit, example, say
+from dpassay.cli.verdicts import STOPPED, About, Paper, Proof, exit_code, show
 
 if TYPE_CHECKING:
-    from dpassay.types import PrivacyCurve, Verdict
-
-REFUTED, STOPPED = 1, 3
+    from dpassay.types import PrivacyCurve
 
 
 def register(app: typer.Typer) -> None:
@@ -45,19 +45,36 @@ def audit(
     secure: Annotated[
         bool, typer.Option("--secure", help="Pass rng=None: audit the noise that is shipped.")
     ] = False,
-    workers: Annotated[int, typer.Option(help="Processes; 1 plays in this one.")] = 1,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            help="Processes that play, 1 by default. 0 plays in this one, where a trial that hangs "
+            "or exits takes the audit with it; --timeout needs at least 1."
+        ),
+    ] = None,
     store: Annotated[
         Path | None, typer.Option(help="File that keeps the trials; the same command goes on.")
     ] = None,
     neighbouring: Neighbours = "add-remove",
     group: Annotated[int, typer.Option(help="Records by which the data sets differ.")] = 1,
-    timeout: Annotated[float | None, typer.Option(help="Seconds for one trial.")] = None,
+    timeout: Annotated[
+        float | None, typer.Option(help="Seconds for one trial, after which it has failed.")
+    ] = None,
+    recycle: Annotated[
+        int | None,
+        typer.Option(help="Replace workers after so many trials, if the target leaks memory."),
+    ] = None,
     fixed: Annotated[
         bool, typer.Option("--fixed", help="Play all trials and test once, not sequentially.")
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Time one trial, say what to expect, and leave.")
     ] = False,
+    report: Annotated[
+        Path | None, typer.Option(help="Write a report: FILE.html, with FILE.json beside it.")
+    ] = None,
+    about: About = None,
+    proof: Proof = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, the verdict alone.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -70,40 +87,57 @@ def audit(
 
     mechanism = load_target(target)
     curve, pair = _claim(target, claim, neighbouring), _pair(target, data)
-    if (not quiet and not as_json) or dry_run:
-        said = _expected(mechanism, pair, curve, trials, workers, confidence, delta, seed)
-        _tell(said, as_json)
-        if dry_run:
-            return
+    paper = Paper(report, about, proof, neighbouring)
+    said = {"target": target} | ({"claim": claim} if claim else {})
     try:
-        verdict = run_audit(
-            mechanism,
-            pair,
-            claim=curve,
-            score=None if score is None else load_target(score),
-            trials=trials,
-            confidence=confidence,
-            sequential=not fixed,
-            workers=workers,
-            store=store,
-            rng=None if secure else seed,
-            delta=delta,
-            group=group,
-            timeout=timeout,
-            progress="quiet" if quiet or as_json else "auto",
-            replay=shlex.join(["dpassay", *sys.argv[1:]]),
-        )
+        with _crew(target, workers, timeout) as crew:
+            if (not quiet and not as_json) or dry_run:
+                timing = _Timing(mechanism, pair[0], seed, trials)
+                _tell(timing.expected(crew, timeout, curve, confidence, delta), as_json)
+                if dry_run:
+                    return
+            verdict = run_audit(
+                mechanism,
+                pair,
+                claim=curve,
+                score=None if score is None else load_target(score),
+                trials=trials,
+                confidence=confidence,
+                sequential=not fixed,
+                executor=crew,
+                store=store,
+                rng=None if secure else seed,
+                delta=delta,
+                group=group,
+                timeout=timeout,
+                recycle=recycle,
+                progress="quiet" if quiet or as_json else "auto",
+                replay=shlex.join(["dpassay", *sys.argv[1:]]),
+                description=said,
+            )
     except AuditStopped as stopped:
         typer.echo(f"dpassay: {stopped}", err=True)
         raise typer.Exit(STOPPED) from None
     show(verdict, claim or repr(curve), as_json)
     if verdict.ended == "interrupted":
-        complain(
-            "interrupted; this is what is known so far. The same command goes on with --store."
-        )
-        raise typer.Exit(STOPPED)
-    if verdict.refuted:
-        raise typer.Exit(REFUTED)
+        goes_on = "The same command goes on." if store else "With --store it could be gone on with."
+        complain(f"interrupted; this is what is known so far. {goes_on}")
+    for path in paper.write_or_complain(verdict, f"Audit of {target}"):
+        if not as_json:
+            say(f"Written: {path}")
+    raise typer.Exit(exit_code(verdict))
+
+
+def _crew(target: str, workers: int | None, timeout: float | None) -> AbstractContextManager[Any]:
+    """Who plays: processes of their own, so that no trial can hang or end the audit.
+
+    The bundled learners are trusted and play here; None stands for that.
+    """
+    from dpassay.runs import Workers
+
+    wanted = workers if workers is not None else int(not target.startswith("example:"))
+    wanted = max(wanted, 1) if timeout is not None else wanted
+    return nullcontext() if wanted == 0 else Workers(wanted, separate=True)
 
 
 def _claim(target: str, claim: str | None, neighbouring: str) -> "PrivacyCurve":
@@ -135,38 +169,61 @@ def _pair(target: str, data: Path | None) -> tuple[Any, Any]:
     )
 
 
-def _expected(
-    mechanism: Any,
-    pair: tuple[Any, Any],
-    curve: "PrivacyCurve",
-    trials: int,
-    workers: int,
-    confidence: float,
-    delta: float | None,
-    seed: int,
-) -> dict[str, float]:
-    """How long it will take, by one trial that does not count, and the most it could show."""
-    from dpassay._rng import for_trial
-    from dpassay.auditing.game import draws_many
-    from dpassay.auditing.referee import claimed_delta
-    from dpassay.bounds import lower_bound_from_counts
+@dataclass(frozen=True)
+class _Timing:
+    """A task of one trial that does not count, to be timed."""
 
-    many = {"size": max(trials // 20, 1)} if draws_many(mechanism) else {}
-    begin = time.perf_counter()
-    try:
-        mechanism(pair[0], for_trial(seed, 0, 99), **many)
-    except (Exception, SystemExit) as error:  # 1 would say "refuted"; the audit counts failures
-        complain(f"the trial for timing failed: {type(error).__name__}: {error}")
-    each = (time.perf_counter() - begin) / many.get("size", 1)
-    half = max(trials // 2, 1)
-    most = lower_bound_from_counts(
-        tp=half, fn=0, fp=0, tn=half, delta=claimed_delta(curve, delta), confidence=confidence
-    )
-    return {
-        "seconds_per_trial": each,
-        "seconds": each * trials / max(workers, 1),
-        "ceiling": most.epsilon,
-    }
+    mechanism: Any
+    data: Any
+    seed: int
+    trials: int
+
+    def __call__(self, numbers: Any) -> list[float]:
+        from dpassay._rng import for_trial
+        from dpassay.auditing.game import draws_many
+
+        size = max(self.trials // 20, 1) if draws_many(self.mechanism) else None
+        options = {} if size is None else {"size": size}
+        rng = for_trial(self.seed, 0, 99)
+        begin = time.perf_counter()
+        self.mechanism(self.data, rng, **options)
+        return [(time.perf_counter() - begin) / (size or 1)]
+
+    def expected(
+        self,
+        crew: Any,
+        timeout: float | None,
+        curve: "PrivacyCurve",
+        confidence: float,
+        delta: float | None,
+    ) -> dict[str, float]:
+        """How long it will take, and the most it could show."""
+        from dpassay.auditing.referee import claimed_delta
+        from dpassay.bounds import lower_bound_from_counts
+
+        each = self._seconds(crew, timeout)
+        half = max(self.trials // 2, 1)
+        most = lower_bound_from_counts(
+            tp=half, fn=0, fp=0, tn=half, delta=claimed_delta(curve, delta), confidence=confidence
+        )
+        return {
+            "seconds_per_trial": each,
+            "seconds": each * self.trials / (1 if crew is None else crew.width),
+            "ceiling": most.epsilon,
+        }
+
+    def _seconds(self, crew: Any, timeout: float | None) -> float:
+        from dpassay.runs import play
+
+        options = {"executor": crew, "workers": 1, "timeout": timeout, "max_failed_share": 1.0}
+        run = play(self, 1, key="timing", **options)
+        if run.ended == "interrupted":
+            raise KeyboardInterrupt
+        if run.first_error:
+            last = run.first_error.strip().splitlines()[-1]
+            complain(f"the trial for timing failed: {last}")
+            return float(run.outcomes.seconds[0])
+        return float(run.outcomes.scores[0])
 
 
 def _tell(expected: dict[str, float], as_json: bool) -> None:
@@ -180,42 +237,3 @@ def _tell(expected: dict[str, float], as_json: bool) -> None:
         f"{duration(expected['seconds'])}; a perfect attack could show epsilon >= "
         f"{expected['ceiling']:.3g}."
     )
-
-
-def show(verdict: "Verdict", claim: str, as_json: bool) -> None:
-    """The verdict in words, or as JSON."""
-    if as_json:
-        emit(as_data(verdict, claim))
-        return
-    style = "bold red" if verdict.refuted else "bold green"
-    say(str(verdict), style=style)
-    failed = verdict.evidence.n_failed
-    say(f"By {verdict.attack}{f'; {failed} trials failed' if failed else ''}.")
-    say(f"The bound: {verdict.bound}.")
-    if not verdict.refuted:
-        say("Not refuted does not mean private: this attack, with this many trials, saw nothing.")
-    say(f"Replay: {verdict.replay}")
-
-
-def as_data(verdict: "Verdict", claim: str) -> dict[str, Any]:
-    """What machines get."""
-    bound = verdict.bound
-    return {
-        "refuted": verdict.refuted,
-        "epsilon_lower": bound.epsilon,
-        "delta": bound.delta,
-        "confidence": verdict.confidence,
-        "claim": {"text": claim, "epsilon": float(verdict.claim.epsilon(bound.delta))},
-        "tightness": None if math.isnan(verdict.tightness) else verdict.tightness,
-        "ceiling": bound.ceiling,
-        "assumption": bound.assumption,
-        "method": bound.method,
-        "trials": verdict.trials,
-        "n_failed": verdict.evidence.n_failed,
-        "ended": verdict.ended,
-        "attack": verdict.attack,
-        "run": verdict.evidence.run,
-        "seed": verdict.evidence.seed,
-        "replay": verdict.replay,
-        "details": verdict.details,
-    }

@@ -213,7 +213,7 @@ def _page(tour: _Tour, pictures: dict[str, str], caption: str) -> str:
 def _data(tour: _Tour) -> dict[str, Any]:
     from dataclasses import asdict
 
-    from dpassay.cli.audit import as_data
+    from dpassay.cli.verdicts import as_data
 
     return {
         "account": {p.method: p.value for p in tour.prices if p.value is not None},

@@ -26,6 +26,7 @@ from dpassay.runs.outcomes import NO_WORLD, PAYLOAD_MAX, Outcome, Outcomes, Task
 from dpassay.runs.play import Played, play, replayed
 from dpassay.runs.progress import Progress
 from dpassay.runs.workers import RunError, Workers
+from dpassay.runs.writer import is_at_work
 
 __all__ = [
     "NO_WORLD",
@@ -45,6 +46,7 @@ __all__ = [
     "TrialLog",
     "Workers",
     "fingerprint",
+    "is_at_work",
     "merge",
     "open_log",
     "opened",

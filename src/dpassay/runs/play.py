@@ -1,9 +1,6 @@
 """Playing a task many times: every trial once, whatever dies in between."""
 
 import contextlib
-import datetime
-import os
-import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import (
@@ -31,6 +28,7 @@ from dpassay.runs.outcomes import Outcomes, Task
 from dpassay.runs.progress import Progress, progress_for
 from dpassay.runs.schedule import Schedule
 from dpassay.runs.workers import Crew, RunError, Workers, crew_for, deaths_behind
+from dpassay.runs.writer import this_writer
 
 WRITE_SHARE = 0.05  # of the time may go into commits; outcomes wait in a group until it does
 WRITE_SECONDS = 0.2  # the longest that an outcome waits, however slow the disk
@@ -146,9 +144,11 @@ def play(
     begin = time.monotonic()
     with opened(store) as log:
         board = Board(numbers, stop, every, max_failed_share)
-        board.put(log.outcomes(key))
+        known = log.outcomes(key)
+        board.put(known)
         before, deaths = board.n_finished, 0
-        log.begin(key, configuration or {}, {**(description or {}), "writer": _writer(before)})
+        about = {**(description or {}), "writer": this_writer(len(known))}
+        log.begin(key, configuration or {}, about)
         shown = progress_for(progress, note)
         shown.begin(numbers.size, before)
         try:
@@ -195,12 +195,6 @@ def replayed(
     if ended is None:
         ended = "stopped" if board.consume_rest() else "interrupted"
     return Played(key, ended, board.consumed(), 0, board.n_finished, 0, 0.0)
-
-
-def _writer(n_logged: int) -> dict[str, Any]:
-    """Who begins to play now, so that others can see whether a log is being written, how fast."""
-    now = datetime.datetime.now(datetime.UTC).isoformat()
-    return {"pid": os.getpid(), "host": platform.node(), "since": now, "n_logged": n_logged}
 
 
 def _numbers(trials: Any) -> NDArray[np.int64]:

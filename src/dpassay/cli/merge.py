@@ -1,0 +1,55 @@
+"""``dpassay merge``: logs of the same audit, played in several places, in one."""
+
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dpassay.cli.options import Json
+from dpassay.cli.output import emit, example, say
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("merge", epilog=example("dpassay merge all.db monday.db tuesday.db"))(merge)
+
+
+def merge(
+    into: Annotated[Path, typer.Argument(help="The log to add to; made if there is none.")],
+    logs: Annotated[list[Path], typer.Argument(help="The logs whose trials are added.")],
+    as_json: Json = False,
+) -> None:
+    """Add the runs and trials of logs to another one; a trial that it holds stays as it is."""
+    from dpassay.errors import InvalidArgument
+
+    if into.resolve() in {log.resolve() for log in logs}:
+        raise InvalidArgument(f"into={str(into)!r} must not be one of the logs that are added.")
+    added = _merged(into, logs)
+    if as_json:
+        emit({"into": str(into), "new": sum(added.values()), "logs": added})
+        return
+    for path, new in added.items():
+        say(f"{path}: {_trials(new)}")
+    say(f"{into} now holds them: dpassay status {into}")
+
+
+def _merged(into: Path, logs: list[Path]) -> dict[str, int]:
+    """How many trials of each log were new. All are opened before anything is written."""
+    from dpassay.runs import merge as join
+    from dpassay.runs import open_log
+
+    with ExitStack() as stack:
+
+        def opened(path: Path, make: bool) -> Any:
+            log = open_log(path, make=make)
+            stack.callback(log.close)
+            return log
+
+        others = {str(path): opened(path, make=False) for path in logs}
+        whole = opened(into, make=True)
+        return {path: join(whole, other) for path, other in others.items()}
+
+
+def _trials(new: int) -> str:
+    return f"{new} new trial{'' if new == 1 else 's'}" if new else "nothing new"

@@ -1,0 +1,237 @@
+"""``dpassay status``: what a log holds, also while it is being written."""
+
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpassay.cli.options import Json
+from dpassay.cli.output import console, emit, example, say
+
+if TYPE_CHECKING:
+    from dpassay.runs import RunRecord, TrialLog
+    from dpassay.types import Verdict
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("status", epilog=example("dpassay status run.db --watch"))(status)
+
+
+def status(
+    store: Annotated[Path, typer.Argument(help="The log.")],
+    run: Annotated[
+        str | None, typer.Option(help="The first digits of a run; else all of them.")
+    ] = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", help="Look again and again while it is being written.")
+    ] = False,
+    every: Annotated[float, typer.Option(help="Seconds between two looks.")] = 2.0,
+    as_json: Json = False,
+) -> None:
+    """How far the audits of a log are, and what they have shown. Another process may write."""
+    from dpassay import _check
+    from dpassay.errors import InvalidArgument
+    from dpassay.runs import opened
+
+    _check.number("every", every, low=0, low_open=True)
+    if watch and as_json:
+        raise InvalidArgument("--watch and --json do not go together; ask for JSON repeatedly.")
+    with opened(store, make=False) as log:
+        look = _Look(log, run)
+        if as_json:
+            emit({"store": str(store), "runs": [asdict(state) for state in look()]})
+        elif watch:
+            _watch(look, every)
+        else:
+            _print(look(), str(store))
+
+
+@dataclass(frozen=True)
+class State:
+    """What is known of one run; the bound is a lower bound on epsilon."""
+
+    run: str
+    target: str | None
+    claim: str | None
+    epsilon: float | None
+    delta: float | None
+    confidence: float | None
+    created: str
+    state: str  # finished, running, unfinished, stopped or unknown
+    trials: int
+    n_done: int
+    n_failed: int
+    per_second: float | None
+    seconds_left: float | None
+    refuted: bool | None
+    epsilon_lower: float | None
+    tested: int | None
+    note: str | None
+
+
+class _Look:
+    """Looks at a log; what has not changed is not judged again."""
+
+    def __init__(self, log: "TrialLog", run: str | None) -> None:
+        self._log, self._run = log, run
+        self._known: dict[Any, tuple[Verdict | None, str | None]] = {}
+
+    def __call__(self) -> list[State]:
+        from dpassay.auditing.judge import find_run
+
+        if self._run is not None:
+            return [self._state(find_run(self._log, self._run))]
+        return [self._state(record) for record in self._log.runs()]
+
+    def _state(self, record: "RunRecord") -> State:
+        about = record.description
+        verdict, note = self._judged(record)
+        size = max(record.configuration.get("block", 0), 1)
+        done, failed = size * record.n_done, size * record.n_failed
+        asked = about.get("trials", done + failed)
+        over = verdict is not None and verdict.ended != "interrupted"
+        rate = None if over else _rate(record)
+        running = rate is not None
+        left = (asked - done - failed) / rate if rate else None
+        return State(
+            run=record.key,
+            target=about.get("target"),
+            claim=about.get("claim"),
+            epsilon=about.get("epsilon"),
+            delta=about.get("delta"),
+            confidence=about.get("confidence"),
+            created=record.created,
+            state=_word(over, running, verdict, note),
+            trials=asked,
+            n_done=done,
+            n_failed=failed,
+            per_second=rate,
+            seconds_left=left,
+            refuted=verdict.refuted if verdict else None,
+            epsilon_lower=verdict.bound.epsilon if verdict else None,
+            tested=verdict.trials if verdict else None,
+            note=note,
+        )
+
+    def _judged(self, record: "RunRecord") -> "tuple[Verdict | None, str | None]":
+        from dpassay.auditing.judge import judged
+        from dpassay.errors import DpassayError
+
+        question = {name: value for name, value in record.description.items() if name != "writer"}
+        key = (record.key, record.n_done, record.n_failed, repr(question))
+        if key not in self._known:
+            try:
+                self._known[key] = judged(self._log, record), None
+            except DpassayError as error:
+                self._known[key] = None, str(error)
+        return self._known[key]
+
+
+def _word(over: bool, running: bool, verdict: Any, note: str | None) -> str:
+    if over:
+        return "finished"
+    if running:
+        return "running"
+    if verdict is not None:
+        return "unfinished"
+    return "stopped" if note and "failed" in note else "unknown"
+
+
+def _rate(record: "RunRecord") -> float | None:
+    """Trials per second since the process that writes has begun; None if none is at work."""
+    from datetime import UTC, datetime
+
+    from dpassay.runs import is_at_work
+
+    writer = record.description.get("writer")
+    if writer is None or not is_at_work(writer):
+        return None
+    size = max(record.configuration.get("block", 0), 1)
+    since = (datetime.now(UTC) - datetime.fromisoformat(writer["since"])).total_seconds()
+    played = record.n_done + record.n_failed - writer["n_logged"]
+    return size * max(played, 0) / max(since, 1e-9)
+
+
+# ------------------------------------------------------------------------------- for people
+
+
+def _lines(state: State) -> list[str]:
+    """What to tell of a run: what it is, how far, what was shown."""
+    claimed = state.claim or (f"epsilon {state.epsilon:g}" if state.epsilon is not None else "none")
+    return [
+        f"{state.run[:8]}  {state.target or 'a run'}, claim {claimed}",
+        f"{_trials(state)}, {_progress(state)}",
+        _shown(state),
+    ]
+
+
+def _text(states: list[State]) -> str:
+    return "\n".join("\n          ".join(_lines(state)) for state in states)
+
+
+def _trials(state: State) -> str:
+    failed = f", {state.n_failed} failed" if state.n_failed else ""
+    return f"{state.n_done + state.n_failed} of {state.trials} trials{failed}"
+
+
+def _progress(state: State) -> str:
+    from dpassay.runs.progress import duration
+
+    if state.state != "running":
+        return state.state
+    left = "" if state.seconds_left is None else f", at most {duration(state.seconds_left)} left"
+    return f"running, {state.per_second:.3g}/s{left}"
+
+
+def _shown(state: State) -> str:
+    from dpassay.report.numbers import down
+
+    if state.epsilon_lower is None:
+        return (state.note or "").strip().splitlines()[-1]
+    word = "REFUTED" if state.refuted else "not refuted"
+    return (
+        f"{word}: epsilon >= {down(state.epsilon_lower)} at delta={state.delta:g} (confidence "
+        f"{state.confidence:.10g}), claimed {state.epsilon:.4g}; {state.tested} trials tested"
+    )
+
+
+def _print(states: list[State], store: str) -> None:
+    say(_text(states) if states else f"{store}: no runs yet.")
+
+
+def _watch(look: _Look, every: float) -> None:
+    """Until nothing is being written, or Ctrl-C."""
+    from rich.live import Live
+    from rich.text import Text
+
+    to = console()
+    try:
+        if not to.is_terminal:
+            _watch_lines(look, every)
+            return
+        states = look()
+        with Live(Text(_text(states)), console=to) as shown:
+            while any(state.state == "running" for state in states):
+                time.sleep(every)
+                states = look()
+                shown.update(Text(_text(states)))
+    except KeyboardInterrupt:
+        return
+
+
+def _watch_lines(look: _Look, every: float) -> None:
+    """A line per run whenever it has changed, for logs and pipes."""
+    said: dict[str, str] = {}
+    while True:
+        states = look()
+        for state in states:
+            text = "; ".join(_lines(state))
+            if said.get(state.run) != text:
+                said[state.run] = text
+                say(text)
+        if not any(state.state == "running" for state in states):
+            return
+        time.sleep(every)
