@@ -161,3 +161,51 @@ def test_killed_and_resumed_it_ends_the_same(folder):
     for data in (whole, resumed):
         data.pop("replay")
     assert resumed == whole
+
+
+def test_report(dpassay, folder):
+    (folder / "about.toml").write_text('unit = "person"\n')
+    options = "--report out/page.html --about about.toml --proof 2"
+    done = dpassay(f"audit my_audit_target.py:broken {COMMON} {options}")
+    assert done.code == 1
+    assert "Written: out/page.html" in done.out
+    page = (folder / "out" / "page.html").read_text(encoding="utf-8")
+    assert "Audit of my_audit_target.py:broken" in page
+    assert json.loads((folder / "out" / "page.json").read_text())["schema"] == "dpassay-report"
+
+
+@pytest.mark.parametrize("as_json", ["", "--json"])
+def test_a_report_that_cannot_be_written_loses_no_verdict(dpassay, folder, as_json, monkeypatch):
+    (folder / "file").touch()
+    stored = f"audit my_audit_target.py:broken {COMMON} --store run.db {as_json}"
+    done = dpassay(f"{stored} --report file/page.html")
+    assert done.code == 2
+    assert "refuted" in done.out
+    assert "file/page.html" in done.err
+    assert "The verdict stands" in done.err
+
+    def broken(*_, **__):
+        raise RuntimeError("a bug of ours")
+
+    monkeypatch.setattr("dpassay.report.audit_report", broken)
+    done = dpassay(f"{stored} --report page.html")
+    assert done.code == 2
+    assert "refuted" in done.out
+    assert "a bug of ours" in done.err
+    assert dpassay("status run.db --json").data["runs"][0]["refuted"] is True
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ("--report page.txt", "page.txt"),
+        ("--proof 3", "report"),
+        ("--report page.html --about nothing.toml", "nothing.toml"),
+        ("--report page.html --proof x", "x"),
+    ],
+)
+def test_a_report_that_cannot_be_is_told_before_anything_is_played(dpassay, folder, options, named):
+    done = dpassay(f"audit my_audit_target.py:slow {COMMON} --store run.db {options}")
+    assert done.code == 2
+    assert named in done.err
+    assert not (folder / "run.db").exists()
