@@ -7,6 +7,7 @@ import importlib
 from typing import Any
 
 _PUBLIC = {
+    "PrivateRidge": "dpassay.learn.ridge",
     "Ledger": "dpassay.learn.ledger",
 }
 

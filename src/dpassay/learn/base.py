@@ -205,6 +205,12 @@ def bounded_features(X: Any, data_norm: Any, bounds: Any, kind: Norm = "l2") -> 
     return Features(X, norm, kind, centre, scale)
 
 
+def as_they_are(X: Any) -> Features:
+    """The rows without a bound, for fits without privacy."""
+    p = X.shape[1]
+    return Features(X, math.inf, "l2", np.zeros(p), np.ones(p))
+
+
 def _scaled(X: Any, bounds: Any) -> tuple[Any, FloatArray, FloatArray]:
     low, high = _low_and_high(bounds, X.shape[1])
     if not sparse.issparse(X):

@@ -1,0 +1,185 @@
+"""Private ridge regression."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dpassay import _check
+from dpassay.errors import InvalidArgument
+from dpassay.learn.base import (
+    Budget,
+    PrivateMixin,
+    as_they_are,
+    bounded_features,
+    bounded_targets,
+)
+from dpassay.learn.ledger import Ledger
+from dpassay.learn.ridge_plans import PLANS, Setting, chosen
+from dpassay.privacy import GDP
+from dpassay.types import FloatArray, Neighbouring, PrivacyCurve
+
+SOLVERS = ("auto", *PLANS)
+
+
+class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
+    """Linear regression with a guarantee, (epsilon, delta)-DP of everything that is fitted.
+
+    Args:
+        epsilon: the privacy parameter; inf gives scikit-learn's Ridge.
+        delta: the probability that may escape epsilon; positive, below 1/n.
+        alpha: the penalty alpha ||w||² beside the *sum* of squared residuals, as in Ridge, on
+            features as declared (after ``bounds`` scaled them); None leaves it to the solver's
+            rule (:mod:`dpassay.learn.ridge_plans`), and is 1 without privacy.
+        solver: "gd" (noisy gradient descent), "adassp" (noisy X'X and X'y), "output" (a Huberised
+            ridge plus noise), "literal" (document 000 as printed: its claim is an estimate, for
+            nothing bounds the residuals), or "auto": "gd", unless n is so large that "adassp" is
+            better; the choice rests on public quantities alone.
+        data_norm: the bound on the l2 norm of a row; longer rows are shortened to it. With
+            ``bounds`` it applies after scaling.
+        bounds: (low, high), numbers or one per feature; entries are clipped to them. One of the two
+            must be declared.
+        target_bound: Y for |y| <= Y, or (low, high); targets are clipped to it.
+        residual_bound: where residuals are clipped, in the units of y; None leaves it to the rule.
+        fit_intercept: whether to fit one; where privacy is bought, it is penalised as well.
+        neighbouring: "add-remove" or "replace-one".
+        n_records: the public number of records; None takes that of the data, and the claim says so.
+        ledger: where every fit is recorded.
+        random_state: None for secure noise; a seed for noise that can be replayed (not private).
+
+    Attributes:
+        coef_, intercept_: as in Ridge, in the units of X and y.
+        solver_: the solver that was used.
+        event_, privacy_, noise_, assumptions_: see :class:`~dpassay.learn.base.PrivateMixin`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (5000, 3))
+    >>> y = X @ [1.0, -1.0, 0.5] + 0.1 * rng.normal(size=5000)
+    >>> model = PrivateRidge(1.0, 1e-6, bounds=(-1, 1), target_bound=3, random_state=0).fit(X, y)
+    >>> model.score(X, y)
+    0.98
+    >>> model.privacy_.epsilon(1e-6)
+    1.0
+
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        *,
+        alpha: float | None = None,
+        solver: str = "auto",
+        data_norm: float | None = None,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        target_bound: float | tuple[float, float] | None = None,
+        residual_bound: float | None = None,
+        fit_intercept: bool = True,
+        neighbouring: Neighbouring = "add-remove",
+        n_records: int | None = None,
+        ledger: Ledger | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.alpha = alpha
+        self.solver = solver
+        self.data_norm = data_norm
+        self.bounds = bounds
+        self.target_bound = target_bound
+        self.residual_bound = residual_bound
+        self.fit_intercept = fit_intercept
+        self.neighbouring = neighbouring
+        self.n_records = n_records
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> "PrivateRidge":
+        """Fit, and record what it cost.
+
+        Raises:
+            InvalidArgument: a bound is missing or wrong; the message says what would leak.
+            BudgetExceeded: the ledger refused; nothing was computed.
+
+        """
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        budget = self._budget()
+        alpha = self._positive("alpha")
+        _check.choice("solver", self.solver, SOLVERS)
+        if not budget.is_private:
+            return self._fit_ridge(X, y, budget, 1.0 if alpha is None else alpha)
+        features = bounded_features(X, self.data_norm, self.bounds)
+        targets = bounded_targets(y, self.target_bound)
+        setting = Setting(
+            self._public_records(X),
+            X.shape[1],
+            features.norm,
+            targets.bound,
+            budget,
+            self.fit_intercept,
+            alpha,
+            self._positive("residual_bound"),
+        )
+        self.solver_ = chosen(setting) if self.solver == "auto" else self.solver
+        plan = PLANS[self.solver_](setting)
+        self._refuse_ledger_of_estimates()
+        self._spend(plan.event, setting.n_records)
+        solution = plan.solve(features.values, targets.values, self._rng())
+        self.noise_ = solution.noise
+        self.coef_, offset = features.restored(solution.coef, solution.intercept)
+        self.intercept_ = float(offset) + targets.centre
+        return self
+
+    def _positive(self, name: str) -> float | None:
+        value = getattr(self, name)
+        remedy = "Leave it None for the rule on public quantities."
+        return (
+            None
+            if value is None
+            else _check.number(name, value, low=0, low_open=True, remedy=remedy)
+        )
+
+    def _fit_ridge(self, X: Any, y: Any, budget: Budget, alpha: float) -> "PrivateRidge":
+        """Scikit-learn's own; bounds are kept where they were declared."""
+        from sklearn.linear_model import Ridge
+
+        self.solver_ = "ridge"
+        self._spend_nothing_private(budget, self._public_records(X))
+        if self.data_norm is None and self.bounds is None:
+            features = as_they_are(X)
+        else:
+            features = bounded_features(X, self.data_norm, self.bounds)
+        if self.target_bound is not None:
+            targets = bounded_targets(y, self.target_bound)
+            y = targets.values + targets.centre
+        ridge = Ridge(alpha=alpha, fit_intercept=self.fit_intercept).fit(features.values, y)
+        self.coef_, self.intercept_ = features.restored(ridge.coef_, ridge.intercept_)
+        return self
+
+    def _refuse_ledger_of_estimates(self) -> None:
+        if self.solver_ == "literal" and self.ledger is not None:
+            raise InvalidArgument(
+                "solver='literal' has no guarantee that a ledger could add up. Use "
+                "solver='output', which has the same noise and a proof, or ledger=None."
+            )
+
+    @property
+    def privacy_(self) -> PrivacyCurve:
+        """The privacy curve of the fit; an estimate, not a bound, for solver="literal"."""
+        if getattr(self, "solver_", "") != "literal":
+            return super().privacy_
+        return GDP(
+            1 / self.event_.noise_multiplier,  # type: ignore[attr-defined]
+            kind="estimate",
+            method="stated by the document",
+            neighbouring=self.neighbouring,
+            assumptions=(*self.assumptions_, "all residuals of all data sets within the bound"),
+        )
+
+    def predict(self, X: Any) -> FloatArray:
+        """X coef_ + intercept_."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return X @ self.coef_ + self.intercept_

@@ -1,0 +1,417 @@
+"""Private ways to fit a ridge: each is a plan made of public quantities, which states its event.
+
+All of them see rows [c, x] with ||x|| <= R and a constant c = R/4 for the intercept (0 without), so
+that a row measures at most R̄ = sqrt(R² + c²), and centred targets |y| <= Y. The constant is small
+because it takes its share of every gradient's norm: with c = R the intercept, one number that many
+records agree on, would eat half of what the p coefficients need.
+
+**One scale decides.** With total Gaussian privacy mu, the mean of n records of norm 1 is known up
+to noise of deviation 1/u, u = n mu (u = n mu / 2 under replace-one). Every rule below is a function
+of u alone; n, epsilon, delta and the declared bounds are public, nothing is read off the data.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import sparse
+
+from dpassay.learn.base import Budget
+from dpassay.learn.huber import huber_ridge, plain_ridge
+from dpassay.mechanisms import gaussian, gaussian_multiplier
+from dpassay.mechanisms.noise import Rng
+from dpassay.privacy import Event, Gaussian, Repeated, Sequence
+from dpassay.types import FloatArray, NoiseLevel, Release
+
+_CONSTANT = 0.25
+_SAFETY = 1 - 1e-9  # of mu: rounding in the accounting must not carry a fit over its target
+_ROUNDING = 1 + 1e-9  # of sensitivities: sums of floats are not sums of reals
+_WEAKEST_FIRST = ("reproducible", "cryptographic", "exact")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The public side of a fit."""
+
+    n_records: int
+    n_features: int
+    row_bound: float
+    target_bound: float
+    budget: Budget
+    fit_intercept: bool = True
+    alpha: float | None = None
+    residual_bound: float | None = None
+
+    @property
+    def constant(self) -> float:
+        """c: the value of the feature that carries the intercept."""
+        return _CONSTANT * self.row_bound if self.fit_intercept else 0.0
+
+    @property
+    def full_bound(self) -> float:
+        """R̄: the bound on ||[c, x]||."""
+        return math.hypot(self.row_bound, self.constant)
+
+    @property
+    def dimension(self) -> int:
+        """How many weights there are."""
+        return self.n_features + self.fit_intercept
+
+    @property
+    def mu(self) -> float:
+        """The Gaussian privacy that the budget is worth, by the exact curve."""
+        return _SAFETY / gaussian_multiplier(epsilon=self.budget.epsilon, delta=self.budget.delta)
+
+    @property
+    def signal(self) -> float:
+        """The scale u = n mu, halved where one record replaces another."""
+        return self.n_records * self.mu / self.budget.record_changes
+
+    @property
+    def clip(self) -> float:
+        """Where residuals are clipped, as a share of Y: small, and less so as u grows.
+
+        A residual beyond it still says its sign. Clipping at a tenth of the declared bound costs
+        some bias and saves nine tenths of the noise; the more noise is bearable, the less bias is.
+        """
+        return 0.1 * max(1.0, (self.signal / 100) ** (1 / 3))
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Weights for x, the intercept, and the level of the noise in them."""
+
+    coef: FloatArray
+    intercept: float
+    noise: NoiseLevel
+
+
+class Plan(Protocol):
+    """A fit that is decided but not done."""
+
+    @property
+    def event(self) -> Event: ...
+    def solve(self, X: Any, y: FloatArray, rng: Rng) -> Solution: ...
+
+
+# Output perturbation.
+
+
+@dataclass(frozen=True)
+class OutputPerturbation:
+    """The minimiser of a Huberised ridge, plus Gaussian noise.
+
+    F(w) = sum_i h(x_i'w - y_i) + alpha ||w||², with h(r) = r² for |r| <= M and 2M|r| - M² beyond: a
+    ridge that no residual can pull by more than M. The gradient of one term measures at most 2MR̄
+    and F is 2 alpha-strongly convex, so that adding or removing a record moves the minimiser by at
+    most 2MR̄/(2 alpha) = MR̄/alpha, and replacing one by twice that, *whatever the residuals are*.
+    (Document 000 has the same number for the plain ridge, if all residuals are at most M for every
+    data set, which clipping x and y does not give: see :class:`Literal`.) The solver stops where
+    the gradient measures at most g; by strong convexity it is then within g/(2 alpha) of the
+    minimiser, and twice that is added to the sensitivity.
+
+    By default M = clip · Y, and alpha = a n R̄² with a = sqrt(clip/u)/4. The noise in the prediction
+    for a row of norm R̄ is M R̄²/(alpha mu), or clip/(a u) of Y, and the share by which the penalty
+    shrinks what the data say grows with a: the geometric middle makes both fall with u, and the
+    quarter is for data that vary by less than their declared bound.
+    """
+
+    setting: Setting
+
+    @property
+    def threshold(self) -> float:
+        """M."""
+        s = self.setting
+        return s.clip * s.target_bound if s.residual_bound is None else s.residual_bound
+
+    @property
+    def alpha(self) -> float:
+        """The penalty."""
+        s = self.setting
+        if s.alpha is not None:
+            return s.alpha
+        balance = math.sqrt(self.threshold / (s.target_bound * s.signal))
+        return 0.25 * s.n_records * balance * s.full_bound**2
+
+    @property
+    def tolerance(self) -> float:
+        """g: the norm of the gradient at which the solver stops, a millionth of one record's."""
+        return 1e-6 * self.threshold * self.setting.full_bound
+
+    @property
+    def sensitivity(self) -> float:
+        """An upper bound on how far one record moves what the solver returns, in l2."""
+        s = self.setting
+        moved = s.budget.record_changes * self.threshold * s.full_bound + self.tolerance
+        return moved / self.alpha * _ROUNDING
+
+    @property
+    def event(self) -> Event:
+        """One Gaussian release."""
+        return Gaussian(gaussian_multiplier(mu=self.setting.mu), self.setting.budget.neighbouring)
+
+    def minimiser(self, A: Any, y: FloatArray) -> FloatArray:
+        """What is to be perturbed."""
+        return huber_ridge(A, y, self.alpha, self.threshold, self.tolerance)
+
+    def solve(self, X: Any, y: FloatArray, rng: Rng) -> Solution:
+        """The noisy minimiser."""
+        s = self.setting
+        weights = self.minimiser(with_constant(X, s.constant), y)
+        release = gaussian(
+            weights,
+            sensitivity=self.sensitivity,
+            mu=s.mu,
+            rng=rng,
+            neighbouring=s.budget.neighbouring,
+        )
+        return _split(np.asarray(release.value), s, release.noise)
+
+
+@dataclass(frozen=True)
+class Literal(OutputPerturbation):
+    """Document 000 as printed: the plain ridge, with the noise that residuals below M would need.
+
+    Unsafe. Nothing makes the residuals of *every* data set at most M: with M = 2Y, n copies of
+    x = sqrt(alpha/n), y = Y pull the minimiser to sqrt(n) Y/(2 sqrt(alpha)), and one more record
+    moves it by 17 instead of 2 for n = 10⁴, alpha = R = Y = 1. For reproduction only.
+    """
+
+    @property
+    def threshold(self) -> float:
+        """M, which is believed."""
+        s = self.setting
+        return 2 * s.target_bound if s.residual_bound is None else s.residual_bound
+
+    @property
+    def sensitivity(self) -> float:
+        """M R̄/alpha, as in questions 1.5 and 1.6."""
+        s = self.setting
+        return s.budget.record_changes * self.threshold * s.full_bound / self.alpha
+
+    def minimiser(self, A: Any, y: FloatArray) -> FloatArray:
+        """The ridge in closed form."""
+        return plain_ridge(A, y, self.alpha)
+
+
+# Sufficient statistics.
+
+
+_SHARES = (0.1, 0.45, 0.45)  # of mu², for the smallest eigenvalue, X'X and X'y
+
+
+@dataclass(frozen=True)
+class SufficientStatistics:
+    """Noisy X'X and X'y, solved with a penalty that adapts to them: AdaSSP (Wang 2018).
+
+    What one record [c, x] changes, with z z' for a record that it replaces:
+
+    =========== ==================== ===========================================================
+    statistic   add or remove        replace
+    =========== ==================== ===========================================================
+    smallest    R̄² (Weyl)            R̄², since the change lies between -zz' and xx'
+    eigenvalue
+    X'X         ||xx'||_F = R̄²       ||xx' - zz'||_F <= sqrt(2) R̄², since <xx', zz'> >= 0
+    X'y         R̄ Y                  2 R̄ Y
+    =========== ==================== ===========================================================
+
+    X'X is released as the vector of its diagonal and sqrt(2) times its upper triangle, which has
+    the Frobenius norm of the matrix: the noise is that of the Gaussian orthogonal ensemble, with
+    half the variance off the diagonal, and its norm is close to w = s sqrt(2d) for noise s on the
+    diagonal. The penalty is w less what the smallest eigenvalue is known to have (95 %); the paper
+    has sqrt(d log(2d²/0.05)) for sqrt(2d), and the classic noise for each of three equal parts.
+    """
+
+    setting: Setting
+
+    @property
+    def _mus(self) -> tuple[float, ...]:
+        return tuple(self.setting.mu * math.sqrt(share) for share in _SHARES)
+
+    @property
+    def sensitivities(self) -> tuple[float, float, float]:
+        """Of the three statistics, in the order of the table."""
+        s = self.setting
+        square, changes = s.full_bound**2 * _ROUNDING, s.budget.record_changes
+        cross = changes * s.full_bound * s.target_bound * _ROUNDING
+        return square, math.sqrt(changes) * square, cross
+
+    @property
+    def event(self) -> Event:
+        """Three Gaussian releases."""
+        relation = self.setting.budget.neighbouring
+        parts = [Gaussian(gaussian_multiplier(mu=mu), relation) for mu in self._mus]
+        return Sequence(tuple(parts))
+
+    @property
+    def width(self) -> float:
+        """The norm that the noise in X'X is expected to have."""
+        noise = self.sensitivities[1] / self._mus[1]
+        return noise * math.sqrt(2 * self.setting.dimension)
+
+    def statistics(self, X: Any, y: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """The smallest eigenvalue, X'X as a vector, and X'y; not private."""
+        A = with_constant(X, self.setting.constant)
+        gram = A.T @ A
+        gram = gram.toarray() if sparse.issparse(gram) else gram
+        return float(np.linalg.eigvalsh(gram)[0]), _as_vector(gram), A.T @ y
+
+    def releases(self, X: Any, y: FloatArray, rng: Rng) -> list[Release[Any]]:
+        """The three noisy statistics; all else is made of them."""
+        parts = zip(self.statistics(X, y), self.sensitivities, self._mus, strict=True)
+        relation = self.setting.budget.neighbouring
+        return [
+            gaussian(value, sensitivity=by, mu=mu, rng=rng, neighbouring=relation)
+            for value, by, mu in parts
+        ]
+
+    def solve(self, X: Any, y: FloatArray, rng: Rng) -> Solution:
+        """The solution of the noisy normal equations."""
+        s = self.setting
+        releases = self.releases(X, y, rng)
+        smallest, gram, cross = (release.value for release in releases)
+        smallest = max(0.0, smallest - 1.645 * self.sensitivities[0] / self._mus[0])
+        penalty = max(0.0, self.width - smallest, s.alpha or 0.0)
+        values, vectors = np.linalg.eigh(_as_matrix(gram, s.dimension))
+        # The noise may have made a direction negative all the same; it then counts as noise.
+        values = np.maximum(values + penalty, 0.3 * self.width)
+        weights = vectors @ ((vectors.T @ cross) / values)
+        level = min((release.noise for release in releases), key=_WEAKEST_FIRST.index)
+        return _split(weights, s, level)  # type: ignore[arg-type]
+
+
+def _as_vector(gram: FloatArray) -> FloatArray:
+    """Diagonal and sqrt(2) times the upper triangle: the same norm."""
+    upper = np.triu_indices(len(gram), 1)
+    return np.concatenate([np.diag(gram), math.sqrt(2) * gram[upper]])
+
+
+def _as_matrix(vector: FloatArray, d: int) -> FloatArray:
+    matrix = np.zeros((d, d))
+    matrix[np.triu_indices(d, 1)] = vector[d:] / math.sqrt(2)
+    return matrix + matrix.T + np.diag(vector[:d])
+
+
+# Noisy gradient descent.
+
+
+_MOMENTUM = 0.9
+_STEPS = (100, 300)
+_LONGEST = 2.0  # over R̄²; heavy-ball steps are stable up to 2 (1 + momentum) = 3.8
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    """Full-batch descent on the squared loss; clipped gradients, noise in each, momentum.
+
+    Let gradients be clipped to C = clip · R̄Y and T steps with effective rate e (rate over
+    1 - momentum) take the *time* t = e T. In directions that the data hardly bend, noise of
+    deviation sqrt(T) C/u per step adds up to t C/u, however t is divided into steps: so time is
+    what matters, and T is as many as keep a step stable (rate <= 2/R̄², where R̄² bounds the
+    curvature), between 100 and 300. Time plays the part of the inverse of a penalty, n/alpha. The
+    rule is t C R̄/u = Y/2: the noise in the prediction for a row of the largest norm is half of what
+    targets can be. The mean of the last half of the iterates is returned, which is free.
+    """
+
+    setting: Setting
+
+    @property
+    def clip(self) -> float:
+        """C: the bound on the gradient of one record."""
+        s = self.setting
+        bound = s.clip * s.target_bound if s.residual_bound is None else s.residual_bound
+        return bound * s.full_bound
+
+    @property
+    def _wanted_steps(self) -> float:
+        """Time over the longest stable step."""
+        s = self.setting
+        time = 0.5 * s.signal * s.target_bound / (self.clip * s.full_bound)
+        return time * (1 - _MOMENTUM) * s.full_bound**2 / _LONGEST
+
+    @property
+    def steps(self) -> int:
+        """T."""
+        return min(max(math.ceil(self._wanted_steps), _STEPS[0]), _STEPS[1])
+
+    @property
+    def learning_rate(self) -> float:
+        """Before momentum multiplies it by 10."""
+        return _LONGEST * min(self._wanted_steps / self.steps, 1.0) / self.setting.full_bound**2
+
+    @property
+    def longest_time(self) -> float:
+        """What the largest number of steps amounts to; n over it is the least penalty."""
+        return _LONGEST * _STEPS[1] / (1 - _MOMENTUM) / self.setting.full_bound**2
+
+    @property
+    def noise_multiplier(self) -> float:
+        """In each step."""
+        return gaussian_multiplier(mu=self.setting.mu / math.sqrt(self.steps))
+
+    @property
+    def event(self) -> Event:
+        """T Gaussian releases."""
+        step = Gaussian(self.noise_multiplier, self.setting.budget.neighbouring)
+        return Repeated(step, self.steps)
+
+    def solve(self, X: Any, y: FloatArray, rng: Rng) -> Solution:
+        """The mean of the last iterates."""
+        from dpassay.optim.gradient import noisy_gradient_descent
+        from dpassay.optim.losses import Rows, Squared
+
+        s = self.setting
+        release = noisy_gradient_descent(
+            Rows(X, s.constant),
+            y,
+            Squared(),
+            steps=self.steps,
+            learning_rate=self.learning_rate,
+            clip=self.clip,
+            noise_multiplier=self.noise_multiplier,
+            n_records=s.n_records,
+            neighbouring=s.budget.neighbouring,
+            momentum=_MOMENTUM,
+            average=0.5,
+            penalty=(s.alpha or 0.0) / s.n_records,
+            rng=rng,
+        )
+        weights = release.value[:, 0]
+        return _split(weights if s.fit_intercept else weights[1:], s, release.noise)
+
+
+PLANS: dict[str, Callable[[Setting], Plan]] = {
+    "gd": GradientDescent,
+    "adassp": SufficientStatistics,
+    "output": OutputPerturbation,
+    "literal": Literal,
+}
+
+
+def chosen(setting: Setting) -> str:
+    """The solver that "auto" takes, from public quantities.
+
+    Gradient descent, unless the noise that AdaSSP adds to X'X is a tenth of the penalty that the
+    longest descent amounts to: then the data are so many that a descent would be stopped before
+    they are used up, and the normal equations know more.
+    """
+    least_penalty = setting.n_records / GradientDescent(setting).longest_time
+    return "adassp" if 10 * SufficientStatistics(setting).width < least_penalty else "gd"
+
+
+def _split(weights: FloatArray, setting: Setting, noise: NoiseLevel) -> Solution:
+    if not setting.fit_intercept:
+        return Solution(weights, 0.0, noise)
+    return Solution(weights[1:], float(setting.constant * weights[0]), noise)
+
+
+def with_constant(X: Any, constant: float) -> Any:
+    """[c, x] for every row, dense or CSR; X itself for c = 0."""
+    if constant == 0:
+        return X
+    column = np.full((X.shape[0], 1), constant)
+    return (
+        sparse.hstack([column, X], format="csr") if sparse.issparse(X) else np.hstack([column, X])
+    )
