@@ -1,7 +1,7 @@
 """Targets and shadows whose leakage is known in closed form.
 
-The log odds of a record are Gaussian over trainings: mean m without it, m + SHIFT with it, deviation
-1. Outputs are made from log odds, so that every attack can be laid beside its theory.
+The log odds of a record are Gaussian over trainings: mean m without it, m + SHIFT with it,
+deviation 1. Outputs are made from log odds, so that every attack can be laid beside its theory.
 """
 
 import numpy as np

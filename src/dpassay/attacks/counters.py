@@ -31,7 +31,7 @@ def sorted_half_accuracy(
     member = order < n
     cut, end = (n // 2, n) if literal else (n, 2 * n)
     right = np.count_nonzero(member[:cut]) + np.count_nonzero(~member[cut:end])
-    return right / end
+    return float(right / end)
 
 
 def below_threshold_accuracy(
@@ -44,7 +44,7 @@ def below_threshold_accuracy(
     inside, outside = _sides(values_in, values_out)
     threshold = _check.number("threshold", threshold)
     right = np.count_nonzero(inside <= threshold) + np.count_nonzero(outside > threshold)
-    return right / (inside.size if literal else 2 * inside.size)
+    return float(right) / (inside.size if literal else 2 * inside.size)
 
 
 def _sides(inside: ArrayLike, outside: ArrayLike) -> tuple[FloatArray, FloatArray]:

@@ -283,13 +283,15 @@ def attack(
     >>> rng = np.random.default_rng(0)
     >>> found = attack(None, rng.exponential(1.0, 500), rng.exponential(3.0, 500))
     >>> print(found.auc)
-    0.7488 in [0.684, 0.8067] (confidence 0.9928571429, chernoff)
+    0.7285 in [0.6587, 0.7916] (confidence 0.9928571429, chernoff)
     >>> found.significant, found.bound
     (True, None)
 
     """
     _check.choice("method", method, tuple(METHODS))
     _check.choice("membership", membership, MEMBERSHIPS)
+    for fpr in fprs:
+        _check.number("fpr", fpr, low=0, high=1, low_open=True, high_open=True)
     level = (1 - _check.confidence(confidence)) / (5 + len(fprs))
     how = METHODS[method]
     _check_options(method, options)

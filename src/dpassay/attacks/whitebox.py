@@ -158,6 +158,10 @@ def _backward(
 def _last(z: FloatArray, model: Any, y: Any) -> tuple[FloatArray, FloatArray]:
     """The output and dL/dz of the last layer: output minus what it should be, for all three."""
     if not hasattr(model, "classes_"):
+        if getattr(model, "out_activation_", "identity") != "identity":
+            raise InvalidArgument(
+                f"loss={model.loss!r} must be the squared error. Pass features= of your own."
+            )
         return z, z - np.asarray(y, dtype=float).reshape(len(z), -1)
     classes = np.asarray(model.classes_)
     is_class = np.asarray(y)[:, None] == classes
