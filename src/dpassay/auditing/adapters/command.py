@@ -111,7 +111,7 @@ def from_command(
         InvalidArgument: a place is missing or unknown, or there is no such program.
 
     """
-    words = shlex.split(command) if isinstance(command, str) else list(map(str, command))
+    words = _words(command)
     _check_places(command, words)
     if words[0] not in ("python", "python3") and shutil.which(words[0]) is None:
         raise InvalidArgument(f"command={command!r} begins with {words[0]!r}, which is no program.")
@@ -121,6 +121,13 @@ def from_command(
     scripts = [word for word in known if isinstance(word, Path) and word.suffix == ".py"]
     modules = sorted({module for script in scripts for module in local_modules(script)})
     return Command(known, tuple(modules), read)
+
+
+def _words(command: str | Sequence[str]) -> list[str]:
+    try:
+        return shlex.split(command) if isinstance(command, str) else list(map(str, command))
+    except ValueError as error:
+        raise InvalidArgument(f"command={command!r} cannot be split into words: {error}.") from None
 
 
 def _check_places(command: Any, words: Sequence[str]) -> None:
