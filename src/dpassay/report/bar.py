@@ -43,7 +43,7 @@ def _rows(epsilon: dict[str, Any]) -> list[_Row]:
         ("Proved, at most", said, proof, "#222222", "solid"),
         ("Claimed", f"ε = {up(claimed)}", claimed, "#0072b2", "solid"),
         ("Measured, at least", f"ε ≥ {down(measured)}", measured, "#b3261e", "full"),
-        ("This audit could have shown, at most", _at_most(ceiling), ceiling, "#666666", "dashed"),
+        ("Ceiling of the audit", _at_most(ceiling), ceiling, "#666666", "dashed"),
     ]
 
 

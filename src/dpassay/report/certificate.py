@@ -1,6 +1,7 @@
 """The page of a report, from its data alone: a verdict first, then what it rests on."""
 
 import html
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -38,11 +39,13 @@ _STYLE = """
 .bar { margin: 1.5rem 0; } .bar svg { display: block; }
 .icons { display: flex; flex-wrap: wrap; gap: 1rem 2.5rem; margin: .5rem 0; }
 .icons figure { margin: 0; width: 15rem; } .icons figcaption { margin-bottom: .35rem; }
+.icons svg { display: block; }
 .grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 22rem), 1fr));
         gap: 1.5rem 2rem; }
 .grid figure { margin: 0; } .grid svg { width: 100%; max-width: 27rem; display: block; }
 .grid h3, .grid h4 { font-size: .95rem; margin: 0 0 .35rem; }
-table.facts th { width: 32%; } table.numbers { width: auto; min-width: 16rem; }
+table.facts { table-layout: fixed; } table.facts tr > :first-child { width: 32%; }
+table.numbers { width: auto; min-width: 16rem; }
 table.numbers th, table.numbers td { padding-right: 2rem; font-variant-numeric: tabular-nums; }
 table.hazards { table-layout: fixed; } table.hazards th:first-child { width: 32%; }
 table.hazards th:nth-child(2) { width: 8rem; }
@@ -52,9 +55,10 @@ footer { margin-top: 3rem; padding-top: .75rem; border-top: 1px solid var(--line
          color: var(--quiet); font-size: .8rem; }
 @media (max-width: 34rem) { body { padding-top: 1.25rem; } h1 { font-size: 1.4rem; }
   th, td { padding-right: .5rem; } table.hazards { font-size: .82rem; }
-  table.hazards th:nth-child(2) { width: 5.5rem; } table.facts th { width: 38%; } }
+  table.hazards th:nth-child(2) { width: 5.5rem; } table.facts tr > :first-child { width: 36%; } }
 @media print { .grid { grid-template-columns: 1fr 1fr; gap: 1rem 1.5rem; }
-  .audit + .audit { break-before: page; } .icons { flex-wrap: nowrap; } }
+  .audit + .audit { break-before: page; } .icons { flex-wrap: nowrap; }
+  .icons figure { width: 16rem; } .icons svg { width: 11rem; } }
 """
 SYMBOLS = {"pass": "✓", "fail": "✗", "not checked": "–"}
 _CLASSES = {"pass": "pass", "fail": "fail", "not checked": "unchecked"}
@@ -122,16 +126,22 @@ def _verdict(audit: Audit) -> str:
     remarks = " ".join(verdict["remarks"])
     return (
         f'<div class="verdict keep {tone}">\n<p class="word">{verdict["headline"]}</p>\n'
-        f'<p class="sentence">{html.escape(verdict["sentence"])}</p>\n'
-        f'<p class="remarks">{html.escape(remarks)}</p>\n</div>'
+        f'<p class="sentence">{_glued(verdict["sentence"])}</p>\n'
+        f'<p class="remarks">{_glued(remarks)}</p>\n</div>'
     )
+
+
+def _glued(text: str) -> str:
+    """Escaped; lines are not broken inside of formulas and large numbers."""
+    text = re.sub(r"(?<=[εδμ]) ([=≥≤]) ", "\u00a0\\1\u00a0", text)
+    return html.escape(re.sub(r"(?<=\d) (?=\d{3}\b|%)", "\u00a0", text))
 
 
 def _bar(audit: Audit, name: str) -> str:
     caption = (
         f"All at δ = {words.small(float(audit['epsilon']['delta']))}. A larger ε is less privacy. "
         "Proofs hold if the code does what was proved; what is measured holds with the stated "
-        "confidence."
+        "confidence. The ceiling is what a perfect attack would have shown in this audit."
     )
     picture = figure(inline(epsilon_bar(audit["epsilon"]), f"{name}-bar"), caption)
     return picture.replace("<figure>", '<figure class="bar">', 1)
@@ -154,7 +164,7 @@ def _odds(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> st
 def _case(odds: Odds, name: str, level: int) -> str:
     sides = (("If you do not take part", odds.if_out), ("If you take part", odds.if_in))
     panels = "\n".join(
-        f"<figure><figcaption>{head}: {of_hundred(share)} of 100 reports point to you</figcaption>"
+        f"<figure><figcaption>{head}: {of_hundred(share)} of 100</figcaption>"
         f"{inline(panel_svg(share, f'{head}: {of_hundred(share)} of 100'), f'{name}-{i}')}</figure>"
         for i, (head, share) in enumerate(sides)
     )
@@ -165,14 +175,10 @@ def _case(odds: Odds, name: str, level: int) -> str:
 
 
 def _claim(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> str:
-    claim, proof, declared = audit["claim"], audit["proof"], audit["disclosure"]
+    claim, proof = audit["claim"], audit["proof"]
     columns = [claim, *([proof] if proof else [])]
     head = ("", "Claimed", "Proved")[: 1 + len(columns)]
     rows = [(label, *(say(curve) for curve in columns)) for label, say in _CLAIM_ROWS.items()]
-    declared_rows = [
-        (label, "not declared" if declared[key] is None else _said(declared[key]))
-        for label, key in _DECLARED_ROWS.items()
-    ]
     picture = _chart(charts, "profile", name, level)
     points = [
         (f"{row['epsilon']:g}", words.small(float(up(float(row["delta"]), 3))))
@@ -182,7 +188,7 @@ def _claim(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> s
     return "\n".join(
         [
             table(rows, head=head, kind="facts"),
-            table(declared_rows, caption="Declared by the publisher; not verified", kind="facts"),
+            _declared(audit["disclosure"]),
             f'<div class="grid">\n{picture}\n<div class="keep">{numbers}</div>\n</div>',
         ]
     )
@@ -211,10 +217,16 @@ _DECLARED_ROWS = {
 }
 
 
-def _said(value: Any) -> str:
-    return (
-        {True: "yes", False: "no"}.get(value, str(value)) if isinstance(value, bool) else str(value)
-    )
+def _declared(declared: dict[str, Any]) -> str:
+    """What was declared, and in one row what was not."""
+    rows = [
+        (label, str(declared[key]))
+        for label, key in _DECLARED_ROWS.items()
+        if declared[key] is not None
+    ]
+    missing = [label for label, key in _DECLARED_ROWS.items() if declared[key] is None]
+    rows += [("Not declared", "; ".join(missing).lower())] if missing else []
+    return table(rows, caption="Declared by the publisher; not verified", kind="facts")
 
 
 def _small(delta: float) -> str:

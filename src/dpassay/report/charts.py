@@ -95,7 +95,10 @@ def _roc_caption(audit: dict[str, Any]) -> str:
     band, attack = audit["evidence"]["roc_band"], audit["attack"]
     counts = f"From {attack['n_in']} with and {attack['n_out']} without the canary."
     if band is None:
-        return f"{counts} Canaries of one training depend on each other, so that there is no band."
+        return (
+            f"{counts} The claim limits the expected rates. Canaries of one training depend on "
+            "each other, so that there is no band."
+        )
     outside = "A band that lies outside of what the claim allows is evidence against it."
     depends = f" {DEPENDS}" if audit["evidence"]["wealth"] is not None else ""
     return (
@@ -136,27 +139,47 @@ def _score_caption(found: dict[str, Any]) -> str:
 
 def thresholds(audit: dict[str, Any]) -> Picture | None:
     """The bound at each threshold by itself, and the one that was paid for."""
-    found, epsilon = audit["evidence"]["thresholds"], audit["epsilon"]
+    found = audit["evidence"]["thresholds"]
     if found is None:
         return None
     figure, ax = _empty()
-    edges = numbers(audit["evidence"]["histogram"]["edges"])
-    at, values = numbers(found["threshold"]), numbers(found["epsilon"])
-    ax.plot(np.clip(at, edges[0], edges[-1]), values, color=GREY, lw=1.2, label="each by itself")
-    paid = float(epsilon["measured_lower"])
-    ax.axhline(paid, color=RED, lw=2, label="measured, paid for")
-    claimed = float(epsilon["claimed"])
-    if np.isfinite(claimed) and claimed <= 3 * max(paid, np.nanmax(values), 1.0):
-        ax.axhline(claimed, color=BLUE, ls="--", label="claimed")
-    ax.set(xlabel="threshold on the score", ylabel="lower bound on ε", xlim=(edges[0], edges[-1]))
-    ax.set_ylim(bottom=0)
+    _bounds(ax, numbers(found["threshold"]), numbers(found["epsilon"]), audit["epsilon"])
+    ax.set_xlabel("threshold on the score")
     _legend(figure)
-    caption = (
-        "Each point of the grey curve is a bound only if that threshold had been fixed before the "
-        "trials: its maximum is not a bound. The red line is, its choice is paid for: "
+    caption = _paid("threshold", "trials", audit)
+    return Picture("thresholds", "Lower bound against threshold", caption, figure)
+
+
+def guesses(audit: dict[str, Any]) -> Picture | None:
+    """The same for the number of guesses in one training."""
+    found = audit["evidence"]["guesses"]
+    if found is None:
+        return None
+    figure, ax = _empty()
+    _bounds(ax, numbers(found["guesses"]), numbers(found["epsilon"]), audit["epsilon"])
+    ax.set(xlabel="number of guesses", xscale="log")
+    ax.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
+    _legend(figure)
+    caption = _paid("number of guesses", "training", audit)
+    return Picture("guesses", "Lower bound against number of guesses", caption, figure)
+
+
+def _bounds(ax: Any, at: FloatArray, values: FloatArray, epsilon: dict[str, Any]) -> None:
+    paid, claimed = float(epsilon["measured_lower"]), float(epsilon["claimed"])
+    ax.plot(at, values, color=GREY, lw=1.2, label="each by itself")
+    ax.axhline(paid, color=RED, lw=2, label="measured, paid for")
+    if claimed <= 3 * max(paid, float(np.nanmax(values)), 1.0):
+        ax.axhline(claimed, color=BLUE, ls="--", label="claimed")
+    ax.set(ylabel="lower bound on ε", xlim=(at[0], max(at[-1], at[0] + 1e-9)))
+    ax.set_ylim(bottom=0)
+
+
+def _paid(choice: str, played: str, audit: dict[str, Any]) -> str:
+    return (
+        f"Each point of the grey curve is a bound only if that {choice} had been fixed before the "
+        f"{played}: its maximum is not a bound. The red line is, its choice is paid for: "
         f"{audit['bound']['selection']}."
     )
-    return Picture("thresholds", "Lower bound against threshold", caption, figure)
 
 
 def wealth(audit: dict[str, Any]) -> Picture | None:
@@ -177,6 +200,8 @@ def wealth(audit: dict[str, Any]) -> Picture | None:
         f"true. Then a stake ever grows to the dashed line with a chance of at most "
         f"{one_in(math.exp(-needed))}."
     )
+    if audit["verdict"]["trials"] > found["n_bet"]:
+        caption += f" The first {found['n_bet']} trials are bet on, the others tested at the end."
     return Picture("wealth", "Evidence over the trials", caption, figure)
 
 
@@ -185,5 +210,6 @@ _FIGURES: tuple[Callable[[dict[str, Any]], Picture | None], ...] = (
     roc,
     histogram,
     thresholds,
+    guesses,
     wealth,
 )

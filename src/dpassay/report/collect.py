@@ -104,23 +104,22 @@ def _attack(verdict: Verdict, view: str | None) -> dict[str, Any]:
         "n_out": evidence.trials - n_in,
         "n_failed": evidence.n_failed,
         "n_learning": int(details.get("learning_trials", 0)),
-        "n_deaths": int(details.get("deaths", 0)),
         "details": details,
         "rows": [[name, _clipped(value)] for name, value in rows],
     }
 
 
 def _evidence(verdict: Verdict) -> dict[str, Any]:
-    """What is drawn of the scores; intervals only where trials are independent."""
+    """What is drawn of the scores; intervals of rates only where trials are independent."""
     evidence, bound = verdict.evidence, verdict.bound
-    independent = not words.is_one_run(verdict)
+    one_run = words.is_one_run(verdict)
+    stated = evidence, bound.delta, bound.confidence
     return {
         "roc": plotted.roc(evidence),
-        "roc_band": plotted.roc_band(evidence, verdict.confidence) if independent else None,
+        "roc_band": None if one_run else plotted.roc_band(evidence, verdict.confidence),
         "histogram": plotted.histogram(evidence),
-        "thresholds": plotted.thresholds(evidence, bound.delta, bound.confidence)
-        if independent
-        else None,
+        "thresholds": None if one_run else plotted.thresholds(*stated),
+        "guesses": plotted.guesses(*stated) if one_run else None,
         "wealth": plotted.wealth(verdict),
     }
 

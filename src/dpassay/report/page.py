@@ -15,7 +15,7 @@ body { font: 16px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, "Helvetica 
 h1 { font-size: 1.75rem; line-height: 1.2; margin: 0 0 .5rem; letter-spacing: -.01em; }
 h2 { font-size: 1.2rem; line-height: 1.3; margin: 2.75rem 0 .75rem; padding-top: .6rem;
      border-top: 1px solid var(--line); }
-h3 { font-size: 1rem; margin: 1.5rem 0 .4rem; }
+h3, h4 { font-size: 1rem; margin: 1.5rem 0 .4rem; }
 p, li { max-width: 44rem; } p { margin: .5rem 0; }
 figure { margin: 1rem 0; } figure svg, figure img { max-width: 100%; height: auto; }
 svg { stroke-linejoin: round; }
@@ -31,7 +31,7 @@ th, td { text-align: left; vertical-align: top; padding: .4rem .75rem .4rem 0;
 th { font-weight: 600; } thead th { color: var(--quiet); font-size: .8rem; }
 @media print {
   @page { size: A4; margin: 16mm 15mm 18mm; }
-  body { max-width: none; padding: 0; font-size: 10.5pt; }
+  html { font-size: 13px; } body { max-width: none; padding: 0; font-size: 1rem; }
   h1, h2, h3, h4, caption, thead { break-after: avoid; }
   h2 { margin-top: 1.5rem; }
   figure, tr, pre, .keep { break-inside: avoid; }
@@ -107,7 +107,9 @@ def table(
 ) -> str:
     """A table of texts, escaped; the first cell of a row is its header."""
     said = f"<caption>{html.escape(caption)}</caption>\n" if caption else ""
-    columns = "".join(f'<th scope="col">{html.escape(cell)}</th>' for cell in head)
+    columns = "".join(
+        f'<th scope="col">{html.escape(cell)}</th>' if cell else "<td></td>" for cell in head
+    )
     top = f"<thead><tr>{columns}</tr></thead>\n" if head else ""
     body = "\n".join(_table_row(row) for row in rows)
     opening = f'<table class="{kind}">' if kind else "<table>"

@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dpassay.bounds import one_run
 from dpassay.bounds.bands import BANDS, common_level
 from dpassay.bounds.counts import epsilon_of_rates, upper_limit
 from dpassay.bounds.scores import Scores, limits_at_cuts
@@ -180,6 +181,20 @@ def thresholds(evidence: Evidence, delta: float, confidence: float) -> dict[str,
     return {"threshold": short(cuts), "epsilon": short(np.maximum(*values))}
 
 
+def guesses(evidence: Evidence, delta: float, confidence: float) -> dict[str, Any]:
+    """The one-run bound at each number of guesses, had that one been fixed before the training.
+
+    By the published p-value (Steinke, Nasr and Jagielski 2023), half of the guesses of each kind.
+    As with thresholds, the largest of these is not a bound.
+    """
+    numbers = np.unique(np.geomspace(1, evidence.trials, POINTS // 3).astype(int))
+    setting = {"delta": delta, "confidence": confidence, "method": "steinke"}
+    found = (
+        one_run(evidence.scores, evidence.worlds == 1, guesses=int(n), **setting) for n in numbers
+    )
+    return {"guesses": numbers.tolist(), "epsilon": short([bound.epsilon for bound in found])}
+
+
 def wealth(verdict: Verdict) -> dict[str, Any] | None:
     """The logarithm of the bettor's wealth over the trials, and what it takes to refute."""
     path = verdict.log_wealth
@@ -191,4 +206,5 @@ def wealth(verdict: Verdict) -> dict[str, Any] | None:
         "trial": [0, *(kept + 1).tolist()],
         "log_wealth": [0.0, *short(np.asarray(path)[kept])],
         "needed": needed,
+        "n_bet": len(path),
     }

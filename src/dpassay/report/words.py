@@ -174,7 +174,7 @@ def attack_rows(verdict: Verdict, view: str | None) -> list[tuple[str, str]]:
         ),
         ("Spent to learn the attack", _learning(int(details.get("learning_trials", 0)))),
         ("Failed", _failed(verdict)),
-        ("Workers that died", _died(int(details.get("deaths", 0)))),
+        ("Workers that died", _died(details.get("deaths"))),
         ("Ended", verdict.ended),
     ]
     return [(name, str(value)) for name, value in rows]
@@ -190,5 +190,7 @@ def _learning(n: int) -> str:
     return f"{grouped(n)} trials, which do not count" if n else "none: the score was given"
 
 
-def _died(n: int) -> str:
+def _died(n: float | None) -> str:
+    if n is None:
+        return "not recorded; what a worker loses is played again and changes nothing"
     return f"{grouped(n)}; their trials were played again" if n else "none"
