@@ -1,32 +1,37 @@
-"""Audits: a game, played by runs, judged by bounds, beside a claim: a verdict."""
+"""Audits: a game, played by runs, judged by bounds, beside a claim: a verdict.
 
-from dpassay.auditing.adapters import (
-    CommandFailed,
-    ScriptFailed,
-    from_command,
-    from_estimator,
-    from_jax,
-    from_script,
-)
-from dpassay.auditing.claims import parse_claim
-from dpassay.auditing.judge import judge
-from dpassay.auditing.many import audit
-from dpassay.auditing.question import AuditStopped
-from dpassay.auditing.single import audit_one_run
-from dpassay.auditing.targets import load_pair, load_target
+Names are imported when they are first used: a worker needs the game alone.
+"""
 
-__all__ = [
-    "AuditStopped",
-    "CommandFailed",
-    "ScriptFailed",
-    "audit",
-    "audit_one_run",
-    "from_command",
-    "from_estimator",
-    "from_jax",
-    "from_script",
-    "judge",
-    "load_pair",
-    "load_target",
-    "parse_claim",
-]
+import importlib
+from typing import Any
+
+_PUBLIC = {
+    "AuditStopped": "question",
+    "CommandFailed": "adapters",
+    "ScriptFailed": "adapters",
+    "audit": "many",
+    "audit_one_run": "single",
+    "from_command": "adapters",
+    "from_estimator": "adapters",
+    "from_jax": "adapters",
+    "from_script": "adapters",
+    "judge": "judging",
+    "load_pair": "targets",
+    "load_target": "targets",
+    "parse_claim": "claims",
+}
+
+__all__ = list(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'dpassay.auditing' has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"dpassay.auditing.{_PUBLIC[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from dpassay import __version__
 from dpassay.cli import (
     account,
+    attack,
     audit,
     bound,
     calibrate,
@@ -38,6 +39,7 @@ ORDER = (
     "merge",
     "plan",
     "bound",
+    "attack",
     "account",
     "calibrate",
     "explain",

@@ -6,7 +6,7 @@ import time
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -20,23 +20,41 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    command = "dpassay audit my_train.py:train --claim 3,1e-5 --data d.npz --store run.db"
-    app.command("audit", epilog=example(command))(audit)
+    line = "dpassay audit my_train.py:train --claim 3,1e-5 --data d.npz --store run.db"
+    app.command("audit", epilog=example(line))(audit)
 
 
 def audit(
     target: Annotated[
-        str,
-        typer.Argument(help="my_train.py:train, module:train, example:honest or example:broken."),
-    ],
+        str | None,
+        typer.Argument(
+            help="my_train.py:train, module:train, example:honest or example:broken; train.py for "
+            "a whole script with probes."
+        ),
+    ] = None,
+    command: Annotated[
+        str | None,
+        typer.Option(help="Instead of a target: 'python train.py {data} {output}.npy {seed}'."),
+    ] = None,
     claim: Annotated[
         str | None, typer.Option(help="3,1e-5 or 3 or gdp:1.0 or rho:0.1 or dp-sgd:...")
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="NPZ with the arrays data and data_prime.", dir_okay=False)
+        Path | None,
+        typer.Option(
+            help="NPZ with the arrays data and data_prime; of a command also a CSV.", dir_okay=False
+        ),
     ] = None,
+    data_prime: Annotated[
+        Path | None, typer.Option(help="The other CSV of a command.", dir_okay=False)
+    ] = None,
+    arguments: Annotated[str, typer.Option(help="What a script finds in sys.argv.")] = "",
     score: Annotated[
-        str | None, typer.Option(help="A function of one output, like the target; else learned.")
+        str | None,
+        typer.Option(
+            help="A function of one output, like the target; else learned, but of a "
+            "script the number that it releases, unless you say: learned."
+        ),
     ] = None,
     trials: Annotated[int, typer.Option(help="The most that are played.")] = 1000,
     confidence: Annotated[float, typer.Option(help="Of the verdict.")] = 0.95,
@@ -82,11 +100,12 @@ def audit(
 
     Exit code 0: not refuted, 1: refuted, 2: misuse, 3: stopped before it could say.
     """
-    from dpassay.auditing import AuditStopped, load_target
+    from dpassay.auditing import AuditStopped
     from dpassay.auditing import audit as run_audit
 
-    mechanism = load_target(target)
-    curve, pair = _claim(target, claim, neighbouring), _pair(target, data)
+    subject = _subject(target, command, arguments, data, data_prime, score)
+    target, mechanism, pair = subject.name, subject.mechanism, subject.pair
+    curve = _claim(target, claim, neighbouring)
     paper = Paper(report, about, proof, neighbouring)
     said = {"target": target} | ({"claim": claim} if claim else {})
     try:
@@ -100,7 +119,7 @@ def audit(
                 mechanism,
                 pair,
                 claim=curve,
-                score=None if score is None else load_target(score),
+                score=subject.score,
                 trials=trials,
                 confidence=confidence,
                 sequential=not fixed,
@@ -138,6 +157,48 @@ def _crew(target: str, workers: int | None, timeout: float | None) -> AbstractCo
     wanted = workers if workers is not None else int(not target.startswith("example:"))
     wanted = max(wanted, 1) if timeout is not None else wanted
     return nullcontext() if wanted == 0 else Workers(wanted, separate=True)
+
+
+class _Subject(NamedTuple):
+    """What is audited, on what, and how its outputs are scored (None: learned)."""
+
+    name: str
+    mechanism: Any
+    pair: tuple[Any, Any]
+    score: Any
+
+
+def _subject(
+    target: str | None,
+    command: str | None,
+    arguments: str,
+    data: Path | None,
+    data_prime: Path | None,
+    score: str | None,
+) -> _Subject:
+    from dpassay.auditing import load_target
+    from dpassay.auditing.adapters import subjects
+    from dpassay.errors import InvalidArgument
+
+    learned = score in (None, subjects.LEARNED)
+    scored = None if learned else load_target(score or "")
+    if (target is None) == (command is None):
+        raise InvalidArgument(f"target={target!r}, command={command!r}: give one of them.")
+    if command is not None:
+        return _Subject(command, *subjects.command_named(command, data, data_prime), scored)
+    assert target is not None
+    if data_prime is not None:
+        raise InvalidArgument(f"data_prime={str(data_prime)!r} belongs to --command.")
+    if not subjects.is_script(target):
+        return _Subject(target, load_target(target), _pair(target, data), scored)
+    if data is not None:
+        raise InvalidArgument(
+            f"target={target!r} is a whole script, which has its data: leave --data out, or name "
+            f"a function, {target}:train."
+        )
+    script = subjects.script_named(target, arguments)
+    number = subjects.released_number if score is None else scored
+    return _Subject(target, script, script.worlds, number)
 
 
 def _claim(target: str, claim: str | None, neighbouring: str) -> "PrivacyCurve":

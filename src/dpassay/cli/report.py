@@ -77,7 +77,7 @@ def _from_log(
     proof: str | None,
 ) -> "Report":
     from dpassay.auditing import judge, parse_claim
-    from dpassay.auditing.judge import find_run
+    from dpassay.auditing.judging import find_run
     from dpassay.runs import opened
 
     with opened(source, make=False) as log:

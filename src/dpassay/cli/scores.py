@@ -18,7 +18,7 @@ _SCORES = ("score", "scores")
 
 def two_worlds(path: Path) -> tuple[Any, Any]:
     """The scores of trials with and without the canary."""
-    columns = _columns(path)
+    columns = read_columns(path, "scores", _LAYOUT)
     if {"scores_in", "scores_out"} <= set(columns):
         return columns["scores_in"], columns["scores_out"]
     scores, members = _labelled(path, columns)
@@ -27,7 +27,7 @@ def two_worlds(path: Path) -> tuple[Any, Any]:
 
 def canaries(path: Path) -> tuple[Any, Any]:
     """The scores of the canaries of one training, and which of them were in it."""
-    return _labelled(path, _columns(path))
+    return _labelled(path, read_columns(path, "scores", _LAYOUT))
 
 
 def _labelled(path: Path, columns: dict[str, Any]) -> tuple[Any, Any]:
@@ -53,16 +53,17 @@ def _first(path: Path, columns: dict[str, Any], names: tuple[str, ...]) -> Any:
     raise InvalidArgument(f"{path} has no {names[0]!r} but {sorted(columns)}. {_LAYOUT}")
 
 
-def _columns(path: Path) -> dict[str, Any]:
+def read_columns(path: Path, name: str, layout: str) -> dict[str, Any]:
+    """The columns of a CSV or the arrays of an NPZ; errors name the argument and the layout."""
     if not path.is_file():
-        raise InvalidArgument(f"scores={str(path)!r} is not a file. {_LAYOUT}")
+        raise InvalidArgument(f"{name}={str(path)!r} is not a file. {layout}")
     readers = {".csv": _read_csv, ".npz": _read_npz}
     if path.suffix.lower() not in readers:
-        raise InvalidArgument(f"scores={str(path)!r} must end in .csv or .npz. {_LAYOUT}")
+        raise InvalidArgument(f"{name}={str(path)!r} must end in .csv or .npz. {layout}")
     try:
         return readers[path.suffix.lower()](path)
     except (ValueError, OSError, EOFError) as error:  # also zipfile's and pandas' own
-        raise InvalidArgument(f"{path} cannot be read: {error}. {_LAYOUT}") from None
+        raise InvalidArgument(f"{path} cannot be read: {error}. {layout}") from None
 
 
 def _read_csv(path: Path) -> dict[str, Any]:

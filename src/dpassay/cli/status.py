@@ -80,7 +80,7 @@ class _Look:
         self._known: dict[Any, tuple[Verdict | None, str | None]] = {}
 
     def __call__(self) -> list[State]:
-        from dpassay.auditing.judge import find_run
+        from dpassay.auditing.judging import find_run
 
         if self._run is not None:
             return [self._state(find_run(self._log, self._run))]
@@ -117,7 +117,7 @@ class _Look:
         )
 
     def _judged(self, record: "RunRecord") -> "tuple[Verdict | None, str | None]":
-        from dpassay.auditing.judge import judged
+        from dpassay.auditing.judging import judged
         from dpassay.errors import DpassayError
 
         question = {name: value for name, value in record.description.items() if name != "writer"}
