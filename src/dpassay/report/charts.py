@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dpassay.report.figures import BLACK, BLUE, ORANGE, RED, Picture, house_style
-from dpassay.report.words import one_in, small
+from dpassay.report.words import one_in
 from dpassay.types import FloatArray
 
 SIZE = (4.2, 3.5)
@@ -60,7 +60,7 @@ def profile(audit: dict[str, Any]) -> Picture:
     if np.isfinite(at) and stated > 0:
         ax.plot([at], [stated], "o", color=BLUE, label="where it is stated")
     ax.set(xlabel="ε", ylabel="δ", yscale="log", ylim=(1e-10, 1.5))
-    ax.yaxis.set_major_formatter(lambda x, _: small(x))
+    ax.yaxis.set_major_formatter(lambda x, _: f"1e{math.log10(x):.0f}")
     _legend(figure)
     caption = "For every ε the δ that goes with it. One pair (ε, δ) is one point of this curve."
     return Picture("profile", "The whole claim, δ against ε", caption, figure)
