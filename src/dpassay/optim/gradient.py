@@ -1,0 +1,279 @@
+"""Noisy gradient descent and DP-SGD for linear models.
+
+Every step sums the gradients of a batch, each clipped to norm ``clip``, adds noise and moves. The
+gradient of a record is the outer product of a residual and a row (:mod:`dpassay.optim.losses`), so
+its norm is the product of two and clipping is a factor per record.
+
+What one record changes in the sum: under add-remove at most ``clip``; under replace-one, where a
+clipped gradient is exchanged for another, at most twice that. The number of records that the sum is
+divided by is *public*: ``sampling_rate`` times ``n_records``, whatever the batch turned out to be.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpassay import _check
+from dpassay.errors import InvalidArgument
+from dpassay.mechanisms.noise import Rng, source
+from dpassay.optim.losses import Loss, Rows
+from dpassay.privacy import events
+from dpassay.types import FloatArray, Neighbouring, Release
+
+Projection = Callable[[FloatArray], FloatArray]
+_ORDER = {"l2": 2, "l1": 1}
+_LEAF = {"l2": events.Gaussian, "l1": events.Laplace}
+_SHRINK = 1 - 1e-6  # rounding in single precision must not carry a clipped gradient over the bound
+
+
+def noisy_gradient_descent(
+    rows: Rows,
+    targets: FloatArray,
+    loss: Loss,
+    *,
+    steps: int,
+    learning_rate: ArrayLike,
+    clip: float,
+    noise_multiplier: float,
+    sampling_rate: float = 1.0,
+    n_records: int | None = None,
+    norm: Literal["l2", "l1"] = "l2",
+    neighbouring: Neighbouring = "add-remove",
+    penalty: float = 0.0,
+    momentum: float = 0.0,
+    average: float = 0.0,
+    project: Projection | None = None,
+    start: FloatArray | None = None,
+    rng: Rng = None,
+) -> Release[FloatArray]:
+    """The weights of a linear model after noisy gradient steps, as a release with its event.
+
+    Full batches for ``sampling_rate=1`` (noisy gradient descent); else every step draws a Poisson
+    batch (DP-SGD, Abadi et al. 2016).
+
+    Args:
+        rows: the records, n of them.
+        targets: one per record, as the loss takes them.
+        loss: of one record.
+        steps: how many, at least 1.
+        learning_rate: a number, or one per step, for the *mean* of the clipped gradients.
+        clip: the most that one record's gradient may measure; a positive number in the units of
+            the gradient.
+        noise_multiplier: the noise over the sensitivity of the sum (a deviation for l2, a scale for
+            l1); 0 adds none, and the event says NonPrivate.
+        sampling_rate: the probability with which a record is in a batch.
+        n_records: the public number of records that enters the divisor; none takes that of
+            ``rows`` as public, as two data sets of different sizes then have different divisors.
+        norm: "l2" clips in l2 and adds Gaussian noise, "l1" clips in l1 and adds Laplace noise.
+        neighbouring: "add-remove" (sensitivity ``clip``) or "replace-one" (twice that).
+        penalty: of the squared l2 norm of all weights but the first row, penalty ||w||²/2, added to
+            the mean loss; its gradient is public and not clipped.
+        momentum: share of the last step's direction that is kept, in [0, 1); post-processing.
+        average: the share of the last iterates that are averaged, in [0, 1]; 0 gives the last one.
+            All iterates are covered by the event, so that averaging is free.
+        project: maps weights to the nearest ones in a convex set; see :func:`onto_ball`.
+        start: public weights to begin with; zeros if none.
+        rng: None for secure noise and secure batches (a ChaCha stream keyed by the operating
+            system); a seed or generator for a run that can be replayed and is not private.
+
+    Returns:
+        A release of weights of shape (1 + p, K), the first row belonging to the constant feature.
+
+    """
+    plan = _plan(rows, targets, loss, clip, noise_multiplier, sampling_rate, n_records)
+    steps = _check.count("steps", steps, remedy="It is the number of updates.")
+    rates = _rates(learning_rate, steps)
+    _check.choice("norm", norm, tuple(_ORDER))
+    _check.neighbouring(neighbouring)
+    penalty = _check.number("penalty", penalty, low=0)
+    momentum = _check.number("momentum", momentum, low=0, high=1, high_open=True)
+    average = _check.number("average", average, low=0, high=1)
+    noise = source(rng, 1, limit=0)
+    sensitivity = clip * (1 if neighbouring == "add-remove" else 2)
+    directions = _Directions(plan, norm, noise_multiplier * sensitivity, penalty, noise.generator)
+    W = _walk(directions, _start(start, plan), rates, momentum, average, project)
+    event = _event(norm, noise_multiplier, sampling_rate, steps, neighbouring)
+    return Release(W, event, sensitivity, noise.level)
+
+
+def _event(
+    norm: str, noise_multiplier: float, sampling_rate: float, steps: int, neighbouring: Neighbouring
+) -> events.Event:
+    if noise_multiplier == 0:
+        return events.NonPrivate(neighbouring)
+    step: events.Event = _LEAF[norm](noise_multiplier, neighbouring)
+    return events.Repeated(
+        step if sampling_rate == 1 else events.Sampled(step, sampling_rate), steps
+    )
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What the steps share: the data, the clipping norm and the public divisor."""
+
+    rows: Rows
+    targets: FloatArray
+    loss: Loss
+    clip: float
+    sampling_rate: float
+    divisor: float
+
+
+def _plan(
+    rows: Rows,
+    targets: FloatArray,
+    loss: Loss,
+    clip: float,
+    noise_multiplier: float,
+    sampling_rate: float,
+    n_records: int | None,
+) -> _Plan:
+    clip = _check.number("clip", clip, low=0, low_open=True, remedy=_CLIP)
+    _check.number("noise_multiplier", noise_multiplier, low=0, remedy=_NOISE)
+    rate = _check.sampling_rate(sampling_rate)
+    if len(targets) != rows.shape[0]:
+        raise InvalidArgument(
+            f"targets has {len(targets)} entries for {rows.shape[0]} records; pass one each."
+        )
+    n = rows.shape[0] if n_records is None else _check.count("n_records", n_records)
+    return _Plan(rows, targets, loss, clip, rate, rate * n)
+
+
+_CLIP = "It bounds the norm of one record's gradient, to which the noise is scaled."
+_NOISE = "It is the noise in units of the sensitivity; 0 adds none."
+
+
+def _rates(learning_rate: ArrayLike, steps: int) -> FloatArray:
+    rates = _check.array("learning_rate", learning_rate, low=0, low_open=True)
+    if rates.ndim and rates.shape != (steps,):
+        raise InvalidArgument(
+            f"learning_rate has shape {rates.shape}; it must be one number, or steps={steps}."
+        )
+    return np.broadcast_to(rates, (steps,))
+
+
+def _start(start: FloatArray | None, plan: _Plan) -> FloatArray:
+    shape = (plan.rows.shape[1], plan.loss.n_scores)
+    dtype = np.result_type(plan.rows.X.dtype, np.float32)
+    W = np.zeros(shape, dtype) if start is None else np.array(start, dtype)
+    if W.shape != shape:
+        raise InvalidArgument(f"start has shape {W.shape}; the weights have shape {shape}.")
+    return W
+
+
+class _Directions:
+    """The noisy means of clipped gradients; each call looks at the data once."""
+
+    def __init__(self, plan: _Plan, norm: str, scale: float, penalty: float, rng: Any) -> None:
+        self.plan, self.rng, self.scale, self.penalty = plan, rng, scale, penalty
+        self.order = _ORDER[norm]
+        self.norms = plan.rows.norms(self.order)
+        self.draw = rng.standard_normal if norm == "l2" else rng.laplace
+
+    def __call__(self, W: FloatArray) -> FloatArray:
+        plan = self.plan
+        rows, targets, norms = plan.rows, plan.targets, self.norms
+        if plan.sampling_rate < 1:
+            batch = poisson_batch(len(targets), plan.sampling_rate, self.rng)
+            rows, targets, norms = rows.take(batch), targets[batch], norms[batch]
+        residuals = plan.loss.residual(rows.scores(W), targets)
+        residuals *= clip_factors(residuals, norms, plan.clip, self.order)[:, None]
+        total = rows.adjoint(residuals)
+        if self.scale:
+            total += (self.scale * self.draw(size=total.shape)).astype(total.dtype, copy=False)
+        total /= plan.divisor
+        total[1:] += self.penalty * W[1:]
+        return total
+
+
+def clip_factors(
+    residuals: FloatArray, row_norms: FloatArray, clip: float, order: float = 2
+) -> FloatArray:
+    """The factor per record that brings its gradient to norm ``clip`` at most, in closed form.
+
+    The gradient is an outer product, so its entrywise norm of order 1, 2 or inf is the product of
+    the residual's and the row's.
+
+    >>> clip_factors(np.array([[3.0, 4.0]]), np.array([2.0]), clip=5.0)
+    array([0.5])
+
+    """
+    sizes = np.linalg.norm(residuals.astype(np.float64, copy=False), ord=order, axis=1)
+    sizes *= row_norms
+    factors = clip * _SHRINK / np.maximum(sizes, clip * _SHRINK)
+    return factors.astype(residuals.dtype, copy=False)
+
+
+def poisson_batch(n_records: int, sampling_rate: float, rng: np.random.Generator) -> Any:
+    """Which records are in: each with probability ``sampling_rate``, independently; ascending.
+
+    The gaps between them are geometric, and the whole part of an exponential variable of rate
+    -log(1 - q) is geometric with parameter q: P(floor(E/rate) >= k) = (1-q)^k. It takes as many
+    draws as the batch has records, in double precision.
+    """
+    if sampling_rate == 1:
+        return np.arange(n_records)
+    rate = -math.log1p(-sampling_rate)
+    expected = n_records * sampling_rate
+    chunk = int(expected + 6 * math.sqrt(expected) + 8)
+    position, found = -1.0, []
+    while position < n_records:
+        gaps = np.floor(rng.standard_exponential(chunk) / rate) + 1
+        places = position + np.cumsum(gaps)
+        found.append(places[places < n_records])
+        position = places[-1]
+    return np.concatenate(found).astype(np.intp)
+
+
+def _walk(
+    directions: Callable[[FloatArray], FloatArray],
+    W: FloatArray,
+    rates: FloatArray,
+    momentum: float,
+    average: float,
+    project: Projection | None,
+) -> FloatArray:
+    velocity = np.zeros_like(W)
+    first = len(rates) - max(1, round(average * len(rates)))
+    kept = np.zeros(W.shape)
+    for t, rate in enumerate(rates):
+        velocity *= momentum
+        velocity += directions(W)
+        W = W - W.dtype.type(rate) * velocity
+        if project is not None:
+            W = project(W)
+        if t >= first:
+            kept += W
+    return kept / (len(rates) - first)
+
+
+def onto_ball(radius: float, norm: Literal["l2", "l1"] = "l2") -> Projection:
+    """The projection onto the ball of that radius, in the Euclidean sense, of all entries of W.
+
+    For l1 by sorting (Duchi et al. 2008).
+
+    >>> onto_ball(1.0, "l1")(np.array([[3.0], [-1.0]]))
+    array([[1.], [0.]])
+
+    """
+    radius = _check.number("radius", radius, low=0, low_open=True)
+    _check.choice("norm", norm, tuple(_ORDER))
+    return lambda W: _onto_l2(W, radius) if norm == "l2" else _onto_l1(W, radius)
+
+
+def _onto_l2(W: FloatArray, radius: float) -> FloatArray:
+    return W * (radius / max(float(np.linalg.norm(W)), radius))
+
+
+def _onto_l1(W: FloatArray, radius: float) -> FloatArray:
+    sizes = np.abs(W)
+    if sizes.sum() <= radius:
+        return W
+    descending = np.sort(sizes, axis=None)[::-1]
+    thresholds = (np.cumsum(descending) - radius) / np.arange(1, W.size + 1)
+    threshold = thresholds[np.flatnonzero(descending > thresholds)[-1]]
+    return np.sign(W) * np.maximum(sizes - threshold, 0) + 0.0
