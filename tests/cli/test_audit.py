@@ -1,12 +1,8 @@
 """dpassay audit: targets, data, exit codes, resume."""
 
 import json
-import os
-import signal
-import subprocess
 import sys
 import textwrap
-import time
 
 import numpy as np
 import pytest
@@ -144,23 +140,6 @@ def test_the_exit_code_of_a_target_is_not_ours(dpassay, folder):
 def test_outputs_of_different_shapes(dpassay, folder):
     done = dpassay("audit my_audit_target.py:shapes --claim 1 --data d.npz --trials 200 --quiet")
     assert done.code == 0
-
-
-def test_killed_and_resumed_it_ends_the_same(folder):
-    """kill -9 in the middle; the same command goes on, and the answer is that of one go."""
-    options = [*COMMON.split(), "--json"]
-    command = [sys.executable, "-m", "dpassay", "audit", "my_audit_target.py:slow", *options]
-    whole = json.loads(subprocess.run(command, capture_output=True, text=True).stdout)
-    stored = [*command, "--store", "run.db"]
-    for wait in (2.5, 3.0):
-        process = subprocess.Popen(stored, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(wait)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
-    resumed = json.loads(subprocess.run(stored, capture_output=True, text=True).stdout)
-    for data in (whole, resumed):
-        data.pop("replay")
-    assert resumed == whole
 
 
 def test_report(dpassay, folder):

@@ -1,5 +1,6 @@
 """``dpassay audit``: any callable in, a verdict out."""
 
+import math
 import shlex
 import sys
 import time
@@ -112,9 +113,10 @@ def audit(
         with _crew(target, workers, timeout) as crew:
             if (not quiet and not as_json) or dry_run:
                 timing = _Timing(mechanism, pair[0], seed, trials)
-                _tell(timing.expected(crew, timeout, curve, confidence, delta), as_json)
+                found = timing.expected(crew, timeout, curve, confidence, delta)
+                _tell(found, as_json)
                 if dry_run:
-                    return
+                    raise typer.Exit(STOPPED if math.isnan(found["seconds"]) else 0)
             verdict = run_audit(
                 mechanism,
                 pair,
@@ -245,6 +247,8 @@ class _Timing:
 
         size = max(self.trials // 20, 1) if draws_many(self.mechanism) else None
         options = {} if size is None else {"size": size}
+        if hasattr(self.mechanism, "worlds"):  # a script: load what it imports, once per worker
+            self.mechanism(self.data, for_trial(self.seed, 0, 99))
         rng = for_trial(self.seed, 0, 99)
         begin = time.perf_counter()
         self.mechanism(self.data, rng, **options)
@@ -258,7 +262,7 @@ class _Timing:
         confidence: float,
         delta: float | None,
     ) -> dict[str, float]:
-        """How long it will take, and the most it could show."""
+        """How long it will take (NaN if the trial fails), and the most it could show."""
         from dpassay.auditing.referee import claimed_delta
         from dpassay.bounds import lower_bound_from_counts
 
@@ -281,9 +285,9 @@ class _Timing:
         if run.ended == "interrupted":
             raise KeyboardInterrupt
         if run.first_error:
-            last = run.first_error.strip().splitlines()[-1]
-            complain(f"the trial for timing failed: {last}")
-            return float(run.outcomes.seconds[0])
+            lines = run.first_error.strip().splitlines()
+            at = -1 if lines[0].startswith("Traceback") else 0
+            complain(f"the trial for timing failed: {lines[at]}")
         return float(run.outcomes.scores[0])
 
 
@@ -293,8 +297,7 @@ def _tell(expected: dict[str, float], as_json: bool) -> None:
     if as_json:
         emit(expected)
         return
-    say(
-        f"One trial takes {expected['seconds_per_trial']:.3g} s, all of them about "
-        f"{duration(expected['seconds'])}; a perfect attack could show epsilon >= "
-        f"{expected['ceiling']:.3g}."
-    )
+    each, whole = expected["seconds_per_trial"], expected["seconds"]
+    if not math.isnan(whole):
+        say(f"One trial takes {each:.3g} s, all of them about {duration(whole)}.")
+    say(f"A perfect attack could show epsilon >= {expected['ceiling']:.3g}.")
