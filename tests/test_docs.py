@@ -290,6 +290,7 @@ PRICED = {
     "Sampled(Pure)": events.Sampled(events.Pure(1.0), 0.01),
     "Sampled(Approx)": events.Sampled(events.Approx(1.0, 1e-6), 0.01),
     "Sampled(ZeroConcentrated)": events.Sampled(events.ZeroConcentrated(0.1), 0.01),
+    "Selected(Gaussian)": events.Selected(events.Gaussian(4.0), 10.0),
 }
 
 

@@ -119,6 +119,7 @@ WRITTEN = [
     Approx(0.5, 1e-7),
     BoundedRange(1.5),
     RandomizedResponse(0.3, 5),
+    events.Selected(Gaussian(4.0), 10.0, "negative-binomial", 1.0),
     Repeated(Sampled(Gaussian(1 / 3, "replace-one"), 0.25, "without-replacement"), 7),
 ]
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument, UnsupportedEvent
-from dpassay.privacy import composition, events
+from dpassay.privacy import composition, events, selection
 from dpassay.privacy.curves import GDP, PLD, RDP, ZCDP, ApproxDP, Best, Curve, Numeric, PureDP
 from dpassay.privacy.loss_distribution import Composition, discretise, support
 from dpassay.privacy.profiles import profiles
@@ -106,6 +106,9 @@ def _walk(event: events.Event, count: int) -> Iterable[tuple[events.Event, int]]
                 "Sample anew for each part, or state the inside as a Pure or Approx event."
             )
         yield events.Sampled(next(iter(inner)), event.sampling_rate, event.scheme), count
+    elif isinstance(event, events.Selected):
+        unlimited = [leaf for leaf in flatten(event.event) if isinstance(leaf, events.NonPrivate)]
+        yield (unlimited[0] if unlimited else event), count
     else:
         yield event, count
 
@@ -223,13 +226,19 @@ def _rdp(leaves: Leaves) -> Curve:
     from dp_accounting.rdp.rdp_privacy_accountant import DEFAULT_RDP_ORDERS
 
     orders = np.array(list(DEFAULT_RDP_ORDERS) + _LARGE_ORDERS, float)
+    return RDP(orders, _summed(leaves, orders))
+
+
+def _summed(leaves: Leaves, orders: FloatArray) -> FloatArray:
     total = np.zeros_like(orders)
     for leaf, n in leaves.items():
         total += n * _divergences(leaf, orders)
-    return RDP(orders, total)
+    return total
 
 
 def _divergences(leaf: events.Event, orders: FloatArray) -> FloatArray:
+    if isinstance(leaf, events.Selected):
+        return _rdp_of_selected(leaf, orders)
     if isinstance(leaf, events.ZeroConcentrated | events.Gaussian):
         return _rho(leaf) * orders
     if isinstance(leaf, events.BoundedRange):
@@ -250,6 +259,14 @@ def _rdp_of_pure(epsilon: float, orders: FloatArray) -> FloatArray:
         return np.logaddexp(x, -x) - math.log(2)
 
     return (log_cosh((orders - 0.5) * epsilon) - log_cosh(epsilon / 2)) / (orders - 1)
+
+
+def _rdp_of_selected(leaf: events.Selected, orders: FloatArray) -> FloatArray:
+    run = _summed(flatten(leaf.event), orders)
+    if leaf.law == "poisson":
+        deltas = account(leaf.event).delta(-np.log1p(-1 / orders))
+        return selection.poisson_price(orders, run, deltas, leaf.mean)
+    return selection.negative_binomial_price(orders, run, leaf.mean, leaf.shape)
 
 
 def _rdp_of_sampled_gaussian(leaf: events.Sampled, orders: FloatArray) -> FloatArray:
@@ -344,6 +361,7 @@ _OWN: dict[type, Callable[[Any], PrivacyCurve]] = {
     events.Gaussian: lambda e: GDP(1 / e.noise_multiplier),
     events.Approx: lambda e: ApproxDP(e.epsilon, e.delta),
     events.ZeroConcentrated: lambda e: ZCDP(e.rho),
+    events.Selected: lambda e: _rdp({e: 1}),
 }
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument, UnsupportedEvent
+from dpassay.privacy.selection import LAWS
 from dpassay.types import Neighbouring
 
 SCHEMES = ("poisson", "without-replacement")
@@ -234,6 +235,34 @@ class Sequence(Event):
         return self.events[0].neighbouring
 
 
+@dataclass(frozen=True)
+class Selected(Event):
+    """The best of a random number of runs, each of which costs ``event`` at the most.
+
+    A run includes its score: the result of the highest score is kept, all others and their number
+    are forgotten (Papernot and Steinke 2022; :mod:`dpassay.privacy.selection`). ``mean`` is the
+    expected number of runs; ``law`` that of the number, "poisson" or "negative-binomial"
+    (truncated to at least one run), of the given ``shape``: 1 is geometric, 0 logarithmic.
+    """
+
+    event: Event
+    mean: float
+    law: str = "poisson"
+    shape: float = 0.0
+
+    def __post_init__(self) -> None:
+        _event("event", self.event)
+        remedy = "It is the expected number of runs."
+        _check.number("mean", self.mean, low=1, low_open=True, high=1e6, remedy=remedy)
+        _check.choice("law", self.law, LAWS)
+        _check.number("shape", self.shape, low=0, high=100, remedy="1 is geometric.")
+
+    @property
+    def neighbouring(self) -> Neighbouring:
+        """That of the event inside."""
+        return self.event.neighbouring
+
+
 def _written(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_written(part) for part in value]
@@ -252,6 +281,7 @@ _KINDS: tuple[type[Event], ...] = (
     Sampled,
     Repeated,
     Sequence,
+    Selected,
 )
 
 
