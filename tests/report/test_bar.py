@@ -51,7 +51,7 @@ def test_lengths_are_in_proportion():
 def test_what_is_missing_or_endless_is_said():
     text = "".join(drawn(None, math.inf, 0.0, math.inf).itertext())
     assert "no proof was given" in text
-    assert "ε = inf" in text
+    assert "ε = ∞" in text
     assert "no limit" in text
 
 

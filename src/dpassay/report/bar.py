@@ -7,8 +7,7 @@ import math
 from html import escape
 from typing import Any
 
-from dpassay.report.numbers import down, up
-from dpassay.report.words import small
+from dpassay.report.words import down, small, up
 
 _LEFT, _RIGHT = 0.5, 92.0  # per cent of the width that the axis takes
 _ROW, _TOP = 46, 4

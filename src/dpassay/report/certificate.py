@@ -10,7 +10,7 @@ from dpassay.report import words
 from dpassay.report.bar import epsilon_bar
 from dpassay.report.charts import pictures
 from dpassay.report.figures import Picture, svg_of
-from dpassay.report.numbers import down, up
+from dpassay.report.numbers import up
 from dpassay.report.odds import heading, of_hundred, panel_svg, sentence
 from dpassay.report.page import (
     NOTHING_FETCHED,
@@ -89,8 +89,8 @@ def _overview(audits: list[Audit]) -> str:
         (
             audit["title"],
             audit["verdict"]["headline"],
-            f"{_up(audit['epsilon']['claimed'])}",
-            f"{_down(audit['epsilon']['measured_lower'])}",
+            words.up(float(audit["epsilon"]["claimed"])),
+            words.down(float(audit["epsilon"]["measured_lower"])),
         )
         for audit in audits
     ]
@@ -196,9 +196,9 @@ def _claim(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> s
 
 _CLAIM_ROWS: dict[str, Callable[[dict[str, Any]], str]] = {
     "Statement": lambda curve: curve["statement"],
-    "ε": lambda curve: f"{_up(curve['epsilon'])} at δ = {words.small(float(curve['delta']))}",
+    "ε": lambda curve: f"{words.up(float(curve['epsilon']))} at δ = {_small_delta(curve)}",
     "δ": lambda curve: _small(float(curve["delta"])),
-    "μ (Gaussian)": lambda curve: "–" if curve["mu"] is None else _up(curve["mu"]),
+    "μ (Gaussian)": lambda curve: "–" if curve["mu"] is None else words.up(float(curve["mu"])),
     "Neighbouring relation": lambda curve: words.RELATIONS[curve["neighbouring"]],
     "Accounting": lambda curve: f"{curve['method']} ({curve['curve']})",
     "Direction of its error": lambda curve: words.KINDS[curve["kind"]],
@@ -217,6 +217,10 @@ _DECLARED_ROWS = {
 }
 
 
+def _small_delta(curve: dict[str, Any]) -> str:
+    return words.small(float(curve["delta"]))
+
+
 def _declared(declared: dict[str, Any]) -> str:
     """What was declared, and in one row what was not."""
     rows = [
@@ -231,14 +235,6 @@ def _declared(declared: dict[str, Any]) -> str:
 
 def _small(delta: float) -> str:
     return "0" if delta == 0 else f"{words.small(delta)} ({words.one_in(delta)})"
-
-
-def _up(x: Any) -> str:
-    return up(float(x)).replace("inf", "∞")
-
-
-def _down(x: Any) -> str:
-    return down(float(x)).replace("inf", "∞")
 
 
 def _attack(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> str:

@@ -25,6 +25,7 @@ BLUE, ORANGE, GREEN, RED, PURPLE, BLACK = (
     "#cc79a7",
     "#222222",
 )
+_FONTS = "'DejaVu Sans', Verdana, 'Segoe UI', Arial, sans-serif"  # where the first is missing
 _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "dpassay",
     "svg.fonttype": "none",
@@ -90,7 +91,7 @@ def svg_of(picture: Picture) -> str:
     buffer = io.StringIO()
     with house_style():
         picture.figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": "dpassay"})
-    svg = buffer.getvalue()
+    svg = buffer.getvalue().replace("'DejaVu Sans'", _FONTS)
     start = svg.index(">", svg.index("<svg ")) + 1
     label = (
         f'\n<title id="title">{escape(picture.title)}</title>'

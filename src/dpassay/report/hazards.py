@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from dpassay.report.disclosure import Disclosure
-from dpassay.report.numbers import down, up
-from dpassay.report.words import small
+from dpassay.report.words import down, small, up
 from dpassay.types import PrivacyCurve, Verdict
 
 LARGE_EPSILON = 10.0

@@ -4,7 +4,7 @@ import math
 from typing import Any
 
 from dpassay.privacy.curves import GDP, ApproxDP, PureDP
-from dpassay.report.numbers import down, up
+from dpassay.report import numbers
 from dpassay.types import PrivacyCurve, Verdict
 
 KINDS = {
@@ -16,6 +16,16 @@ RELATIONS = {
     "add-remove": "add or remove one: two data sets are neighbours if one has a record more",
     "replace-one": "replace one: two data sets are neighbours if they differ in one record",
 }
+
+
+def up(x: float) -> str:
+    """An upper bound in print, rounded up."""
+    return numbers.up(x).replace("inf", "∞")
+
+
+def down(x: float) -> str:
+    """A lower bound in print, rounded down."""
+    return numbers.down(x).replace("inf", "∞")
 
 
 def is_one_run(verdict: Verdict) -> bool:
