@@ -29,6 +29,7 @@ class Example(NamedTuple):
 
 
 EXAMPLES = {
+    "attack_a_model.py": Example(r"lira .*(\n.*)+epsilon >= "),
     "audit_a_mechanism.py": Example("honest: .* not refuted .*\nbroken: .* refuted"),
     "csv_script.py": Example("model.json: 99 rows, 2 means", arguments="data.csv model.json"),
     "in_ten_lines.py": Example("^refuted: epsilon >= 1.*\n1.828"),

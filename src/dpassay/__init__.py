@@ -25,6 +25,7 @@ _PUBLIC = {
     "one_run": "dpassay.bounds",
     "audit": "dpassay.auditing",
     "audit_one_run": "dpassay.auditing",
+    "attack": "dpassay.attacks",
     "LowerBound": "dpassay.types",
     "Verdict": "dpassay.types",
     "Evidence": "dpassay.types",

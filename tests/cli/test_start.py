@@ -26,7 +26,15 @@ def _commands(group=None, path="dpassay"):
 
 
 COMMANDS = dict(_commands())
-ELSEWHERE = {"reproduce", "demo", "audit", "status", "merge", "report"}  # need files, or time
+ELSEWHERE = {
+    "reproduce",
+    "demo",
+    "audit",
+    "status",
+    "merge",
+    "report",
+    "attack",
+}  # need files, or time
 EXAMPLES = sorted({command.epilog.removeprefix("Example: ") for command in COMMANDS.values()})
 
 

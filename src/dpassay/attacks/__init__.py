@@ -7,6 +7,8 @@ Names are imported when they are first used.
 import importlib
 from typing import Any
 
+from dpassay.attacks.features import describe, features  # now: the module has the same name
+
 _PUBLIC = {
     "attack": "dpassay.attacks.membership",
     "AttackResult": "dpassay.attacks.membership",
@@ -30,11 +32,9 @@ _PUBLIC = {
     "below_threshold_accuracy": "dpassay.attacks.counters",
     "Distinguisher": "dpassay.attacks.distinguisher",
     "learn_distinguisher": "dpassay.attacks.distinguisher",
-    "describe": "dpassay.attacks.features",
-    "features": "dpassay.attacks.features",
 }
 
-__all__ = list(_PUBLIC)
+__all__ = ["describe", "features", *_PUBLIC]
 
 
 def __getattr__(name: str) -> Any:

@@ -53,7 +53,7 @@ def learn_distinguisher(rows: list[FloatArray], worlds: FloatArray, seed: int = 
     """The best of several learners by cross-validated log loss on these trials.
 
     Args:
-        rows: features of the outputs (:func:`dpassay.attacks.features.features`).
+        rows: features of the outputs (:func:`dpassay.attacks.features`).
         worlds: 1 with the canary, 0 without.
         seed: of the folds and of the learners.
 

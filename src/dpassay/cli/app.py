@@ -85,7 +85,19 @@ app = typer.Typer(
 )
 for group in (account, calibrate):
     app.add_typer(group.app)
-for command in (audit, bound, demo, doctor, explain, merge, plan, report, reproduce, status):
+for command in (
+    attack,
+    audit,
+    bound,
+    demo,
+    doctor,
+    explain,
+    merge,
+    plan,
+    report,
+    reproduce,
+    status,
+):
     command.register(app)
 
 
