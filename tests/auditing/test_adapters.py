@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dpassay._rng import for_trial
-from dpassay.attacks import features
+from dpassay.attacks.features import features
 from dpassay.auditing import from_estimator, from_jax
 from dpassay.errors import InvalidArgument
 from dpassay.runs import run_key

@@ -16,6 +16,7 @@ import pytest
 
 import dpassay as da
 from dpassay._rng import for_trial
+from dpassay.attacks.features import features
 from dpassay.auditing import AuditStopped, CommandFailed, from_command
 from dpassay.errors import InvalidArgument
 from dpassay.runs import run_key
@@ -96,7 +97,7 @@ SAVE = {
 def test_results(folder, suffix):
     write(folder, f"import sys\nimport numpy as np\npath = sys.argv[2]\n{SAVE[suffix]}", "save.py")
     seen = run(f"python save.py {{data}} {{output}}{suffix}")
-    assert da.attacks.features(seen).tolist() == [2.0, 1.0, 2.0]
+    assert features(seen).tolist() == [2.0, 1.0, 2.0]
 
 
 def test_other_results(folder):
@@ -161,7 +162,7 @@ def test_nothing_is_left_of_a_trial_that_hangs(folder, workers):
     write(folder, STAYS, "stays.py")
     command = from_command("python stays.py {data} {output} pids hang")
     with pytest.raises(AuditStopped, match="timeout"):
-        audit(command, trials=2, timeout=1.0, workers=workers)
+        audit(command, trials=workers, timeout=5.0, workers=workers)
     pids = list(map(int, (folder / "pids").read_text().split()))
     assert pids
     assert all(map(gone, pids))
@@ -171,6 +172,14 @@ def test_nothing_is_left_of_a_trial_that_ends(folder):
     write(folder, STAYS, "stays.py")
     assert run("python stays.py {data} {output}.txt pids").tolist() == [1.0]
     assert gone(int((folder / "pids").read_text()))
+
+
+def test_no_records_are_left_when_workers_are_ended(folder):
+    """At a refutation the other worker is in the middle of a trial, and is killed."""
+    slow = "import sys, time\ntime.sleep(0.3)\nopen(sys.argv[2], 'w').write(sys.argv[3])\n"
+    write(folder, slow.replace("sys.argv[3]", "str(len(open(sys.argv[1]).readlines()))"), "slow.py")
+    verdict = audit(from_command("python slow.py {data} {output}.json"), trials=100, workers=2)
+    assert verdict.refuted  # and the fixture looks at what is left
 
 
 def test_the_key_follows_the_files(folder):

@@ -11,6 +11,7 @@ import contextlib
 import io
 import os
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Iterator, Sequence
@@ -56,6 +57,9 @@ def play_portion(task: Task | Parcel, trials: Sequence[int], rules: Rules) -> Ou
 
     """
     task = task.unpack() if isinstance(task, Parcel) else task
+    if rules.notes is not None and os.getpid() != rules.home:
+        # What a trial that is killed leaves in temporary files goes when the run ends.
+        tempfile.tempdir = os.path.dirname(rules.notes)
     with _watchdog(rules) as dog:
         portion = _Portion(task, rules, dog)
         for start in range(0, len(trials), rules.batch):
