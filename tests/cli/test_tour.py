@@ -1,10 +1,12 @@
 """demo, doctor and reproduce."""
 
+import json
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
 import pytest
 
+from dpassay.cli.demo import LEARNERS
 from dpassay.cli.doctor import packages
 
 
@@ -32,8 +34,14 @@ def test_demo(dpassay, tmp_path):
     for name in ("odds.svg", "tradeoff.svg"):
         root = ET.parse(tmp_path / "demo" / name).getroot()
         assert root.find("{http://www.w3.org/2000/svg}title").text
-    text = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
-    assert len(text.encode()) < 500_000
+    report = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
+    assert len(report.encode()) < 500_000
+    for learner in LEARNERS.values():
+        assert learner in report
+        assert learner in result.out
+    data = json.loads((tmp_path / "demo" / "report.json").read_text(encoding="utf-8"))
+    assert [audit["verdict"]["refuted"] for audit in data["audits"]] == [False, True]
+    text = (tmp_path / "demo" / "tour.html").read_text(encoding="utf-8")
     page = _Page()
     page.feed(text)
     assert "script" not in page.tags
@@ -48,10 +56,26 @@ def test_demo_for_machines(dpassay, tmp_path):
     assert data["refuted"] is True
     assert data["epsilon_lower"] == pytest.approx(2.795, abs=1e-4)
     assert data["account"]["pld"] < data["account"]["rdp"]
-    assert len(data["files"]) == 3
+    assert len(data["files"]) == 5
+    verdicts = data["verdicts"]
+    assert [verdicts[name]["refuted"] for name in ("honest", "broken")] == [False, True]
     # The pair (epsilon, delta) allows more than the curve that it was read from.
     pair, whole = data["odds"]["worst case"], data["odds_of_the_whole_curve"]
     assert pair["if_in"] > whole["if_in"] > 0.5
+
+
+def test_demo_that_is_interrupted(dpassay, tmp_path, monkeypatch):
+    """Ctrl-C in the middle of an audit: nothing is written, no traceback, 3."""
+
+    def interrupted(data, rng):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("dpassay.zoo.learners.broken", interrupted)
+    result = dpassay(f"demo --out {tmp_path / 'demo'}")
+    assert result.code == 3
+    assert result.err.endswith("stopped before it could say.\n")
+    assert "450 of 450 trials (100 %)" in result.err  # of the honest learner
+    assert not (tmp_path / "demo").exists()
 
 
 def test_doctor(dpassay):

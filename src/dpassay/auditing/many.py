@@ -272,5 +272,4 @@ def _learned(game: Game, outcomes: Outcomes) -> Distinguisher:
 
 def _note(referee: Referee) -> str:
     """What to show beside the progress: the wealth against the claim."""
-    needed = f"{referee.wealth_needed:.1f}"
-    return f"evidence against the claim {referee.log_wealth:+.1f} of {needed} nats"
+    return f"evidence {referee.log_wealth:+.1f} of {referee.wealth_needed:.1f} nats"

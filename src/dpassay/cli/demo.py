@@ -21,8 +21,13 @@ WANTED = 1.0
 AUDIT_TRIALS = 600
 CLAIMED = 0.21  # by the paper on backpropagation clipping, at the same delta
 COUNTS = {"tp": 4922, "fn": 95_078, "fp": 174, "tn": 99_826}  # Tramèr et al. 2022
+LEARNERS = {
+    "honest": "Noisy gradient descent with the noise that its claim needs",
+    "broken": "The same, its sensitivity divided by the number of records once too often",
+}
 NEXT = {
     "Audit your own code": "dpassay audit my_train.py:train --claim 3,1e-5 --data d.npz",
+    "Show what came of it": "add --store run.db --report report.html",
     "Price your own training": "dpassay account dp-sgd --help",
     "Find the noise for your target": "dpassay calibrate dp-sgd --help",
     "Tell the people in the data": "dpassay explain --epsilon 3 --delta 1e-5 --svg odds.svg",
@@ -41,8 +46,9 @@ def demo(
     as_json: Json = False,
 ) -> None:
     """A tour in under a minute: two learners audited, a claim priced, explained and improved."""
-    with working("auditing, pricing, calibrating"):
-        tour = _compute()
+    verdicts = _audits(quiet=as_json)
+    with working("pricing, calibrating, drawing"):
+        tour = _compute(verdicts)
         files = _write(tour, out)
     if as_json:
         emit(_data(tour) | {"files": [str(path) for path in files]})
@@ -74,7 +80,7 @@ class _Tour:
         return sentence(self.event, self.query, next(p for p in self.prices if is_proof(p)))
 
 
-def _compute() -> _Tour:
+def _compute(verdicts: dict[str, "Verdict"]) -> _Tour:
     from dpassay.bounds import lower_bound_from_counts
     from dpassay.privacy import ApproxDP, account, calibrate, dp_sgd_event
     from dpassay.privacy.membership import odds_of_curve
@@ -91,26 +97,31 @@ def _compute() -> _Tour:
         whole=odds_of_curve(account(event, "pld")),
         noise=calibrate(lambda s: dp_sgd_event(s, RATE, STEPS), ApproxDP(WANTED, DELTA)),
         bound=lower_bound_from_counts(**COUNTS, delta=DELTA, confidence=1 - 1e-10),
-        verdicts=_audits(),
+        verdicts=verdicts,
     )
 
 
-def _audits() -> dict[str, "Verdict"]:
+def _audits(quiet: bool) -> dict[str, "Verdict"]:
     """Both bundled learners, at a confidence that never refutes the honest one by chance."""
     from dpassay.auditing import audit
     from dpassay.zoo import learners
 
-    return {
-        name: audit(
+    found = {}
+    for name, learner in (("honest", learners.honest), ("broken", learners.broken)):
+        if not quiet:
+            say(f"Auditing the {name} learner: up to {AUDIT_TRIALS} trainings ...")
+        found[name] = audit(
             learner,
             learners.neighbours(),
             claim=learners.claim(),
             confidence=1 - 1e-6,
             trials=AUDIT_TRIALS,
+            progress="quiet" if quiet else "auto",
             replay=f"dpassay audit example:{name} --confidence {1 - 1e-6} --trials {AUDIT_TRIALS}",
         )
-        for name, learner in (("honest", learners.honest), ("broken", learners.broken))
-    }
+        if found[name].ended == "interrupted":
+            raise KeyboardInterrupt
+    return found
 
 
 def _show(tour: _Tour) -> None:
@@ -134,12 +145,8 @@ def _show(tour: _Tour) -> None:
 
 def _verdicts(tour: _Tour) -> list[str]:
     """A line or two on each learner."""
-    about = {
-        "honest": "Noisy gradient descent with the noise that its claim needs",
-        "broken": "The same, its sensitivity divided by the number of records once too often",
-    }
     return [
-        f"{about[name]}: {verdict}.\n  Replay: {verdict.replay}"
+        f"{LEARNERS[name]}: {verdict}.\n  Replay: {verdict.replay}"
         for name, verdict in tour.verdicts.items()
     ]
 
@@ -179,7 +186,8 @@ def _refutation(tour: _Tour) -> str:
 
 
 def _write(tour: _Tour, folder: Path) -> list[Path]:
-    """The two pictures, and a page that holds both."""
+    """The report on both learners; the two pictures, and a page of the tour that holds them."""
+    from dpassay.report import audit_report, join_reports, write_report
     from dpassay.report.figures import house_style, svg_of
     from dpassay.report.odds import icons_svg
     from dpassay.reproduce.slides import debugging
@@ -187,11 +195,17 @@ def _write(tour: _Tour, folder: Path) -> list[Path]:
     with house_style():
         picture = debugging()
     texts = {"odds.svg": icons_svg(tour.explained), "tradeoff.svg": svg_of(picture)}
-    texts["report.html"] = _page(tour, texts, picture.caption)
-    folder.mkdir(parents=True, exist_ok=True)
+    texts["tour.html"] = _page(tour, texts, picture.caption)
+    both = [audit_report(v, title=LEARNERS[name]) for name, v in tour.verdicts.items()]
+    report = join_reports(
+        both,
+        title="Two learners of the same claim",
+        introduction="Both say that they are as private; one has a bug that was published.",
+    )
+    files = write_report(report, folder / "report.html")
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-    return [folder / name for name in texts]
+    return [*files, *(folder / name for name in texts)]
 
 
 def _page(tour: _Tour, pictures: dict[str, str], caption: str) -> str:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from dpassay.types import Verdict
 
 REFUTED, MISUSE, STOPPED = 1, 2, 3
+_COLOURS = {0: "green", REFUTED: "red", STOPPED: "yellow"}
 
 About = Annotated[
     Path | None,
@@ -29,13 +30,12 @@ def show(verdict: "Verdict", claim: str, as_json: bool) -> None:
     if as_json:
         emit(as_data(verdict, claim))
         return
-    style = "bold red" if verdict.refuted else "bold green"
-    say(str(verdict), style=style)
+    say(str(verdict), style=f"bold {_COLOURS[exit_code(verdict)]}")
     failed = verdict.evidence.n_failed
     say(f"By {verdict.attack}{f'; {failed} trials failed' if failed else ''}.")
     say(f"The bound: {verdict.bound}.")
     if not verdict.refuted:
-        say("Not refuted does not mean private: this attack, with this many trials, saw nothing.")
+        say("Not refuted does not mean private: this attack, in this many trials, did not do it.")
     say(f"Replay: {verdict.replay}")
 
 

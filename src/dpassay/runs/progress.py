@@ -119,7 +119,7 @@ class Bar:
 
         self._bar: Any = Progress(
             TextColumn("trials"),
-            BarColumn(),
+            BarColumn(20),
             MofNCompleteColumn(),
             TextColumn("{task.fields[rate]}", markup=False),
             TimeRemainingColumn(),
