@@ -11,7 +11,7 @@ divided by is *public*: ``sampling_rate`` times ``n_records``, whatever the batc
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +27,7 @@ from dpassay.types import FloatArray, Neighbouring, Release
 Projection = Callable[[FloatArray], FloatArray]
 _ORDER = {"l2": 2, "l1": 1}
 _LEAF = {"l2": events.Gaussian, "l1": events.Laplace}
+_SCHEME = {"add-remove": "poisson", "replace-one": "without-replacement"}
 _SHRINK = 1 - 1e-6  # rounding in single precision must not carry a clipped gradient over the bound
 
 
@@ -52,8 +53,9 @@ def noisy_gradient_descent(
 ) -> Release[FloatArray]:
     """The weights of a linear model after noisy gradient steps, as a release with its event.
 
-    Full batches for ``sampling_rate=1`` (noisy gradient descent); else every step draws a Poisson
-    batch (DP-SGD, Abadi et al. 2016).
+    Full batches for ``sampling_rate=1`` (noisy gradient descent); else every step draws a batch
+    (DP-SGD, Abadi et al. 2016): a Poisson batch under add-remove, and under replace-one a subset of
+    the fixed size round(sampling_rate · n), for which amplification is proved there.
 
     Args:
         rows: the records, n of them.
@@ -65,7 +67,8 @@ def noisy_gradient_descent(
             the gradient.
         noise_multiplier: the noise over the sensitivity of the sum (a deviation for l2, a scale for
             l1); 0 adds none, and the event says NonPrivate.
-        sampling_rate: the probability with which a record is in a batch.
+        sampling_rate: the probability with which a record is in a batch; the share of the
+            records, rounded to whole ones, under replace-one.
         n_records: the public number of records that enters the divisor; none takes that of
             ``rows`` as public, as two data sets of different sizes then have different divisors.
         norm: "l2" clips in l2 and adds Gaussian noise, "l1" clips in l1 and adds Laplace noise.
@@ -84,11 +87,12 @@ def noisy_gradient_descent(
         A release of weights of shape (1 + p, K), the first row belonging to the constant feature.
 
     """
-    plan = _plan(rows, targets, loss, clip, noise_multiplier, sampling_rate, n_records)
-    steps = _check.count("steps", steps, remedy="It is the number of updates.")
-    rates = _rates(learning_rate, steps)
     _check.choice("norm", norm, tuple(_ORDER))
     _check.neighbouring(neighbouring)
+    plan = _plan(rows, targets, loss, clip, noise_multiplier, sampling_rate, n_records)
+    plan = plan if neighbouring == "add-remove" else plan.with_subsets()
+    steps = _check.count("steps", steps, remedy="It is the number of updates.")
+    rates = _rates(learning_rate, steps)
     penalty = _check.number("penalty", penalty, low=0)
     momentum = _check.number("momentum", momentum, low=0, high=1, high_open=True)
     average = _check.number("average", average, low=0, high=1)
@@ -96,19 +100,20 @@ def noisy_gradient_descent(
     sensitivity = clip * (1 if neighbouring == "add-remove" else 2)
     directions = _Directions(plan, norm, noise_multiplier * sensitivity, penalty, noise.generator)
     W = _walk(directions, _start(start, plan), rates, momentum, average, project)
-    event = _event(norm, noise_multiplier, sampling_rate, steps, neighbouring)
+    event = step_event(norm, noise_multiplier, plan.sampling_rate, steps, neighbouring)
     return Release(W, event, sensitivity, noise.level)
 
 
-def _event(
+def step_event(
     norm: str, noise_multiplier: float, sampling_rate: float, steps: int, neighbouring: Neighbouring
 ) -> events.Event:
+    """What ``steps`` noisy steps do to the data."""
     if noise_multiplier == 0:
         return events.NonPrivate(neighbouring)
     step: events.Event = _LEAF[norm](noise_multiplier, neighbouring)
-    return events.Repeated(
-        step if sampling_rate == 1 else events.Sampled(step, sampling_rate), steps
-    )
+    if sampling_rate < 1:
+        step = events.Sampled(step, sampling_rate, _SCHEME[neighbouring])
+    return events.Repeated(step, steps)
 
 
 @dataclass(frozen=True)
@@ -121,6 +126,20 @@ class _Plan:
     clip: float
     sampling_rate: float
     divisor: float
+    batch_size: int | None = None  # none for Poisson batches
+
+    def with_subsets(self) -> "_Plan":
+        """Batches of a fixed size, which is what the sampling rate is rounded to."""
+        n = self.rows.shape[0]
+        size = max(1, round(self.sampling_rate * n))
+        scale = size / (n * self.sampling_rate)
+        return replace(self, sampling_rate=size / n, divisor=self.divisor * scale, batch_size=size)
+
+    def batch(self, rng: np.random.Generator) -> Any:
+        """The numbers of the records of one batch."""
+        if self.batch_size is None:
+            return poisson_batch(len(self.targets), self.sampling_rate, rng)
+        return rng.choice(len(self.targets), self.batch_size, replace=False, shuffle=False)
 
 
 def _plan(
@@ -178,7 +197,7 @@ class _Directions:
         plan = self.plan
         rows, targets, norms = plan.rows, plan.targets, self.norms
         if plan.sampling_rate < 1:
-            batch = poisson_batch(len(targets), plan.sampling_rate, self.rng)
+            batch = plan.batch(self.rng)
             rows, targets, norms = rows.take(batch), targets[batch], norms[batch]
         residuals = plan.loss.residual(rows.scores(W), targets)
         residuals *= clip_factors(residuals, norms, plan.clip, self.order)[:, None]
@@ -277,3 +296,72 @@ def _onto_l1(W: FloatArray, radius: float) -> FloatArray:
     thresholds = (np.cumsum(descending) - radius) / np.arange(1, W.size + 1)
     threshold = thresholds[np.flatnonzero(descending > thresholds)[-1]]
     return np.sign(W) * np.maximum(sizes - threshold, 0) + 0.0
+
+
+def bst14_sgd(
+    rows: Rows,
+    targets: FloatArray,
+    loss: Loss,
+    *,
+    epsilon: float,
+    delta: float,
+    radius: float,
+    row_bound: float,
+    steps: int | None = None,
+    rng: Rng = None,
+) -> Release[FloatArray]:
+    """DP-SGD as Bassily, Smith and Thakurta (2014) have it: one record and a projection per step.
+
+    Document 004's Algorithm 1 with the noise that its source has: the raw gradient of one uniform
+    record plus N(0, sigma²) in every entry, sigma = L sqrt(32 log(n/delta) log(1/delta))/epsilon
+    (:func:`bst14_noise`; the document prints its square times n², without L). The step is
+    gamma_t = 2 radius/(G sqrt(t)), G² = L² + d sigma² (theorem 3: diameter over G sqrt(t)), and the
+    last iterate is returned. By today's accounting this is far too much noise; the event says how
+    little was spent.
+
+    Args:
+        rows: the records, n of them; every [c, x] of l2 norm ``row_bound`` at most (longer ones are
+            clipped to the same Lipschitz constant).
+        targets: one per record.
+        loss: of one record, with a bounded residual.
+        epsilon: the noise is calibrated to it as in the paper.
+        delta: likewise; positive.
+        radius: of the l2 ball that is optimised over.
+        row_bound: see rows.
+        steps: T; none takes n², as the document does.
+        rng: None for secure noise; a seed or generator can be replayed and is not private.
+
+    """
+    n = rows.shape[0]
+    steps = n * n if steps is None else _check.count("steps", steps)
+    lipschitz = loss.residual_bound[2] * _check.number("row_bound", row_bound, low=0, low_open=True)
+    if not lipschitz < math.inf:
+        raise InvalidArgument(f"loss={loss!r} must have a bounded residual; use Huber(bound).")
+    deviation = bst14_noise(n, lipschitz, epsilon, delta)
+    size = math.sqrt(lipschitz**2 + rows.shape[1] * loss.n_scores * deviation**2)
+    return noisy_gradient_descent(
+        rows,
+        targets,
+        loss,
+        steps=steps,
+        learning_rate=2 * radius / (size * np.sqrt(np.arange(1, steps + 1))),
+        clip=lipschitz,
+        noise_multiplier=deviation / (2 * lipschitz),
+        sampling_rate=1 / n,
+        neighbouring="replace-one",
+        project=onto_ball(radius),
+        rng=rng,
+    )
+
+
+def bst14_noise(n_records: int, lipschitz: float, epsilon: float, delta: float) -> float:
+    """The deviation that BST14 add to the gradient of one record, L sqrt(32 log(n/d) log(1/d))/eps.
+
+    >>> round(bst14_noise(1000, 1.0, 1.0, 1e-6), 2)
+    95.72
+
+    """
+    epsilon = _check.epsilon(epsilon, finite=True, positive=True)
+    delta = _check.number("delta", delta, low=0, high=1, low_open=True, high_open=True)
+    n_records = _check.count("n_records", n_records)
+    return lipschitz * math.sqrt(32 * math.log(n_records / delta) * math.log(1 / delta)) / epsilon
