@@ -10,6 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from dpassay.attacks import Outputs, Shadows, ShadowsStopped, attack, train_shadows
 from dpassay.attacks.shadows import assign
 from dpassay.errors import InvalidArgument
+from rates import assert_rate
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(120, 5))
@@ -44,7 +45,11 @@ def fit(X, y, rng):
 def test_halves_put_every_record_into_half_of_the_shadows():
     inside = assign(1000, 9, "halves", seed=3)
     assert inside.shape == (9, 1000)
-    assert (inside.sum(axis=0) == 4).all()
+    assert (inside[:8].sum(axis=0) == 4).all()
+    assert (inside[0] + inside[1] == 1).all()
+    assert_rate(int(inside[0].sum()), 1000, 0.5)
+    assert_rate(int((inside[0] == inside[2]).sum()), 1000, 0.5)  # other pairs, other coins
+    np.testing.assert_array_equal(inside[:4], assign(1000, 4, "halves", seed=3))
     assert abs(np.corrcoef(inside[:, :500].ravel(), inside[:, 500:].ravel())[0, 1]) < 0.1
     assert not np.array_equal(inside, assign(1000, 9, "halves", seed=4))
 
@@ -111,9 +116,11 @@ def test_kept_shadows_are_not_trained_again_and_stale_ones_never_used(tmp_path):
     np.testing.assert_array_equal(first.outputs.vectors, again.outputs.vectors)
     played(data=(X, 1 - Y))  # other data
     played(rng=1)  # another design
-    played(n_shadows=5)  # halves of five are others than of four
+    more = played(n_shadows=6)  # the first four are there
+    np.testing.assert_array_equal(more.outputs.vectors[:4], first.outputs.vectors)
+    played(design="disjoint", n_shadows=3)
     played(design="disjoint", n_shadows=4)
-    assert calls == [4, 0, 4, 4, 5, 4]
+    assert calls == [4, 0, 4, 4, 2, 3, 4]
 
 
 def test_an_executor_trains_the_same():

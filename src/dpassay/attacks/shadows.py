@@ -66,15 +66,16 @@ class Shadows:
 def assign(n: int, n_shadows: int, design: str, seed: int) -> NDArray[np.int8]:
     """Which records each shadow is trained on: an (n_shadows, n) array of 1, 0 and -1.
 
-    "halves": every record is in half of the shadows (rounded down), drawn for each record by
-    itself: what likelihood-ratio attacks need. "disjoint": the records are dealt into 2 n_shadows
-    parts, one to train on and one to test on for each shadow, no record twice.
+    "halves": a fair coin puts each record into one of the shadows 2j and 2j + 1, so that it is in
+    half of any even number of them, as likelihood-ratio attacks need, and more shadows can be
+    added. "disjoint": the records are dealt into 2 n_shadows parts, one to train on and one to
+    test on for each shadow, no record twice.
     """
-    rng = for_trial(seed, 0, 0)
     if design == "halves":
-        order = rng.random((n_shadows, n)).argsort(axis=0)
-        return (order < n_shadows // 2).astype(np.int8)
-    part = rng.permutation(n) % (2 * n_shadows)
+        pairs = (for_trial(seed, j, 0).integers(0, 2, n) for j in range((n_shadows + 1) // 2))
+        both = [half for coins in pairs for half in (coins, 1 - coins)]
+        return np.array(both[:n_shadows], dtype=np.int8)
+    part = for_trial(seed, 0, 0).permutation(n) % (2 * n_shadows)
     numbers = np.arange(n_shadows)[:, None]
     return np.select([part == 2 * numbers, part == 2 * numbers + 1], [1, 0], UNUSED).astype(np.int8)
 
@@ -108,13 +109,14 @@ def train_shadows(
             these are the candidates themselves, members first: their membership in the *target*
             is not used.
         n_shadows: how many; at least 2.
-        design: "halves", each record in half of the shadows; or "disjoint", training and test sets
-            of all shadows without a common record.
+        design: "halves", each record in one of every two shadows; or "disjoint", training and test
+            sets of all shadows without a common record.
         observed: (X, y) to observe the shadows at, of which none was trained on (the offline
             attacks); None observes at ``data``.
         features: ``features(model, X, y)`` returns a row of white-box features per record, kept
             too; see :func:`dpassay.attacks.white_box_features`.
-        store: a file that keeps the outputs; the same call then trains only what is missing.
+        store: a file that keeps the outputs; the same call then trains only what is missing, and
+            one for more shadows in halves only those.
         executor: who trains, see :func:`dpassay.runs.play`.
         workers: processes of our own; 1 trains in this one.
         timeout: seconds for one training.
@@ -135,7 +137,8 @@ def train_shadows(
         raise InvalidArgument(f"train={train!r} must be callable: train(X, y, rng) -> target.")
     inside = assign(len(y), n_shadows, design, seed)
     at = (X, y) if observed is None else _records("observed", observed)
-    configuration = {"shadows": n_shadows, "design": design, "seed": seed}
+    configuration = {"design": design, "seed": seed}
+    configuration |= {"shadows": n_shadows} if design == "disjoint" else {}
     key = run_key(configuration, code=[train, features], data=[X, y, *at])
     task = _Training(train, features, X, y, inside, at, seed)
     run = play(
