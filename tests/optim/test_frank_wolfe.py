@@ -286,7 +286,7 @@ def push(noise):
     def mechanism(data, rng):
         rows = Rows(data[:, :1], constant=0.0)
         objective = LinearObjective(Huber(1.0), rows, data[:, 1], n_records=1)
-        segment = Hull(np.array([[0.0, 1.0], [0.0, -1.0]]))
+        segment = L1Ball(1, 1.0)
         sensitivity = noise * fw.score_sensitivity(1.0, segment.l1_norm, 1, "replace-one")
         selection = fw.Selection("gumbel", sensitivity, STEP_EPSILON, "replace-one")
         options = {"steps": STEPS, "selection": selection, "rng": rng}

@@ -13,6 +13,8 @@ from dpassay.types import FloatArray
 class LinearObjective:
     """(1/n_records) · sum of losses over the records, in w = W.ravel() with W of shape (1 + p, K).
 
+    Without intercept (``rows.constant == 0``) row 0 of W is left out of w.
+
     Attributes:
         loss: one of :mod:`dpassay.optim.losses`.
         rows: the records.
@@ -30,7 +32,7 @@ class LinearObjective:
     @property
     def dimension(self) -> int:
         """The length of w."""
-        return self.rows.shape[1] * self.loss.n_scores
+        return (self.rows.shape[1] - self._skipped) * self.loss.n_scores
 
     def value(self, w: FloatArray) -> float:
         """The objective at w; not private."""
@@ -39,7 +41,7 @@ class LinearObjective:
     def gradient(self, w: FloatArray) -> FloatArray:
         """Its gradient, flat; not private."""
         residuals = self.loss.residual(self._scores(w), self.targets)
-        return self.rows.adjoint(residuals).ravel() / self.n_records
+        return self.rows.adjoint(residuals)[self._skipped :].ravel() / self.n_records
 
     def batch(self, rows: Any, n_records: float) -> "LinearObjective":
         """The objective of some of the records, divided by another public number."""
@@ -47,7 +49,13 @@ class LinearObjective:
 
     def matrix(self, w: FloatArray) -> FloatArray:
         """The flat vector as W, of shape (1 + p, K); row 0 belongs to the constant."""
-        return np.asarray(w).reshape(self.rows.shape[1], self.loss.n_scores)
+        W = np.zeros((self.rows.shape[1], self.loss.n_scores))
+        W[self._skipped :] = np.reshape(w, (-1, self.loss.n_scores))
+        return W
+
+    @property
+    def _skipped(self) -> int:
+        return int(self.rows.constant == 0)
 
     def _scores(self, w: FloatArray) -> FloatArray:
         return self.rows.scores(self.matrix(w))
