@@ -45,6 +45,7 @@ _STYLE = """
 .grid figure { margin: 0; } .grid svg { width: 100%; max-width: 27rem; display: block; }
 .grid h3, .grid h4 { font-size: .95rem; margin: 0 0 .35rem; }
 table.facts { table-layout: fixed; } table.facts tr > :first-child { width: 32%; }
+table.short { table-layout: fixed; } table.short th:first-child { width: 40%; }
 table.numbers { width: auto; min-width: 16rem; }
 table.numbers th, table.numbers td { padding-right: 2rem; font-variant-numeric: tabular-nums; }
 table.hazards { table-layout: fixed; } table.hazards th:first-child { width: 32%; }
@@ -56,7 +57,8 @@ footer { margin-top: 3rem; padding-top: .75rem; border-top: 1px solid var(--line
 @media (max-width: 34rem) { body { padding-top: 1.25rem; } h1 { font-size: 1.4rem; }
   th, td { padding-right: .5rem; } table.hazards { font-size: .82rem; }
   table.hazards th:nth-child(2) { width: 5.5rem; } table.facts tr > :first-child { width: 36%; } }
-@media print { .grid { grid-template-columns: 1fr 1fr; gap: 1rem 1.5rem; }
+@media print { table.facts { break-inside: avoid; } section > p:not(:last-child) { break-after: avoid; }
+  .grid { grid-template-columns: 1fr 1fr; gap: 1rem 1.5rem; }
   .audit + .audit { break-before: page; } .icons { flex-wrap: nowrap; }
   .icons figure { width: 16rem; } .icons svg { width: 11rem; } }
 """
@@ -94,8 +96,8 @@ def _overview(audits: list[Audit]) -> str:
         )
         for audit in audits
     ]
-    head = ("Audit", "Verdict", "ε claimed", "ε measured, at least")
-    return table(rows, head=head, caption="In short")
+    head = ("Audit", "Verdict", "ε claimed", "ε at least")
+    return table(rows, head=head, caption="In short", kind="short")
 
 
 def _footer(data: dict[str, Any]) -> str:
