@@ -27,12 +27,16 @@ def many_laplace(scale):
 PAIR = (1.0, 0.0)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(20))
 def test_the_bundled_learners(seed):
-    """At confidence 1 - 1e-6 the honest one stands and the broken one falls."""
-    options = {"claim": learners.claim(), "confidence": 1 - 1e-6, "trials": 400, "rng": seed}
-    good = da.audit(learners.honest, learners.neighbours(), **options)
-    bad = da.audit(learners.broken, learners.neighbours(), **options)
+    """At confidence 1 - 1e-6 the honest one stands and the broken one falls.
+
+    A true claim falls in one of these 20 audits with probability 2e-5 at most. The honest learner
+    has fewer trials than in the demo, which costs a third; more could not help the broken one.
+    """
+    options = {"claim": learners.claim(), "confidence": 1 - 1e-6, "rng": seed}
+    good = da.audit(learners.honest, learners.neighbours(), trials=160, **options)
+    bad = da.audit(learners.broken, learners.neighbours(), trials=120, **options)
     assert not good.refuted
     assert good.ended == "budget spent"
     assert bad.refuted

@@ -85,6 +85,14 @@ def test_modules_and_examples(dpassay, folder):
     assert dpassay("audit example:broken --trials 200 --quiet").code == 1
 
 
+@pytest.mark.parametrize("seed", [0, 7, 19])
+def test_exit_codes_of_the_bundled_learners(dpassay, seed):
+    options = f"--confidence 0.999999 --trials 120 --seed {seed} --json"
+    for target, code in (("honest", 0), ("broken", 1)):
+        done = dpassay(f"audit example:{target} {options}")
+        assert (done.code, done.data["refuted"]) == (code, bool(code))
+
+
 def test_dry_run(dpassay, folder):
     data = dpassay(f"audit my_audit_target.py:honest {COMMON} --dry-run --json").data
     assert data["seconds_per_trial"] > 0
