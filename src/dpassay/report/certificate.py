@@ -57,7 +57,8 @@ footer { margin-top: 3rem; padding-top: .75rem; border-top: 1px solid var(--line
 @media (max-width: 34rem) { body { padding-top: 1.25rem; } h1 { font-size: 1.4rem; }
   th, td { padding-right: .5rem; } table.hazards { font-size: .82rem; }
   table.hazards th:nth-child(2) { width: 5.5rem; } table.facts tr > :first-child { width: 36%; } }
-@media print { table.facts { break-inside: avoid; } section > p:not(:last-child) { break-after: avoid; }
+@media print { table.facts { break-inside: avoid; }
+  section > p:not(:last-child) { break-after: avoid; }
   .grid { grid-template-columns: 1fr 1fr; gap: 1rem 1.5rem; }
   .audit + .audit { break-before: page; } .icons { flex-wrap: nowrap; }
   .icons figure { width: 16rem; } .icons svg { width: 11rem; } }
