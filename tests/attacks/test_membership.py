@@ -348,6 +348,8 @@ def test_learners_say_what_is_missing():
         )
     with pytest.raises(InvalidArgument, match="reference is missing"):
         attack(honest.model, *honest.sides, method="quantile")
+    with pytest.raises(InvalidArgument, match="reference shares 150 of its 150"):
+        attack(honest.model, *honest.sides, method="quantile", reference=honest.sides[1])
     with pytest.raises(InvalidArgument, match=r"alpha=0\.01 leaves 1\.5 of 150"):
         attack(
             honest.model,

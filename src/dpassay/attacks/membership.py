@@ -18,7 +18,7 @@ from dpassay import _check
 from dpassay.attacks.ceilings import MEMBERSHIPS, AttackCeilings, ceilings
 from dpassay.attacks.learned import shadow_scores
 from dpassay.attacks.likelihood import lira_scores, rmia_scores
-from dpassay.attacks.outputs import Outputs, observe
+from dpassay.attacks.outputs import Outputs, dense, observe
 from dpassay.attacks.quantile import quantile_scores
 from dpassay.attacks.scores import metric_scores
 from dpassay.attacks.shadows import Shadows, records_of
@@ -189,8 +189,20 @@ def _quantile(case: _Case, **options: Any) -> FloatArray:
             "candidates."
         )
     X_known, y_known = _pair("reference", case.reference)
+    _refuse_candidates(X_known, X)
     seen = observe(case.target, X_known, y_known)
     return quantile_scores(case.outputs, X, seen, X_known, rng=case.rng, **options)
+
+
+def _refuse_candidates(reference: Any, candidates: Any) -> None:
+    """Candidates that the attacker knows to be outside are no candidates; a few twins may be."""
+    known, asked = ([row.tobytes() for row in dense(X)] for X in (reference, candidates))
+    shared = len(set(known) & set(asked))
+    if shared > len(known) / 2:
+        raise InvalidArgument(
+            f"reference shares {shared} of its {len(known)} records with the candidates; to know "
+            "that these are no members is what the attack is about. Give other records."
+        )
 
 
 _YEOM, _SALEM, _SONG = "Yeom et al. 2018", "Salem et al. 2019", "Song and Mittal 2021"

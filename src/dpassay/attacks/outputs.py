@@ -163,6 +163,11 @@ def _labels(values: ArrayLike | None, n: int, columns: int | None) -> NDArray[np
     return labels.astype(np.int64)
 
 
+def dense(X: Any) -> FloatArray:
+    """Records as an array of floats, whatever table they come in."""
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
+
+
 def observe(target: Any, X: Any, y: ArrayLike) -> Outputs:
     """What a target says about records: one query each.
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dpassay import _check
 from dpassay._rng import generator
-from dpassay.attacks.outputs import Outputs
+from dpassay.attacks.outputs import Outputs, dense
 from dpassay.attacks.scores import log_odds
 from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray
@@ -62,7 +62,7 @@ def quantile_scores(
 
 def _table(X: Any, outputs: Outputs) -> FloatArray:
     """The records with a column per class, if labels are known."""
-    rows = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
+    rows = dense(X)
     if rows.ndim != 2 or len(rows) != len(outputs):
         raise InvalidArgument(
             f"X has shape {rows.shape} for {len(outputs)} outputs; it must be a table with a row "

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import special
 
-from dpassay.attacks.outputs import observe
+from dpassay.attacks.outputs import dense, observe
 from dpassay.attacks.scores import log_odds
 from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray
@@ -112,11 +112,7 @@ def dense_layers(model: Any, X: Any, y: Any) -> list[Layer]:
             f"model={type(model).__name__} has neither coef_ nor coefs_. Pass features=, a "
             "function (model, X, y) that returns a row of white-box features per record."
         )
-    return _backward(_forward(_dense(X), weights, intercepts, hidden), model, y, weights, hidden)
-
-
-def _dense(X: Any) -> FloatArray:
-    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
+    return _backward(_forward(dense(X), weights, intercepts, hidden), model, y, weights, hidden)
 
 
 _ACTIVATIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
