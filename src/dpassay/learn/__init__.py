@@ -7,7 +7,9 @@ import importlib
 from typing import Any
 
 _PUBLIC = {
+    "PrivateLasso": "dpassay.learn.lasso",
     "PrivateRidge": "dpassay.learn.ridge",
+    "PrivateSearchCV": "dpassay.learn.search",
     "Ledger": "dpassay.learn.ledger",
 }
 

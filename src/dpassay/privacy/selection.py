@@ -21,6 +21,7 @@ Laws of K, both with mean m = E K:
 """
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ def mean_of(gamma: Any, shape: float) -> Any:
     return shape * (1 - gamma) / (gamma * -np.expm1(shape * np.log(gamma)))
 
 
+@lru_cache(maxsize=256)
 def gamma_of(mean: float, shape: float) -> float:
     """The parameter g of the truncated negative binomial law with this mean, above 1.
 
