@@ -39,6 +39,8 @@ EXAMPLES = {
     "opacus_mnist.py": Example(r"accuracy 0\.[3-9]", "opacus", "torch", warnings="ignore"),
     "price_a_training.py": Example("noise multiplier"),
     "private_release.py": Example("exact"),
+    "white_box_jax.py": Example("within its interval: True", "jax", "lab"),
+    "white_box_torch.py": Example("within its interval: True", "torch", "torch"),
     "sklearn_estimator.py": Example("honest: not refuted.*\nbroken: refuted"),
 }
 

@@ -173,6 +173,14 @@ def test_shadows_at_other_records_are_refused():
     target = remember(X[:60], Y[:60], None)
     members, others = (X[:60], Y[:60]), (X[60:], Y[60:])
     assert attack(target, members, others, method="rmia", shadows=shadows).auc.value > 0.9
+    frames = [(pd.DataFrame(X), y) for X, y in (members, others)]
+    joined = pd.concat([frames[0][0], frames[1][0]])  # with an index that starts anew
+    again = train_shadows(fit, (joined, Y), n_shadows=2)
+    target_of_frames = fit(*frames[0], None)
+    assert attack(target_of_frames, *frames, method="rmia", shadows=again).method == "rmia"
+    thin = [(sparse.csr_array(X), y) for X, y in (members, others)]
+    again = train_shadows(fit, (sparse.csr_array(X), Y), n_shadows=2)
+    assert attack(target_of_frames, *thin, method="rmia", shadows=again).method == "rmia"
     with pytest.raises(InvalidArgument, match="other records, or in another order"):
         attack(target, others, members, method="rmia", shadows=shadows)
     with pytest.raises(InvalidArgument, match="shadows are missing"):

@@ -160,11 +160,20 @@ def train_shadows(
 
 
 def records_of(X: Any, y: Any) -> str:
-    """A fingerprint of records and labels; "" for what has none."""
+    """A fingerprint of records and labels, whatever table they come in; "" for what has none."""
     try:
-        return fingerprint([X, np.asarray(y)])
+        return fingerprint([_values(X), np.asarray(y)])
     except InvalidArgument:
         return ""
+
+
+def _values(X: Any) -> Any:
+    """The values alone: neither index nor names nor the type of numbers."""
+    if hasattr(X, "tocsr"):
+        csr = X.tocsr().sorted_indices()
+        return [csr.shape, csr.data.astype(float), csr.indices.tolist(), csr.indptr.tolist()]
+    values = np.asarray(X)
+    return values.astype(float) if values.dtype.kind in "biuf" else values
 
 
 def _what_happened(error: str | None, ended: int, wanted: int) -> str:
