@@ -82,7 +82,8 @@ def test_a_plan_never_exceeds_its_budget(kind, steps, epsilon, delta):
 def test_steps_minimise_the_bound():
     ball = L1Ball(11, 1.0)
     budget = BUDGET | {"neighbouring": "replace-one"}
-    chosen = fw.plan(ball, **budget).steps
+    chosen = fw.plan(ball, **budget, steps="bound").steps
+    assert fw.plan(ball, **budget).steps == round(chosen / 5)
 
     def bound(steps):
         error = fw.plan(ball, **budget, steps=steps).selection.error(22)
@@ -112,6 +113,7 @@ def test_without_privacy_steps_must_be_given():
         ({"epsilon": 0.0}, "epsilon"),
         ({"calibration": "thesis", "epsilon": 200.0}, "epsilon"),
         ({"steps": 0}, "steps"),
+        ({"steps": "many"}, "steps"),
     ],
 )
 def test_misuse_is_named(change, name):

@@ -1,0 +1,215 @@
+"""Private l1-constrained regression."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import sparse
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dpassay import _check
+from dpassay.learn.base import (
+    Budget,
+    Features,
+    PrivateMixin,
+    Targets,
+    as_they_are,
+    bounded_features,
+    bounded_targets,
+)
+from dpassay.learn.ledger import Ledger
+from dpassay.optim import frank_wolfe as fw
+from dpassay.optim.l1_ball import minimise_on_l1_ball
+from dpassay.optim.losses import Huber, Loss, Rows, Squared, lipschitz, smoothness
+from dpassay.optim.objectives import LinearObjective
+from dpassay.optim.polytopes import L1Ball
+from dpassay.optim.sparse_frank_wolfe import sparse_frank_wolfe
+from dpassay.types import FloatArray, Neighbouring
+
+LOSSES = ("huber", "clipped squared")
+
+
+class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
+    """Linear regression with ||w||_1 <= radius by Frank-Wolfe, (epsilon, delta)-DP.
+
+    Its error grows with the logarithm of the number of features only, so that it suits many
+    features of which few matter. For few features :class:`PrivateRidge` is better.
+
+    Args:
+        epsilon: the privacy parameter; inf gives the minimum itself, without privacy.
+        delta: the probability that may escape epsilon; below 1/n, or 0.
+        radius: of the l1 ball, for features as declared (after ``bounds`` scaled them) and targets
+            in their own units; the intercept over ``data_norm`` (1 with ``bounds``) counts as one
+            more coefficient. A constant that must not be read off the data.
+        loss: "huber" (residuals clipped) or "clipped squared" (the squared loss; rows and targets
+            are clipped, so that residuals are at most radius · data_norm + target_bound).
+        residual_bound: where Huber's residuals are clipped; None for the bound on the targets.
+        selection: how vertices are chosen: "gumbel", "permute-and-flip" or "laplace".
+        calibration: "tight"; "thesis" and "thesis-8" for the noise of document 004.
+        steps: None for the number with the least bound on the excess risk, a function of public
+            quantities (:func:`dpassay.optim.frank_wolfe.plan`).
+        data_norm: the bound on the infinity norm of a row; entries are clipped to it.
+        bounds: (low, high), numbers or one per feature. One of the two must be declared.
+        target_bound: Y for |y| <= Y, or (low, high); targets are clipped to it.
+        fit_intercept: whether to fit one.
+        neighbouring: "add-remove" or "replace-one".
+        n_records: the public number of records; None takes that of the data, and the claim says so.
+        ledger: where every fit is recorded.
+        random_state: None for secure noise; a seed for noise that can be replayed (not private).
+
+    Attributes:
+        coef_, intercept_: in the units of X and y.
+        n_iter_: the number of steps.
+        selection_: what a step did; None without privacy.
+        event_, privacy_, noise_, assumptions_: see :class:`~dpassay.learn.base.PrivateMixin`.
+
+    Sparse X goes through :func:`~dpassay.optim.sparse_frank_wolfe.sparse_frank_wolfe` (with
+    selection "gumbel") and is never densified.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.choice([-1.0, 1.0], (20000, 100))
+    >>> y = X[:, 3] - X[:, 70]
+    >>> model = PrivateLasso(3.0, radius=2, data_norm=1, target_bound=2, random_state=0).fit(X, y)
+    >>> sorted(np.argsort(-abs(model.coef_))[:2].tolist())
+    [3, 70]
+
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        *,
+        radius: float = 1.0,
+        loss: str = "huber",
+        residual_bound: float | None = None,
+        selection: str = "gumbel",
+        calibration: str = "tight",
+        steps: int | None = None,
+        data_norm: float | None = None,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        target_bound: float | tuple[float, float] | None = None,
+        fit_intercept: bool = True,
+        neighbouring: Neighbouring = "add-remove",
+        n_records: int | None = None,
+        ledger: Ledger | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.radius = radius
+        self.loss = loss
+        self.residual_bound = residual_bound
+        self.selection = selection
+        self.calibration = calibration
+        self.steps = steps
+        self.data_norm = data_norm
+        self.bounds = bounds
+        self.target_bound = target_bound
+        self.fit_intercept = fit_intercept
+        self.neighbouring = neighbouring
+        self.n_records = n_records
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> "PrivateLasso":
+        """Fit, and record what it cost.
+
+        Raises:
+            InvalidArgument: a bound is missing or wrong; the message says what would leak.
+            BudgetExceeded: the ledger refused; nothing was computed.
+
+        """
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        budget = self._budget()
+        remedy = "It is the l1 norm that the coefficients may have."
+        radius = _check.number("radius", self.radius, low=0, low_open=True, remedy=remedy)
+        _check.choice("loss", self.loss, LOSSES)
+        n_records = self._public_records(X)
+        if not budget.is_private:
+            return self._fit_minimum(X, y, budget, n_records, radius)
+        features = bounded_features(X, self.data_norm, self.bounds, "inf")
+        targets = bounded_targets(y, self.target_bound)
+        constant = features.norm if self.fit_intercept else 0.0
+        loss = self._loss(radius * features.norm, targets.bound)
+        plan = fw.plan(
+            L1Ball(X.shape[1] + self.fit_intercept, radius),
+            n_records=n_records,
+            lipschitz=lipschitz(loss, features.norm, math.inf),
+            smoothness=smoothness(loss, features.norm, 1),
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbouring=budget.neighbouring,
+            selection=self.selection,
+            calibration=self.calibration,
+            steps=self.steps,
+        )
+        self._spend(plan.event, n_records)
+        objective = LinearObjective(
+            loss, Rows(features.values, constant), targets.values, n_records
+        )
+        done = _solved(objective, radius, plan, self._rng())
+        assert done.noise is not None
+        self.n_iter_, self.selection_, self.noise_ = plan.steps, plan.selection, done.noise
+        return self._keep(objective.matrix(done.w)[:, 0], constant, features, targets)
+
+    def _loss(self, largest_score: float, target_bound: float) -> Loss:
+        if self.loss == "clipped squared":
+            return Squared(largest_score + target_bound)
+        return Huber(target_bound if self.residual_bound is None else self.residual_bound)
+
+    def _fit_minimum(
+        self, X: Any, y: FloatArray, budget: Budget, n_records: int, radius: float
+    ) -> "PrivateLasso":
+        """The minimum of the same objective; bounds are kept where they were declared."""
+        self._spend_nothing_private(budget, n_records)
+        features, targets = as_they_are(X), Targets(y, math.inf, 0.0)
+        constant = 1.0
+        if self.data_norm is not None or self.bounds is not None:
+            features = bounded_features(X, self.data_norm, self.bounds, "inf")
+            constant = features.norm
+        if self.target_bound is not None:
+            targets = bounded_targets(y, self.target_bound)
+        unbounded = self.residual_bound is None and targets.bound == math.inf
+        loss = Squared() if unbounded else self._loss(radius * features.norm, targets.bound)
+        constant = constant if self.fit_intercept else 0.0
+        objective = LinearObjective(
+            loss, Rows(features.values, constant), targets.values, X.shape[0]
+        )
+        w = minimise_on_l1_ball(objective, objective.dimension, radius)
+        self.n_iter_, self.selection_ = 0, None
+        return self._keep(objective.matrix(w)[:, 0], constant, features, targets)
+
+    def _keep(
+        self, w: FloatArray, constant: float, features: Features, targets: Targets
+    ) -> "PrivateLasso":
+        self.coef_, offset = features.restored(w[1:], w[0] * constant)
+        self.intercept_ = float(offset) + targets.centre
+        return self
+
+    def predict(self, X: Any) -> FloatArray:
+        """X coef_ + intercept_."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return X @ self.coef_ + self.intercept_
+
+
+def _solved(objective: LinearObjective, radius: float, plan: fw.Plan, rng: Any) -> fw.Solution:
+    """By the sparse solver where it applies."""
+    chosen, rows = plan.selection, objective.rows
+    if chosen is not None and chosen.kind == "gumbel" and sparse.issparse(rows.X):
+        return sparse_frank_wolfe(
+            rows.X,
+            objective.targets,
+            objective.loss,
+            radius=radius,
+            n_records=objective.n_records,
+            steps=plan.steps,
+            selection=chosen,
+            constant=rows.constant,
+            rng=rng,
+        )
+    ball = L1Ball(objective.dimension, radius)
+    return fw.frank_wolfe(objective, ball, steps=plan.steps, selection=chosen, rng=rng)
