@@ -149,7 +149,7 @@ def test_failures_are_told():
         ({"design": "thirds"}, "design='thirds'"),
         ({"data": X}, "data must be a pair"),
         ({"data": (X, Y[:5])}, "one label"),
-        ({"observed": (X[:0], Y[:0])}, "observed has records of shape"),
+        ({"observed": (X[:0], Y[:0])}, "observed has 0 records"),
         ({"train": "fit"}, "train='fit'"),
         ({"rng": -1}, "rng=-1"),
     ],

@@ -12,7 +12,7 @@ from dpassay.attacks.features import describe, features  # now: the module has t
 _PUBLIC = {
     "attack": "dpassay.attacks.membership",
     "AttackResult": "dpassay.attacks.membership",
-    "METHODS": "dpassay.attacks.membership",
+    "METHODS": "dpassay.attacks.methods",
     "AttackCeilings": "dpassay.attacks.ceilings",
     "Outputs": "dpassay.attacks.outputs",
     "observe": "dpassay.attacks.outputs",

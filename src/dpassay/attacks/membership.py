@@ -7,7 +7,6 @@ that rates on them bound no epsilon. There is one exception, and only there a bo
 candidate was put into the training set by a fair coin of its own (``membership="randomised"``).
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,12 +15,8 @@ from scipy import special
 
 from dpassay import _check
 from dpassay.attacks.ceilings import MEMBERSHIPS, AttackCeilings, ceilings
-from dpassay.attacks.learned import shadow_scores
-from dpassay.attacks.likelihood import lira_scores, rmia_scores
-from dpassay.attacks.outputs import Outputs, dense, observe
-from dpassay.attacks.quantile import quantile_scores
-from dpassay.attacks.scores import metric_scores
-from dpassay.attacks.shadows import Shadows, records_of
+from dpassay.attacks.methods import METHODS, Method, candidates, check_options
+from dpassay.attacks.shadows import Shadows
 from dpassay.attacks.thresholds import RULES, Cut, Scored, rates
 from dpassay.attacks.whitebox import WhiteBox, white_box_features
 from dpassay.bounds import Interval, advantage, auc, one_run, tpr_at_fpr
@@ -105,138 +100,6 @@ NO_BOUND = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class _Case:
-    """All that an attack may look at: candidates in one list, without who is a member."""
-
-    target: Any
-    outputs: Outputs
-    X: Any
-    y: Any
-    shadows: Shadows | None
-    reference: Any
-    features: WhiteBox
-    rng: Any
-
-    def need_shadows(self, aligned: bool = True) -> Shadows:
-        """The shadows, which must be there and, for some attacks, at these very records."""
-        if self.shadows is None:
-            raise InvalidArgument("shadows are missing. Make them with train_shadows(...).")
-        if aligned and self.shadows.records and self.X is not None:
-            here = records_of(self.X, self.y)
-            if here and here != self.shadows.records:
-                raise InvalidArgument(
-                    "the shadows were observed at other records, or in another order. Observe them "
-                    "at the members, then the non-members."
-                )
-        return self.shadows
-
-    def need_records(self, method: str) -> Any:
-        """The candidates themselves."""
-        if self.X is None:
-            raise InvalidArgument(
-                f"method={method!r} looks at records and a model, not at outputs alone. Pass the "
-                "target, and (X, y) for members and non_members."
-            )
-        return self.X
-
-
-@dataclass(frozen=True)
-class Method:
-    """An attack: how it scores, what it must know, who published it, where it cuts by itself."""
-
-    score: Callable[..., FloatArray]
-    knows: str
-    source: str
-    cut: float | None = None
-    options: tuple[str, ...] = ()
-
-
-def _metric(name: str) -> Callable[[_Case], FloatArray]:
-    return lambda case: metric_scores(case.outputs, name)
-
-
-def _lira(online: bool) -> Callable[..., FloatArray]:
-    def score(case: _Case, **options: Any) -> FloatArray:
-        return lira_scores(case.outputs, case.need_shadows(), online=online, **options)
-
-    return score
-
-
-def _rmia(online: bool) -> Callable[..., FloatArray]:
-    def score(case: _Case, **options: Any) -> FloatArray:
-        return rmia_scores(case.outputs, case.need_shadows(), online=online, **options)
-
-    return score
-
-
-def _black_box(case: _Case, **options: Any) -> FloatArray:
-    return shadow_scores(case.outputs, case.need_shadows(aligned=False), rng=case.rng, **options)
-
-
-def _white_box(case: _Case, **options: Any) -> FloatArray:
-    X = case.need_records("white-box")
-    rows = _check.array("features", case.features(case.target, X, case.y), ndim=2)
-    shadows = case.need_shadows(aligned=False)
-    return shadow_scores(case.outputs, shadows, features=rows, rng=case.rng, **options)
-
-
-def _quantile(case: _Case, **options: Any) -> FloatArray:
-    X = case.need_records("quantile")
-    if case.reference is None:
-        raise InvalidArgument(
-            "reference is missing: (X, y) of records known not to be members, other than the "
-            "candidates."
-        )
-    X_known, y_known = _pair("reference", case.reference)
-    _refuse_candidates(X_known, X)
-    seen = observe(case.target, X_known, y_known)
-    return quantile_scores(case.outputs, X, seen, X_known, rng=case.rng, **options)
-
-
-def _refuse_candidates(reference: Any, candidates: Any) -> None:
-    """Candidates that the attacker knows to be outside are no candidates; a few twins may be."""
-    known, asked = ([row.tobytes() for row in dense(X)] for X in (reference, candidates))
-    shared = len(set(known) & set(asked))
-    if shared > len(known) / 2:
-        raise InvalidArgument(
-            f"reference shares {shared} of its {len(known)} records with the candidates; to know "
-            "that these are no members is what the attack is about. Give other records."
-        )
-
-
-_YEOM, _SALEM, _SONG = "Yeom et al. 2018", "Salem et al. 2019", "Song and Mittal 2021"
-_CARLINI, _ZARIFZADEH = "Carlini et al. 2022", "Zarifzadeh, Liu and Shokri 2024"
-_TRAINING = "outputs, labels, how the target was trained, and data like its own"
-_CANDIDATES = _TRAINING + " with the candidates in it"
-METHODS: dict[str, Method] = {
-    "loss": Method(_metric("loss"), "the losses of the candidates", _YEOM),
-    "correctness": Method(_metric("correctness"), "guessed and true labels", _YEOM, 0.5),
-    "confidence": Method(_metric("confidence"), "the largest probability", _SALEM),
-    "entropy": Method(_metric("entropy"), "the output vectors", _SALEM),
-    "modified-entropy": Method(_metric("modified-entropy"), "output vectors and labels", _SONG),
-    "lira": Method(_lira(True), _CANDIDATES, _CARLINI, 0.0, ("variance",)),
-    "lira-offline": Method(_lira(False), _TRAINING, _CARLINI, None, ("variance",)),
-    "rmia": Method(_rmia(True), _CANDIDATES, _ZARIFZADEH, None, ("gamma",)),
-    "rmia-offline": Method(_rmia(False), _TRAINING, _ZARIFZADEH, None, ("gamma", "offline_slope")),
-    "shadow": Method(_black_box, _TRAINING, "Shokri et al. 2017", 0.0, ("learner", "per_class")),
-    "white-box": Method(
-        _white_box,
-        _TRAINING + ", and the model itself",
-        "Nasr, Shokri and Houmansadr 2019",
-        0.0,
-        ("learner", "per_class"),
-    ),
-    "quantile": Method(
-        _quantile,
-        "outputs, labels and records known not to be members",
-        "Bertran et al. 2023",
-        0.0,
-        ("alpha", "regressor"),
-    ),
-}
-
-
 def attack(
     target: Any,
     members: Any,
@@ -306,8 +169,8 @@ def attack(
         _check.number("fpr", fpr, low=0, high=1, low_open=True, high_open=True)
     level = (1 - _check.confidence(confidence)) / (5 + len(fprs))
     how = METHODS[method]
-    _check_options(method, options)
-    case, n_in = _case(target, members, non_members, shadows, reference, features, rng)
+    check_options(method, options)
+    case, n_in = candidates(target, members, non_members, shadows, reference, features, rng)
     scores = _checked(how.score(case, **options), len(case.outputs))
     scored = Scored(scores, n_in, method, case.outputs, shadows)
     cut = _cut(threshold, scored, how)
@@ -374,94 +237,9 @@ def _cut(threshold: str | float, scored: Scored, how: Method) -> Cut:
     return Cut("a fixed threshold", value, "a threshold fixed in advance", chosen_here=False)
 
 
-def _check_options(method: str, options: dict[str, Any]) -> None:
-    known = METHODS[method].options
-    for name, value in options.items():
-        if name not in known:
-            raise InvalidArgument(
-                f"{name}={value!r} is no option of method={method!r}, which has: "
-                f"{', '.join(known) or 'none'}."
-            )
-
-
 def _checked(scores: FloatArray, n: int) -> FloatArray:
     remedy = "A record whose score is not a number cannot be judged."
     scores = _check.array("scores", scores, finite=False, ndim=1, remedy=remedy)
     if scores.size != n:
         raise InvalidArgument(f"the attack gave {scores.size} scores for {n} candidates.")
     return scores
-
-
-def _case(
-    target: Any,
-    members: Any,
-    non_members: Any,
-    shadows: Shadows | None,
-    reference: Any,
-    features: WhiteBox,
-    rng: Any,
-) -> tuple[_Case, int]:
-    """The candidates, members first, and how many of them are members."""
-    if target is None:
-        sides = [_given(n, v) for n, v in (("members", members), ("non_members", non_members))]
-        X = y = None
-    else:
-        pairs = [_pair("members", members), _pair("non_members", non_members)]
-        sides = [observe(target, *pair) for pair in pairs]
-        X = _stacked(pairs[0][0], pairs[1][0])
-        y = np.concatenate([pair[1] for pair in pairs])
-    outputs = sides[0].joined(sides[1])
-    _refuse_constant(outputs)
-    case = _Case(target, outputs, X, y, shadows, reference, features, rng)
-    return case, len(sides[0])
-
-
-def _given(name: str, value: Any) -> Outputs:
-    """Outputs as they are: losses, or probabilities with labels."""
-    if isinstance(value, Outputs):
-        return value
-    if isinstance(value, tuple) and len(value) == 2:
-        return Outputs(probabilities=value[0], labels=value[1])
-    losses = _check.array(name, value, empty=False, remedy="Give a loss for each record.")
-    if losses.ndim != 1:
-        raise InvalidArgument(
-            f"{name} has shape {losses.shape}; it must be an array of losses, or a pair "
-            "(probabilities, labels). For records pass the target too."
-        )
-    return Outputs(losses=losses)
-
-
-def _pair(name: str, value: Any) -> tuple[Any, Any]:
-    if not isinstance(value, tuple | list) or len(value) != 2:
-        raise InvalidArgument(
-            f"{name} must be a pair (X, y) of records and labels. For losses or probabilities pass "
-            "target=None."
-        )
-    X, y = value[0], np.asarray(value[1])
-    size = X.shape[0] if hasattr(X, "shape") else len(X)
-    if y.ndim != 1 or y.size == 0 or size != y.size:
-        raise InvalidArgument(
-            f"{name} has {size} records and labels of shape {y.shape}; give one label per record, "
-            "and at least one record."
-        )
-    return X, y
-
-
-def _stacked(a: Any, b: Any) -> Any:
-    if hasattr(a, "iloc"):
-        import pandas as pd
-
-        return pd.concat([a, b], ignore_index=True)
-    if hasattr(a, "tocsr"):
-        from scipy import sparse
-
-        return sparse.vstack([a, b]).tocsr()
-    return np.concatenate([np.asarray(a), np.asarray(b)])
-
-
-def _refuse_constant(outputs: Outputs) -> None:
-    if np.all(outputs.values == outputs.values[:1]):
-        raise InvalidArgument(
-            f"the target says the same ({outputs.values.ravel()[0]:g}, ...) about every record, so "
-            "that there is nothing to attack. Was it trained, and does it read its input?"
-        )

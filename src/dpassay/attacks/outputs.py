@@ -168,6 +168,24 @@ def dense(X: Any) -> FloatArray:
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
 
 
+def records(name: str, value: Any) -> tuple[Any, Any]:
+    """Records and labels of a pair (X, y); frames and sparse matrices stay what they are."""
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        raise InvalidArgument(
+            f"{name} must be a pair (X, y) of records and labels. For losses or probabilities pass "
+            "target=None."
+        )
+    X, y = value[0], np.asarray(value[1])
+    X = X if hasattr(X, "iloc") or hasattr(X, "tocsr") else np.asarray(X)
+    size = X.shape[0] if X.ndim else 0
+    if y.ndim != 1 or y.size == 0 or size != y.size:
+        raise InvalidArgument(
+            f"{name} has {size} records and labels of shape {y.shape}; give one label per record, "
+            "and at least one record."
+        )
+    return X, y
+
+
 def observe(target: Any, X: Any, y: ArrayLike) -> Outputs:
     """What a target says about records: one query each.
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dpassay import _check
 from dpassay._rng import for_trial
-from dpassay.attacks.outputs import Outputs, observe
+from dpassay.attacks.outputs import Outputs, observe, records
 from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.runs import Outcome, TrialLog, Workers, fingerprint, play, run_key
 from dpassay.types import FloatArray
@@ -129,14 +129,14 @@ def train_shadows(
             the user interrupted; with a store the same call goes on.
 
     """
-    X, y = _records("data", data)
+    X, y = records("data", data)
     n_shadows = _check.count("n_shadows", n_shadows, low=2, remedy="LiRA takes 4 at least.")
     _check.choice("design", design, DESIGNS)
     seed = _check.count("rng", rng, low=0, remedy="Pass a seed: shadows must be reproducible.")
     if not callable(train):
         raise InvalidArgument(f"train={train!r} must be callable: train(X, y, rng) -> target.")
     inside = assign(len(y), n_shadows, design, seed)
-    at = (X, y) if observed is None else _records("observed", observed)
+    at = (X, y) if observed is None else records("observed", observed)
     configuration = {"design": design, "seed": seed}
     configuration |= {"shadows": n_shadows} if design == "disjoint" else {}
     key = run_key(configuration, code=[train, features], data=[X, y, *at])
@@ -180,19 +180,6 @@ def _what_happened(error: str | None, ended: int, wanted: int) -> str:
     if error is not None:
         return f"a shadow training failed:\n{error}"
     return f"interrupted after {ended} of {wanted} shadows. With store= the same call goes on."
-
-
-def _records(name: str, data: Any) -> tuple[Any, Any]:
-    if not isinstance(data, tuple | list) or len(data) != 2:
-        raise InvalidArgument(f"{name} must be a pair (X, y) of records and labels.")
-    X, y = data[0], np.asarray(data[1])
-    X = X if hasattr(X, "iloc") or hasattr(X, "tocsr") else np.asarray(X)
-    if y.ndim != 1 or y.size == 0 or X.shape[0] != y.size:
-        raise InvalidArgument(
-            f"{name} has records of shape {X.shape} and labels of shape {y.shape}; give one label "
-            "per record, and at least one record."
-        )
-    return X, y
 
 
 def _rows(X: Any, chosen: Any) -> Any:
