@@ -30,6 +30,7 @@ from dpassay import _check
 from dpassay.errors import InvalidArgument
 from dpassay.learn.ledger import Ledger
 from dpassay.mechanisms.noise import Rng
+from dpassay.optim.losses import without_duplicates
 from dpassay.privacy import ApproxDP, Event, NonPrivate, account
 from dpassay.types import FloatArray, Neighbouring, NoiseLevel, PrivacyCurve
 
@@ -191,6 +192,7 @@ def bounded_features(X: Any, data_norm: Any, bounds: Any, kind: Norm = "l2") -> 
             "the data would leak the largest record; declare data_norm=1.0, or "
             "bounds=(low, high) per feature."
         )
+    X = without_duplicates(X)
     p = X.shape[1]
     centre, scale = np.zeros(p), np.ones(p)
     norm = math.inf
@@ -246,14 +248,18 @@ def _low_and_high(bounds: Any, n_features: int) -> tuple[FloatArray, FloatArray]
 def _clipped(X: Any, norm: float, kind: Norm) -> Any:
     """X with every row inside the ball; X itself where every row already is."""
     if kind == "inf":
+        limit = X.dtype.type(norm)
+        limit = limit if float(limit) <= norm else np.nextafter(limit, X.dtype.type(0))
         if sparse.issparse(X):
-            data = np.clip(X.data, -norm, norm)
+            data = np.clip(X.data, -limit, limit)
             return sparse.csr_matrix((data, X.indices, X.indptr), X.shape)
-        return np.clip(X, -norm, norm)
-    with np.errstate(over="ignore", divide="ignore"):
-        factors = np.minimum(norm / row_norms(X), 1.0)
-    if (factors == 1.0).all():
+        return np.clip(X, -limit, limit)
+    norms = row_norms(X)
+    if (norms <= norm).all():
         return X
+    inside = norm * (1 - 4 * np.finfo(X.dtype).eps)  # so that rounding the product is no excess
+    with np.errstate(over="ignore", divide="ignore"):
+        factors = np.where(norms <= norm, 1.0, inside / norms).astype(X.dtype)
     if sparse.issparse(X):
         data = X.data * np.repeat(factors, np.diff(X.indptr))
         return sparse.csr_matrix((data, X.indices, X.indptr), X.shape)
@@ -261,12 +267,14 @@ def _clipped(X: Any, norm: float, kind: Norm) -> Any:
 
 
 def row_norms(X: Any) -> FloatArray:
-    """The l2 norm of every row, dense or CSR."""
-    if sparse.issparse(X):
-        # Row i of the matrix of squares sums to the squared norm.
-        squares = sparse.csr_matrix((X.data**2, X.indices, X.indptr), X.shape)
-        return np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
-    return np.sqrt(np.einsum("ij,ij->i", X, X))
+    """The l2 norm of every row, dense or CSR, in double precision."""
+    with np.errstate(over="ignore"):
+        if sparse.issparse(X):
+            # Row i of the matrix of squares sums to the squared norm.
+            squares = np.square(X.data, dtype=np.float64)
+            squares = sparse.csr_matrix((squares, X.indices, X.indptr), X.shape)
+            return np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
+        return np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
 
 
 # Targets and labels.

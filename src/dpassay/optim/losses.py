@@ -172,6 +172,7 @@ class Multinomial:
         return shifted
 
 
+_BLOCK = 256
 _POSITIVE = "It is the most that |prediction - target| may be; derive it from declared bounds."
 
 
@@ -189,6 +190,9 @@ class Rows:
     X: Any
     constant: float = 1.0
     center: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "X", without_duplicates(self.X))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -209,11 +213,16 @@ class Rows:
         return scores
 
     def adjoint(self, residuals: FloatArray) -> FloatArray:
-        """The sum over records of [c, x - center] times residual, of shape (1 + p, K)."""
-        total = residuals.sum(axis=0)
-        gradient = np.empty((self.shape[1], residuals.shape[1]), residuals.dtype)
+        """The sum over records of [c, x - center] times residual, of shape (1 + p, K).
+
+        In double precision whatever the rows are in: a sum in single precision can move by many
+        times the record that is taken out, because all that is added later is rounded differently
+        (Casacuberta et al. 2022).
+        """
+        total = residuals.sum(axis=0, dtype=np.float64)
+        gradient = np.empty((self.shape[1], residuals.shape[1]))
         gradient[0] = self.constant * total
-        gradient[1:] = self.X.T @ residuals
+        gradient[1:] = _transposed_product(self.X, residuals)
         if self.center is not None:
             gradient[1:] -= np.outer(self.center, total)
         return gradient
@@ -223,6 +232,18 @@ class Rows:
         if order not in _ROW_NORMS:
             raise InvalidArgument(f"order={order!r} must be 1, 2 or inf; it names a norm.")
         return _ROW_NORMS[order](self.X, abs(float(self.constant)), self.center)
+
+
+def _transposed_product(X: Any, residuals: FloatArray) -> FloatArray:
+    """X'residuals in double precision, without a copy of all of a dense X."""
+    residuals = residuals.astype(np.float64, copy=False)
+    if _is_sparse(X) or X.dtype == np.float64:
+        return X.T @ residuals
+    product = np.zeros((X.shape[1], residuals.shape[1]))
+    for first in range(0, X.shape[0], _BLOCK):
+        part = slice(first, first + _BLOCK)
+        product += X[part].astype(np.float64).T @ residuals[part]
+    return product
 
 
 def _l2(X: Any, constant: float, center: FloatArray | None) -> FloatArray:
@@ -274,6 +295,19 @@ _ROW_NORMS = {1: _l1, 2: _l2, math.inf: _linf}
 
 def _is_sparse(X: Any) -> bool:
     return hasattr(X, "indptr")
+
+
+def without_duplicates(X: Any) -> Any:
+    """X itself; for a CSR matrix that has entries twice, a copy in which they are added up.
+
+    Norms and bounds are taken entry by entry: k entries in one place would each be within the
+    bound, and their sum k times above it.
+    """
+    if not _is_sparse(X) or X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    return X
 
 
 def mean_loss(loss: Loss, rows: Rows, targets: FloatArray, W: FloatArray) -> float:
