@@ -1,9 +1,10 @@
 """How many trainings an audit needs, before any is played.
 
 The truth is taken to be Gaussian with a given epsilon at delta: what a good canary against DP-SGD
-comes close to. Counts are put at a quantile of their distribution, so that the answer has the
-stated power; the best threshold is known to the planner, a real audit has to choose it. Numbers are
-estimates for planning, not bounds.
+comes close to. For bounds from counts, these are put at a quantile of their distribution, so that
+the answer has the stated power, and the best threshold is known to the planner: a real audit has to
+choose it. For the test of the whole curve, audits are drawn. Numbers are estimates for planning,
+not bounds.
 """
 
 import math
@@ -15,6 +16,8 @@ import numpy as np
 from scipy import special
 
 from dpassay import _check
+from dpassay._rng import generator
+from dpassay.auditing.referee import EXACT_BAND
 from dpassay.bounds.alternatives import gaussian as gaussian_masses
 from dpassay.bounds.bands import BANDS, common_level
 from dpassay.bounds.betting import FORMS, Lines, factors, growth, log_optimal
@@ -26,6 +29,7 @@ from dpassay.types import FloatArray, PrivacyCurve
 
 _MOST = 10**9
 _THRESHOLDS = np.linspace(-7, 7, 281)
+_DRAWS = 200
 
 
 @dataclass(frozen=True)
@@ -107,6 +111,18 @@ class _World:
         fp, fn = np.minimum(np.ceil(counts - 1e-9), n)
         return fp, fn
 
+    def drawn(self, n: int) -> tuple[FloatArray, FloatArray]:
+        """False positives and negatives of n trials each, at all thresholds, drawn many times."""
+        t = _THRESHOLDS + self.mu / 2
+        rng = generator(0)
+        with_canary, without = (
+            np.cumsum(
+                rng.multinomial(n, np.diff(special.ndtr(t - m), prepend=0, append=1), _DRAWS), 1
+            )
+            for m in (self.mu, 0.0)
+        )
+        return (n - without[:, :-1]).astype(float), with_canary[:, :-1].astype(float)
+
 
 Bound = Callable[[FloatArray, FloatArray, int], float]
 
@@ -140,20 +156,32 @@ def _fixed(
 
 
 def _curve(claim: PrivacyCurve, world: _World, alpha: float, delta: float) -> Plan:
-    """The whole curve under a band that pays for every threshold."""
-    epsilon = np.linspace(0, 1.2 * max(float(claim.epsilon(delta)), 0.1), 120)
+    """The whole curve under the band of the test itself, which pays for every threshold.
+
+    Any threshold may refute, so that the power is not that of the best one: it is the share of
+    ``_DRAWS`` audits, drawn as counts, in which some threshold does; the error of that share is
+    three points of a hundred. A cheaper band, which is wider, tells where to look.
+    """
+    epsilon = np.linspace(0, 1.2 * max(float(claim.epsilon(delta)), 0.1), 60)
     allowed = np.asarray(claim.delta(epsilon))
 
-    def refutes(n: int) -> bool:
-        level = common_level("bonferroni", n, n, alpha)
-        limits = [BANDS["bonferroni"].limits(k, n, level) for k in world.errors(n)]
-        return bool(np.any(delta_shown(epsilon, *limits) > allowed))
+    def refutes(kind: str, n: int) -> bool:
+        level = common_level(kind, n, n, alpha)
+        limits = [BANDS[kind].limits(counts, n, level) for counts in world.drawn(n)]
+        shown = sum(
+            np.any(delta_shown(epsilon, *pair) > allowed) for pair in zip(*limits, strict=True)
+        )
+        return bool(shown >= world.power * _DRAWS)
 
-    refute = _smallest(refutes, most=10**7)
+    kind = "bonferroni"
+    refute = _smallest(lambda n: refutes("bonferroni", n), most=10**7, share=0.05)
+    if refute <= EXACT_BAND / 2:
+        kind = "band"
+        refute = _between(lambda n: refutes("band", n), int(refute) // 2, int(refute), share=0.05)
     ceiling = math.nan
     if math.isfinite(refute):
         n = int(refute)
-        none = BANDS["bonferroni"].limits(np.zeros(1), n, common_level("bonferroni", n, n, alpha))
+        none = BANDS[kind].limits(np.zeros(1), n, common_level(kind, n, n, alpha))
         ceiling = float(epsilon_of_rates(none, none, delta)[0])
     return Plan("whole curve, fixed size", "none", 2 * refute, math.nan, ceiling)
 
@@ -170,15 +198,22 @@ def _sequential(claim: PrivacyCurve, world: _World, alpha: float, delta: float) 
     return Plan("whole curve, sequential", "none", needed, math.nan, ceiling)
 
 
-def _smallest(holds: Callable[[int], bool], most: int = _MOST) -> float:
-    """The smallest number of trials per world at which a condition holds, to 1 %; inf if none."""
+def _smallest(holds: Callable[[int], bool], most: int = _MOST, share: float = 0.01) -> float:
+    """The smallest number of trials per world at which a condition holds; inf if none.
+
+    To within a share of it.
+    """
     high = 4
     while not holds(high):
         high *= 2
         if high > most:
             return math.inf
-    low = high // 2
-    while high - low > max(1, high // 100):
+    return _between(holds, high // 2, high, share)
+
+
+def _between(holds: Callable[[int], bool], low: int, high: int, share: float) -> float:
+    """The smallest number in (low, high] at which a condition holds, as it does at high."""
+    while high - low > max(1, share * high):
         middle = (low + high) // 2
         low, high = (low, middle) if holds(middle) else (middle, high)
     return float(high)

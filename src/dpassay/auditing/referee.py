@@ -26,7 +26,7 @@ from dpassay.types import Evidence, FloatArray, LowerBound, PrivacyCurve
 
 BETTING_LIMIT = 20_000
 DEFAULT_DELTA = 1e-5
-_EXACT_BAND = 200_000
+EXACT_BAND = 200_000
 
 
 @dataclass(frozen=True)
@@ -214,7 +214,7 @@ class Referee:
 
     def _band(self) -> str:
         """Exact, or by a union over a few ranks where the exact price would take seconds."""
-        return "band" if self.trials <= _EXACT_BAND else "bonferroni"
+        return "band" if self.trials <= EXACT_BAND else "bonferroni"
 
     def _gaussian(self) -> bool:
         """Whether the bound may speak of Gaussian trade-offs, as the claim does."""

@@ -47,7 +47,8 @@ def plan(
     title = f"Trainings against the claim {claim}, if epsilon is really {true:g} at delta={delta:g}"
     table(title, ("method", "to refute", "within 5 %", "ceiling", "assumption"), rows)
     say(
-        "Estimates for planning: the truth is taken to be Gaussian and the best threshold known. "
+        "Estimates for planning: the truth is taken to be Gaussian and, for bounds from counts, "
+        "the best threshold known. "
         f"Tests of a fixed size succeed with a chance of {power:g}; the sequential number is what "
         "the best bets need on average, and real ones take about a third more."
     )
