@@ -7,7 +7,7 @@ from scipy.special import expit, ndtr, ndtri
 from scipy.stats import norm
 
 import dpassay as da
-from attacks.planted import AUC, SHIFT, Planted, vectors
+from attacks.planted import AUC, SHIFT, Planted, outputs, vectors
 from dpassay.attacks import METHODS, Shadows, attack, white_box_features
 from dpassay.attacks.scores import METRICS
 from dpassay.errors import InvalidArgument
@@ -141,6 +141,19 @@ def test_attack_models_learn_the_leak(options):
     assert found.auc.lower < AUC < found.auc.upper
     assert found.accuracy.lower < ndtr(SHIFT / 2) < found.accuracy.upper
     assert found.cut.value == 0
+
+
+def test_records_that_no_shadow_used_teach_nothing():
+    """The disjoint design: most records are unused by a given shadow, and here they mislead."""
+    case = Planted(n=HALF, n_shadows=4, seed=5)
+    unused = np.arange(4)[:, None] // 2 != np.arange(2 * HALF) % 2
+    misleading = np.where(unused, 30.0 * (1 - case.inside), case.shadow_phi)
+    inside = np.where(unused, -1, case.inside)
+    shadows = Shadows(outputs(misleading, case.labels), inside)
+    found = attack(None, *case.sides(), method="shadow", shadows=shadows, confidence=SURE)
+    assert found.auc.lower < AUC < found.auc.upper
+    cut = attack(None, *case.sides(), threshold="shadow", shadows=shadows, confidence=SURE)
+    assert cut.accuracy.lower < ndtr(SHIFT / 2) < cut.accuracy.upper
 
 
 class Lookup:
