@@ -190,7 +190,7 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> FloatArray:
-        """X coef_ + intercept_."""
+        """``X @ coef_ + intercept_``."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return X @ self.coef_ + self.intercept_
