@@ -256,6 +256,18 @@ def _spread_of_descent(plan):
     return np.linalg.norm(kept / (plan.steps / 2))
 
 
+@pytest.mark.parametrize(
+    ("solver", "level"), [("gd", "cryptographic"), ("adassp", "exact"), ("output", "exact")]
+)
+def test_noise_is_secure_unless_seeded(solver, level):
+    X, y = regression(50)
+    model = PrivateRidge(solver=solver, data_norm=2, target_bound=3)
+    first, second = (clone(model).fit(X, y) for _ in range(2))
+    assert first.noise_ == level
+    assert (first.coef_ != second.coef_).all()
+    assert model.set_params(random_state=0).fit(X, y).noise_ == "reproducible"
+
+
 def test_replacing_one_costs_twice_adding_one():
     plans = [
         OutputPerturbation(setting(relation=r, alpha=1.0, residual_bound=1.0)) for r in RELATIONS
