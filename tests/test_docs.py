@@ -161,16 +161,27 @@ def train(data, rng):
 """
 
 
-def prepare(folder):
-    """What the commands find where they are run: the examples, and a training of one's own."""
+@pytest.fixture(scope="module")
+def log(tmp_path_factory):
+    """An audit's log, for the commands that read one."""
+    path = tmp_path_factory.mktemp("log") / "run.db"
+    options = {"claim": dpassay.PureDP(1.0), "score": float, "trials": 40, "store": path}
+    dpassay.audit(lambda data, rng: data + rng.laplace(), (1.0, 0.0), **options)
+    return path
+
+
+def prepare(folder, log):
+    """What the commands find where they are run: examples, a training of one's own, logs."""
+    for name in ("run.db", "monday.db", "tuesday.db"):
+        shutil.copy(log, folder / name)
     shutil.copytree(ROOT / "examples", folder / "examples")
     (folder / "my_train.py").write_text(TRAIN, encoding="utf-8")
     np.savez(folder / "d.npz", data=np.eye(3), data_prime=np.eye(3)[:2])
 
 
 @pytest.mark.parametrize("command", [c for c in SHOWN if c.startswith("dpassay")])
-def test_command(command, tmp_path, monkeypatch):
-    prepare(tmp_path)
+def test_command(command, tmp_path, monkeypatch, log):
+    prepare(tmp_path, log)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", shlex.split(command))  # an audit says how to replay it
     env = {"NO_COLOR": "1", "COLUMNS": "88"}
