@@ -4,8 +4,17 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from dpassay.errors import InvalidArgument
 from dpassay.optim.conditioning import column_sizes
-from dpassay.optim.losses import Rows
+from dpassay.optim.gradient import noisy_gradient_descent
+from dpassay.optim.losses import Logistic, Multinomial, Rows, Squared
+from dpassay.optim.objectives import LinearObjective
+from dpassay.optim.polytopes import L1Ball
+from dpassay.optim.stochastic_frank_wolfe import (
+    StochasticPlan,
+    stochastic_frank_wolfe,
+    stochastic_plan,
+)
 
 
 class Silent:
@@ -72,3 +81,54 @@ def test_a_row_in_parts_measures_what_the_row_does(order):
     given = in_parts(9)
     assert Rows(given, 0.0).norms(order) == 9
     assert given.nnz == 9, "the caller's matrix stays as it is"
+
+
+# Overflow. Weights are public given the past; a record must not turn the sum into a NaN.
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("loss", [Squared(), Multinomial(2)])
+def test_a_record_whose_score_overflows_is_no_louder_than_others(dtype, loss):
+    X = np.array([[0.1], [0.1], [8.0]], dtype)
+    start = np.zeros((2, loss.n_scores))
+    start[1, 0] = np.finfo(dtype).max / 4
+    options = {"steps": 1, "learning_rate": 1.0, "clip": 1.0, "noise_multiplier": 1.0}
+    targets = np.zeros(3, dtype if loss.n_scores == 1 else int)
+    with np.errstate(over="ignore", invalid="ignore"):
+        release = noisy_gradient_descent(
+            Rows(X, 0.0), targets, loss, n_records=3, start=start, rng=0, **options
+        )
+    assert np.isfinite(release.value).all()
+
+
+# Batches of a fixed size. What is done must not be more than a plan was priced for.
+
+
+@pytest.mark.parametrize("n", [11, 29, 501])
+def test_a_batch_is_never_a_larger_share_than_asked_for(n):
+    asked = 1.6 / n
+    options = {"steps": 1, "learning_rate": 1.0, "clip": 1.0, "noise_multiplier": 1.0}
+    release = noisy_gradient_descent(
+        Rows(np.ones((n, 1))), np.zeros(n), Logistic(), sampling_rate=asked,
+        neighbouring="replace-one", rng=0, **options,
+    )  # fmt: skip
+    assert release.event.event.sampling_rate <= asked
+    with pytest.raises(InvalidArgument, match="less than one record"):
+        noisy_gradient_descent(
+            Rows(np.ones((n, 1))), np.zeros(n), Logistic(), sampling_rate=0.6 / n,
+            neighbouring="replace-one", rng=0, **options,
+        )  # fmt: skip
+
+
+def test_a_stochastic_plan_is_for_the_share_that_it_states():
+    ball = L1Ball(2, 1.0)
+    plan = stochastic_plan(
+        ball, scheme="without-replacement", steps=3, n_records=100, lipschitz=1.0, epsilon=1.0,
+        delta=0.0, batch_size=5, neighbouring="replace-one",
+    )  # fmt: skip
+    rows = Rows(np.ones((20, 1)))
+    objective = LinearObjective(Logistic(), rows, np.zeros(20), 100)
+    with pytest.raises(InvalidArgument, match="n_rows=20"):
+        stochastic_frank_wolfe(objective, ball, plan, n_rows=20, rng=0)
+    with pytest.raises(InvalidArgument, match=r"batch_size=1\.5"):
+        StochasticPlan("without-replacement", 3, 100, 1.5, plan.selection)

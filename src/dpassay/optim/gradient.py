@@ -55,7 +55,7 @@ def noisy_gradient_descent(
 
     Full batches for ``sampling_rate=1`` (noisy gradient descent); else every step draws a batch
     (DP-SGD, Abadi et al. 2016): a Poisson batch under add-remove, and under replace-one a subset of
-    the fixed size round(sampling_rate · n), for which amplification is proved there.
+    a fixed size, sampling_rate · n rounded down, for which amplification is proved there.
 
     Args:
         rows: the records, n of them.
@@ -68,7 +68,7 @@ def noisy_gradient_descent(
         noise_multiplier: the noise over the sensitivity of the sum (a deviation for l2, a scale for
             l1); 0 adds none, and the event says NonPrivate.
         sampling_rate: the probability with which a record is in a batch; the share of the
-            records, rounded to whole ones, under replace-one.
+            records, rounded down to whole ones, under replace-one.
         n_records: the public number of records that enters the divisor; none takes that of
             ``rows`` as public, as two data sets of different sizes then have different divisors.
         norm: "l2" clips in l2 and adds Gaussian noise, "l1" clips in l1 and adds Laplace noise.
@@ -129,9 +129,17 @@ class _Plan:
     batch_size: int | None = None  # none for Poisson batches
 
     def with_subsets(self) -> "_Plan":
-        """Batches of a fixed size, which is what the sampling rate is rounded to."""
+        """Batches of a fixed size, which the sampling rate is rounded down to.
+
+        Down, because a plan that was priced at the rate asked for must cover what is done.
+        """
         n = self.rows.shape[0]
-        size = max(1, round(self.sampling_rate * n))
+        size = math.floor(self.sampling_rate * n * (1 + 1e-12))
+        if size < 1:
+            raise InvalidArgument(
+                f"sampling_rate={self.sampling_rate:g} of {n} records is less than one record. "
+                "Under replace-one a batch has a fixed size; take a larger share."
+            )
         scale = size / (n * self.sampling_rate)
         return replace(self, sampling_rate=size / n, divisor=self.divisor * scale, batch_size=size)
 
@@ -200,7 +208,11 @@ class _Directions:
             batch = plan.batch(self.rng)
             rows, targets, norms = rows.take(batch), targets[batch], norms[batch]
         residuals = plan.loss.residual(rows.scores(W), targets)
-        residuals *= clip_factors(residuals, norms, plan.clip, self.order)[:, None]
+        with np.errstate(invalid="ignore"):
+            residuals *= clip_factors(residuals, norms, plan.clip, self.order)[:, None]
+        finite = np.isfinite(residuals)
+        if not finite.all():  # where weights diverged: one record's NaN would be the sum's
+            residuals[~finite.all(axis=1)] = 0
         total = rows.adjoint(residuals)
         if self.scale:
             total += (self.scale * self.draw(size=total.shape)).astype(total.dtype, copy=False)
@@ -221,8 +233,9 @@ def clip_factors(
     array([0.5])
 
     """
-    sizes = np.linalg.norm(residuals.astype(np.float64, copy=False), ord=order, axis=1)
-    sizes *= row_norms
+    with np.errstate(over="ignore"):
+        sizes = np.linalg.norm(residuals.astype(np.float64, copy=False), ord=order, axis=1)
+        sizes *= row_norms
     factors = clip * _SHRINK / np.maximum(sizes, clip * _SHRINK)
     return factors.astype(residuals.dtype, copy=False)
 

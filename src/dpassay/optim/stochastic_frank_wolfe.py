@@ -85,6 +85,11 @@ class StochasticPlan:
         high = _check.count("n_records", self.n_records)
         remedy = "It is the expected number of records in a batch."
         _check.number("batch_size", self.batch_size, low=0, high=high, low_open=True, remedy=remedy)
+        if self.scheme == "without-replacement" and self.batch_size != round(self.batch_size):
+            raise InvalidArgument(
+                f"batch_size={self.batch_size:g} must be a whole number with scheme="
+                "'without-replacement'; the event states the share that it is of all records."
+            )
         if self.scheme == "independent" and self.selection is not None:
             raise InvalidArgument(
                 "scheme='independent' has no stated amplification; use 'disjoint', 'poisson' or "
@@ -210,6 +215,7 @@ def stochastic_frank_wolfe(
 
     """
     _check.choice("iterate", iterate, ITERATES)
+    _same_share(plan, n_rows)
     source = noise_source(plan.selection, polytope.n_vertices, rng)
     sampler = source.generator if source else np.random.default_rng(rng)
     sampler = secure_generator() if sampler is None else sampler
@@ -232,6 +238,15 @@ def stochastic_frank_wolfe(
     return Solution(released, vertices, plan.event, source.level if source else None)
 
 
+def _same_share(plan: StochasticPlan, n_rows: int) -> None:
+    """Refuse a share that is not the plan's; under replace-one the number of rows is no secret."""
+    if plan.scheme == "without-replacement" and n_rows != plan.n_records:
+        raise InvalidArgument(
+            f"n_rows={n_rows} must be n_records={plan.n_records} with scheme='without-replacement'"
+            ": the event states which share of the records a batch is."
+        )
+
+
 def _batches(plan: StochasticPlan, n_rows: int, sampler: np.random.Generator) -> Iterator[Any]:
     """The rows of each batch."""
     if plan.scheme == "disjoint":
@@ -244,6 +259,6 @@ def _batches(plan: StochasticPlan, n_rows: int, sampler: np.random.Generator) ->
         if plan.scheme == "poisson":
             yield np.flatnonzero(sampler.random(n_rows) < plan.batch_size / plan.n_records)
         elif plan.scheme == "without-replacement":
-            yield sampler.choice(n_rows, min(size, n_rows), replace=False)
+            yield sampler.choice(n_rows, size, replace=False)
         else:
             yield sampler.integers(n_rows, size=size)
