@@ -100,7 +100,7 @@ def column_sizes(
     """
     error = deviation * norm_bound / n_records
     positive, negative = (
-        _shrunk(np.asarray(part.sum(axis=0), float).ravel() / n_records, error, rng)
+        _shrunk(np.asarray(part.sum(axis=0, dtype=float)).ravel() / n_records, error, rng)
         for part in (_positive(X), _positive(-X))
     )
     return positive - negative, np.maximum(positive + negative, 0.0), error
