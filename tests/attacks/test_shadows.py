@@ -5,10 +5,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy import sparse
+from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from dpassay.attacks import Outputs, Shadows, ShadowsStopped, attack, train_shadows
-from dpassay.attacks.shadows import assign
+from dpassay.attacks import Outputs, Shadows, ShadowsStopped, attack, log_odds, train_shadows
+from dpassay.attacks.shadows import KEEP, as_losses, assign
 from dpassay.errors import InvalidArgument
 from rates import assert_rate
 
@@ -123,6 +124,33 @@ def test_kept_shadows_are_not_trained_again_and_stale_ones_never_used(tmp_path):
     assert calls == [4, 0, 4, 4, 2, 3, 4]
 
 
+def test_losses_are_enough_for_likelihood_ratios():
+    """Confident shadows too: 1 - p is far below the digits of p."""
+    phi = np.array([[0.3, 2.0, 40.0, -50.0], [1.0, 90.0, -3.0, 0.0]])
+    p = np.stack([expit(phi), expit(-phi)], axis=-1)
+    seen = Outputs(probabilities=p, labels=np.zeros(4, int))
+    np.testing.assert_allclose(log_odds(as_losses(seen)), log_odds(seen), rtol=1e-9)
+    members, others = (X[:60], Y[:60]), (X[60:], Y[60:])
+    target = fit(*members, None)
+    shadows = [train_shadows(fit, (X, Y), n_shadows=6, keep=keep) for keep in KEEP]
+    assert shadows[1].outputs.values.size * 2 == shadows[0].outputs.values.size
+    for method in ("lira", "rmia-offline"):
+        both = [attack(target, members, others, method=method, shadows=s) for s in shadows]
+        np.testing.assert_allclose(both[0].scores_in, both[1].scores_in, rtol=1e-6, atol=1e-9)
+
+
+def test_outputs_that_are_too_large_to_keep():
+    class Wide:
+        classes_ = np.arange(3000)
+
+        def predict_proba(self, X):
+            return np.full((len(X), 3000), 1 / 3000)
+
+    many = np.zeros((800, 1)), np.zeros(800, int)
+    with pytest.raises(ShadowsStopped, match="Pass keep='losses'"):
+        train_shadows(lambda X, y, rng: Wide(), many, n_shadows=2)
+
+
 def test_an_executor_trains_the_same():
     alone = train_shadows(noisy, (X, Y), n_shadows=3)
     with ThreadPoolExecutor(2) as executor:
@@ -147,6 +175,7 @@ def test_failures_are_told():
     [
         ({"n_shadows": 1}, "n_shadows=1"),
         ({"design": "thirds"}, "design='thirds'"),
+        ({"keep": "all"}, "keep='all'"),
         ({"data": X}, "data must be a pair"),
         ({"data": (X, Y[:5])}, "one label"),
         ({"observed": (X[:0], Y[:0])}, "observed has 0 records"),

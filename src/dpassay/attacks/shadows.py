@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from dpassay import _check
 from dpassay._rng import for_trial
 from dpassay.attacks.outputs import Outputs, observe, records
+from dpassay.attacks.scores import log_odds
 from dpassay.errors import DpassayError, InvalidArgument
-from dpassay.runs import Outcome, TrialLog, Workers, fingerprint, play, run_key
+from dpassay.runs import PAYLOAD_MAX, Outcome, TrialLog, Workers, fingerprint, play, run_key
 from dpassay.types import FloatArray
 
 UNUSED = -1
@@ -80,7 +81,7 @@ def assign(n: int, n_shadows: int, design: str, seed: int) -> NDArray[np.int8]:
     return np.select([part == 2 * numbers, part == 2 * numbers + 1], [1, 0], UNUSED).astype(np.int8)
 
 
-DESIGNS = ("halves", "disjoint")
+DESIGNS, KEEP = ("halves", "disjoint"), ("vectors", "losses")
 
 
 def train_shadows(
@@ -91,6 +92,7 @@ def train_shadows(
     design: str = "halves",
     observed: tuple[Any, Any] | None = None,
     features: Callable[..., Any] | None = None,
+    keep: str = "vectors",
     store: str | Path | TrialLog | None = None,
     executor: Executor | Workers | Callable[[], Executor] | None = None,
     workers: int = 1,
@@ -115,6 +117,8 @@ def train_shadows(
             attacks); None observes at ``data``.
         features: ``features(model, X, y)`` returns a row of white-box features per record, kept
             too; see :func:`dpassay.attacks.white_box_features`.
+        keep: of outputs, "vectors" of probabilities; or "losses", one number per record, which is
+            all that LiRA and RMIA need and much less where there are many classes.
         store: a file that keeps the outputs; the same call then trains only what is missing, and
             one for more shadows in halves only those.
         executor: who trains, see :func:`dpassay.runs.play`.
@@ -132,15 +136,16 @@ def train_shadows(
     X, y = records("data", data)
     n_shadows = _check.count("n_shadows", n_shadows, low=2, remedy="LiRA takes 4 at least.")
     _check.choice("design", design, DESIGNS)
+    _check.choice("keep", keep, KEEP)
     seed = _check.count("rng", rng, low=0, remedy="Pass a seed: shadows must be reproducible.")
     if not callable(train):
         raise InvalidArgument(f"train={train!r} must be callable: train(X, y, rng) -> target.")
     inside = assign(len(y), n_shadows, design, seed)
     at = (X, y) if observed is None else records("observed", observed)
-    configuration = {"design": design, "seed": seed}
+    configuration = {"design": design, "seed": seed, "keep": keep}
     configuration |= {"shadows": n_shadows} if design == "disjoint" else {}
     key = run_key(configuration, code=[train, features], data=[X, y, *at])
-    task = _Training(train, features, X, y, inside, at, seed)
+    task = _Training(train, features, X, y, inside, at, seed, keep)
     run = play(
         task,
         n_shadows,
@@ -197,6 +202,7 @@ class _Training:
     inside: NDArray[np.int8]
     at: tuple[Any, Any]
     seed: int
+    keep: str
 
     def __call__(self, trials: Any) -> list[Outcome]:
         return [Outcome(payload=self._one(trial)) for trial in trials]
@@ -206,6 +212,7 @@ class _Training:
         y = self.y[chosen]
         model = self.train(_rows(self.X, chosen), y, for_trial(self.seed, trial, 1))
         outputs = observe(model, *self.at)
+        outputs = outputs if self.keep == "vectors" else as_losses(outputs)
         kept: dict[str, Any] = {"probabilities": outputs.probabilities, "losses": outputs.losses}
         kept |= {"labels": outputs.labels}
         if self.features is not None:
@@ -214,7 +221,20 @@ class _Training:
             _check_classes(y, self.y)
         buffer = io.BytesIO()
         np.savez(buffer, **{name: value for name, value in kept.items() if value is not None})
+        if buffer.tell() > PAYLOAD_MAX:
+            raise InvalidArgument(
+                f"the outputs of a shadow take {buffer.tell() / 2**20:.0f} MB; at most "
+                f"{PAYLOAD_MAX / 2**20:.0f} are kept. Pass keep='losses', which is enough for LiRA "
+                "and RMIA, or observe fewer records."
+            )
         return buffer.getvalue()
+
+
+def as_losses(outputs: Outputs) -> Outputs:
+    """Cross-entropy alone, as log(1 + e^-log odds): the log odds come back to the last digits."""
+    if outputs.probabilities is None:
+        return outputs
+    return Outputs(losses=np.logaddexp(0.0, -log_odds(outputs)), labels=outputs.labels)
 
 
 def _check_classes(seen: Any, all_labels: Any) -> None:
