@@ -40,6 +40,7 @@ ALLOWED = {part: LEAVES | left for part, left in LEFT_OF.items()} | {
     "_check": {"errors"},
     "_rng": {"errors"},
     "types": {"_check"},
+    "datasets": {"errors", "types"},
     "cli": LEAVES | set(LEFT_OF),
     "__main__": {"cli"},
 }

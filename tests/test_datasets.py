@@ -1,0 +1,91 @@
+"""Data sets: features from public constants, files as published, a clear word where they lack."""
+
+import gzip
+import struct
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpassay import datasets
+from dpassay.datasets import DatasetMissing, load_adult, load_location30, load_mnist
+
+ROW = (
+    "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, "
+    "2174, 0, 40, United-States, <=50K\n"
+)
+OTHER = (
+    "120, ?, 1, Masters, 14, Widowed, ?, Wife, Black, Female, 0, 0, 40, ?, >50K.\n"  # age too large
+)
+
+
+def write(path, data, zipped):
+    path.parent.mkdir(exist_ok=True)
+    if zipped:
+        path.with_name(path.name + ".gz").write_bytes(gzip.compress(data))
+    else:
+        path.write_bytes(data)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_adult(tmp_path, monkeypatch, zipped):
+    write(tmp_path / "adult" / "adult.data", ROW.encode(), zipped)
+    write(tmp_path / "adult" / "adult.test", ("|header\n" + OTHER).encode(), zipped)
+    monkeypatch.setenv(datasets.VARIABLE, str(tmp_path))
+    data = load_adult()
+    assert data.X_train.shape == (1, 107)
+    assert (data.y_train.tolist(), data.y_test.tolist()) == ([0], [1])
+    row = data.X_train[0] * np.sqrt(13)
+    np.testing.assert_allclose(row[:5], [22 / 73, 12 / 15, 2174 / 99999, 0, 39 / 98])
+    assert row[5:].sum() == pytest.approx(8)  # one of each category
+    assert data.X_test[0, 0] * np.sqrt(13) == pytest.approx(1)  # clipped to the published range
+    assert np.linalg.norm(data.X_test, axis=1).max() <= data.data_norm
+
+
+def test_adult_marks_what_is_missing():
+    frame = pd.DataFrame([ROW.strip().split(", ")], columns=list(datasets._ADULT_COLUMNS))
+    frame["workclass"] = None
+    X, _ = datasets.adult_features(frame)
+    first = datasets.ADULT_CATEGORIES["workclass"].split().index("?")
+    assert X[0, 5 + first] > 0
+
+
+def test_mnist(tmp_path):
+    rng = np.random.default_rng(0)
+    for part, n in (("train", 3), ("t10k", 2)):
+        images = rng.integers(0, 256, (n, 28, 28), dtype=np.uint8)
+        head = struct.pack(">iiii", 0x803, n, 28, 28)
+        write(tmp_path / "mnist" / f"{part}-images-idx3-ubyte", head + images.tobytes(), True)
+        labels = struct.pack(">ii", 0x801, n) + bytes(range(n))
+        write(tmp_path / "mnist" / f"{part}-labels-idx1-ubyte", labels, True)
+    data = load_mnist(tmp_path)
+    assert data.X_train.shape == (3, 784)
+    assert data.y_test.tolist() == [0, 1]
+    np.testing.assert_allclose(np.linalg.norm(data.X_train, axis=1), 1, rtol=1e-5)
+    direction = (
+        images.reshape(2, -1) / np.linalg.norm(images.reshape(2, -1).astype(float), axis=1)[:, None]
+    )
+    np.testing.assert_allclose(data.X_test, direction, rtol=1e-5)
+
+
+def test_location30(tmp_path):
+    lines = b"".join(b'"%d",' % (i + 1) + b",".join([b"1"] * 446) + b"\n" for i in range(4))
+    write(tmp_path / "location30" / "location30.csv", lines, True)
+    data = load_location30(tmp_path, n_train=3)
+    assert data.X_train.shape == (3, 446)
+    assert data.y_test.tolist() == [3]
+    np.testing.assert_allclose(np.linalg.norm(data.X_train, axis=1), 1)
+
+
+def test_what_is_missing_is_said(tmp_path, monkeypatch):
+    monkeypatch.delenv(datasets.VARIABLE, raising=False)
+    with pytest.raises(DatasetMissing, match="DPASSAY_DATA is not set"):
+        load_location30()
+
+    def offline(**_):
+        raise OSError("no network")
+
+    monkeypatch.setattr("sklearn.datasets.fetch_openml", offline)
+    for load in (load_adult, load_mnist):
+        with pytest.raises(DatasetMissing, match=r"no network.*pass folder="):
+            load(tmp_path)
