@@ -29,7 +29,9 @@ def table(n=N, p=P, density=0.1, seed=0):
 
 def keeper_of(X, y, loss, scale=0.05, n_records=N, kind=None):
     kind = kind or (solver._Exact if isinstance(loss, Squared) else solver._Stale)
-    return kind(solver._Columns.of(X, 0.0), y, loss, RADIUS / (n_records * scale))
+    keeper = kind(solver._Columns(X, 0.0), y, loss, RADIUS / (n_records * scale))
+    keeper.off = 0.01
+    return keeper
 
 
 def played(keeper, history):
@@ -61,7 +63,7 @@ def dense_exponents(X, y, loss, w, scale=0.05):
 def test_squared_scores_are_exact(cheap, monkeypatch):
     """Whether they are updated, computed anew, or now this and now that."""
     if cheap is not None:
-        monkeypatch.setattr(solver._Columns, "is_cheap", lambda self, size: cheap)
+        monkeypatch.setattr(solver._Columns, "is_cheap", lambda self, rows: cheap)
     X, y = table()
     for steps in (1, 2, 3, 10, 60):
         keeper = played(keeper_of(X, y, LOSSES["squared"]), history_of(steps))
@@ -96,7 +98,7 @@ def test_how_scores_are_computed_changes_nothing(name, monkeypatch):
     X, y = table()
     seen = []
     for cheap in (True, False):
-        monkeypatch.setattr(solver._Columns, "is_cheap", lambda self, size, cheap=cheap: cheap)
+        monkeypatch.setattr(solver._Columns, "is_cheap", lambda self, rows, cheap=cheap: cheap)
         seen.append(exponents(played(keeper_of(X, y, LOSSES[name]), history_of(40))))
     np.testing.assert_allclose(*seen, rtol=0, atol=1e-9)
 
@@ -144,7 +146,7 @@ def test_refreshing_when_the_data_say_so_breaks_it():
 
     class Mutant(solver._Stale):
         def follow(self, rows, change, refresh):
-            super().follow(rows, change, self.data.size(rows) > P)
+            super().follow(rows, change, self.data.lengths[rows].sum() > P)
 
     bound = fw.score_sensitivity(1.0, RADIUS, N, "add-remove")
     assert worst_change("logistic", "add-remove", Mutant) > 1.05 * bound

@@ -7,8 +7,9 @@ in proportion to 2 cosh(m_j) or none for what the group's bound has in excess, a
 proportion to e^(±x_j) or none for what 2 cosh(m_j) has in excess; at "none" it starts again. An
 attempt so ends in (j, sign) with probability e^(sign x_j)/(sum of all bounds), whatever the bounds
 are: *the distribution is exactly that of the exponential mechanism*, and bounds that are too large
-cost time only. That is why members may change by differences, why rounding may be padded upward,
-and why bounds may serve for a while in which the x_j drift.
+cost time only. That is why a group's bound need not fall when its members do, why rounding may be
+padded upward, and why bounds may serve for a while in which the x_j drift. A group whose bound
+turns out too large when it is visited gets its sum.
 
 Weights are kept relative to a reference exponent. They are built anew, from the m_j, before they
 overflow and when nothing but underflow is left.
@@ -21,8 +22,9 @@ import numpy as np
 
 from dpassay.types import FloatArray
 
-_PAD = 1e-12  # relative; above the rounding of a sum of a group, see update
+_PAD = 2e-12  # relative; above the rounding of a sum of a group
 _LARGEST, _SMALLEST = 1e200, 1e-200
+_MANY_LOOSE = 4  # groups found too large in one draw: then all are added up again
 
 
 class SignedSampler:
@@ -42,21 +44,19 @@ class SignedSampler:
         self._rebuild()
 
     def update(self, indices: FloatArray, bounds: FloatArray) -> None:
-        """Take new bounds on |x_j| for some distinct j.
+        """Take new bounds on |x_j| for some j, which may repeat (with the same bound).
 
-        A group's bound changes by the sum of its members' differences. That sum has at most √n
-        terms, together not above 2·old + new, and is rounded by less than √n · 2^-53 of it: the pad
-        covers n up to 10^7.
+        A group's bound rises by what its members rise, repeats included; falls are left to later.
+        The sums have no negative terms, so that the pad covers their rounding up to 10^4 terms.
         """
         self._bounds[indices] = bounds
         weights = self._weigh(bounds)
         if weights.size and not weights.max() < _LARGEST:
             return self._rebuild()
-        change = np.bincount(
-            indices >> self._shift, weights - self._weights[indices], minlength=self._n_groups
-        )
+        rises = np.maximum(weights - self._weights[indices], 0)
         self._weights[indices] = weights
-        self._sums += change + _PAD * (3 * self._sums + np.abs(change))
+        self._sums += np.bincount(indices >> self._shift, rises, minlength=self._n_groups)
+        self._sums *= 1 + _PAD
         return None
 
     def draw(
@@ -67,6 +67,7 @@ class SignedSampler:
         None if no attempt succeeded: then the bounds are too loose. To try again after that, with
         other bounds, leaves the distribution as it is.
         """
+        loose = 0
         for _ in range(attempts):
             u, v, z = generator.random(3)
             total = np.cumsum(self._sums)
@@ -79,6 +80,9 @@ class SignedSampler:
             v *= self._sums[group]
             if v >= inside[-1]:
                 self._sums[group] = inside[-1] * (1 + _PAD)
+                loose += 1
+                if loose == _MANY_LOOSE:
+                    self._add_up()
                 continue
             j = first + int(inside.searchsorted(v, side="right"))
             sign = self._sign(j, exponent(j), z)
@@ -97,12 +101,14 @@ class SignedSampler:
 
     def _weigh(self, bounds: FloatArray) -> FloatArray:
         """2 cosh(bounds) relative to the reference."""
-        with np.errstate(over="ignore"):
-            weights = np.exp(bounds - self._reference)
+        weights = np.exp(np.minimum(bounds - self._reference, 700.0))  # above _LARGEST
         weights += np.exp(-self._reference - bounds)
         return weights
 
     def _rebuild(self) -> None:
         self._reference = float(self._bounds.max())
         self._weights[: self._n] = self._weigh(self._bounds)
+        self._add_up()
+
+    def _add_up(self) -> None:
         self._sums = self._weights.reshape(self._n_groups, self._width).sum(axis=1) * (1 + _PAD)

@@ -34,7 +34,6 @@ The price of staleness is accuracy alone; the benchmark compares the losses.
 """
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -50,7 +49,7 @@ from dpassay.privacy import events
 from dpassay.types import FloatArray
 
 _WINDOW = 0.3  # the share by which a shrinks between refreshes
-_OFF = 0.01  # of the largest residual: what a refresh leaves alone
+_OFF = 0.01  # of the largest residual: what a refresh leaves alone, at least
 _TINY = 1e-100
 _MANY_ROWS = 200
 _ATTEMPTS = 30
@@ -100,10 +99,12 @@ def sparse_frank_wolfe(
         raise InvalidArgument(f"loss={loss!r} must have a single score. Use frank_wolfe.")
     noise = source(rng, math.inf)
     assert noise.generator is not None
-    data = _Columns.of(X, constant)
+    data = _Columns(X, constant)
     keeper = (_Exact if isinstance(loss, Squared) else _Stale)(
         data, np.asarray(targets, np.float64), loss, radius / (n_records * selection.scale)
     )
+    # All residuals off by this much, the same way, would move a score by half a scale of the noise.
+    keeper.off = loss.residual_bound[math.inf] * max(_OFF, 1 / (selection.epsilon * n_records))
     rule, vertices = step_rule(step), np.empty(steps, np.intp)
     for t in range(steps):
         j, sign = keeper.draw(noise.generator)
@@ -122,16 +123,10 @@ def _sampled(selection: Selection) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
 class _Columns:
     """A sparse matrix by rows and by columns, and how to add up rows."""
 
-    by_row: Any
-    by_column: Any  # the transpose, in CSR
-    mark: Any  # room for one number per column
-
-    @staticmethod
-    def of(X: Any, constant: float) -> "_Columns":
+    def __init__(self, X: Any, constant: float) -> None:
         if not sparse.issparse(X):
             raise InvalidArgument("X must be a sparse matrix. For dense data use frank_wolfe.")
         X = X.tocsr()
@@ -141,52 +136,38 @@ class _Columns:
         if not X.has_canonical_format:  # the caller's matrix stays as it is
             X = X.copy()
             X.sum_duplicates()
-        return _Columns(X, X.T.tocsr(), np.empty(X.shape[1], np.intp))
-
-    @property
-    def n_columns(self) -> int:
-        return self.by_row.shape[1]
+        self.by_row, self.by_column = X, X.T.tocsr()
+        self.n_rows, self.n_columns = X.shape
+        self.lengths = np.diff(X.indptr)
+        self.longest = int(self.lengths.max(initial=0))
+        # From here on adding up entries, at random places, costs more than X'q and all scores anew.
+        self.most = (X.nnz + 6 * self.n_columns) // 18
 
     def column(self, j: int) -> tuple[Any, FloatArray]:
         """The rows that have feature j, and its values there."""
         part = slice(self.by_column.indptr[j], self.by_column.indptr[j + 1])
         return self.by_column.indices[part], self.by_column.data[part]
 
-    def size(self, rows: Any) -> int:
-        """How many entries those rows have."""
-        indptr = self.by_row.indptr
-        return int((indptr[rows + 1] - indptr[rows]).sum())
-
-    def is_cheap(self, size: int) -> bool:
-        """Whether adding up so many entries costs less than X'q and all scores anew."""
-        return 12 * size < self.by_row.nnz + 6 * self.n_columns
+    def is_cheap(self, rows: Any) -> bool:
+        """Whether adding up those rows costs less than everything anew."""
+        return len(rows) * self.longest < self.most or self.lengths[rows].sum() < self.most
 
     def add_rows(self, rows: Any, factors: FloatArray, total: FloatArray) -> Any:
-        """Add factor times row to the total; returns the columns that changed, each once."""
+        """Add factor times row to the total; returns the columns that changed, with repeats."""
         columns, values, lengths = self._entries(rows)
         np.add.at(total, columns, values * np.repeat(factors, lengths))
-        return self._distinct(columns)
+        return columns
 
     def _entries(self, rows: Any) -> tuple[Any, FloatArray, Any]:
         """The columns and values of some rows, one after another, and how many each row has."""
         if len(rows) > _MANY_ROWS:  # then SciPy is faster, in spite of what it costs to call
             part = self.by_row[rows]
             return part.indices.astype(np.intp), part.data, np.diff(part.indptr)
-        starts = self.by_row.indptr[rows]
-        lengths = self.by_row.indptr[rows + 1] - starts
-        ends = np.cumsum(lengths)
-        at = np.repeat(starts - ends + lengths, lengths) + np.arange(lengths.sum())
+        lengths = self.lengths[rows]
+        before = lengths.cumsum() - lengths
+        at = np.repeat(self.by_row.indptr[rows] - before, lengths)
+        at = at + np.arange(len(at))
         return self.by_row.indices.take(at).astype(np.intp), self.by_row.data.take(at), lengths
-
-    def _distinct(self, columns: Any) -> Any:
-        """Every column once."""
-        if 4 * len(columns) > self.n_columns:
-            found = np.zeros(self.n_columns, bool)
-            found[columns] = True
-            return np.flatnonzero(found)
-        order = np.arange(len(columns))
-        self.mark[columns] = order  # of equal columns the last one stays
-        return columns.compress(self.mark.take(columns) == order)
 
 
 class _Keeper:
@@ -197,12 +178,13 @@ class _Keeper:
 
     sampler: SignedSampler
     window = _WINDOW
+    off = 0.0
 
     def __init__(self, data: _Columns, targets: FloatArray, loss: Loss, rate: float) -> None:
         self.data, self.targets, self.loss, self.rate = data, targets, loss, rate
         self.a, self.low = 1.0, 1 - _WINDOW
         self.w = np.zeros(data.n_columns)
-        self.margins = np.zeros(data.by_row.shape[0])
+        self.margins = np.zeros(data.n_rows)
 
     def exponent(self, j: int) -> float:
         """The score of +C e_j over the scale of the noise."""
@@ -262,7 +244,7 @@ class _Exact(_Keeper):
         return self.rate * (1 + 1e-12) * ends
 
     def follow(self, rows: Any, change: FloatArray, refresh: bool) -> None:
-        cheap = self.data.is_cheap(self.data.size(rows))
+        cheap = self.data.is_cheap(rows)
         if cheap:
             columns = self.data.add_rows(rows, change, self.h)
         else:
@@ -292,7 +274,6 @@ class _Stale(_Keeper):
         super().__init__(data, targets, loss, rate)
         self.residuals = self.present(slice(None))
         self.sums = data.by_column @ self.residuals
-        self.off = _OFF * loss.residual_bound[math.inf]
         self.sampler = SignedSampler(rate * np.abs(self.sums))
 
     def exponent(self, j: int) -> float:
@@ -309,7 +290,7 @@ class _Stale(_Keeper):
         present = self.present(rows)
         change = present - self.residuals[rows]
         self.residuals[rows] = present
-        if self.data.is_cheap(self.data.size(rows)):
+        if self.data.is_cheap(rows):
             columns = self.data.add_rows(rows, change, self.sums)
             self.sampler.update(columns, self.rate * np.abs(self.sums[columns]))
         else:
