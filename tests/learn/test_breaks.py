@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from dpassay.errors import InvalidArgument
+from dpassay.learn import PrivateLasso, PrivateRidge, PrivateSearchCV
 from dpassay.learn.base import bounded_features, row_norms
 
 
@@ -34,3 +36,33 @@ def test_rounding_keeps_clipped_rows_inside(form, norm):
         assert sizes.max() <= norm
         assert sizes.min() > norm * (1 - 2e-6)
     np.testing.assert_allclose(row_norms(X), np.linalg.norm(X.astype(float), axis=1), rtol=1e-14)
+
+
+# Searches.
+
+
+def search(estimator, **parameters):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-0.7, 0.7, (300, 2))
+    settings = {"epsilon": 1.0, "n_runs": 5.0, "random_state": 0} | parameters
+    return PrivateSearchCV(estimator, {"fit_intercept": [True]}, **settings).fit(X, X[:, 0])
+
+
+def test_the_best_of_a_search_states_what_the_search_cost():
+    found = search(PrivateRidge(data_norm=1.0, target_bound=1.0))
+    assert found.best_estimator_.privacy_.epsilon(1e-5) == found.privacy_.epsilon(1e-5)
+    assert found.best_estimator_.assumptions_ == found.assumptions_
+
+
+def test_a_search_does_not_turn_an_estimate_into_a_bound():
+    with pytest.raises(InvalidArgument, match="estimate"):
+        search(PrivateRidge(data_norm=1.0, target_bound=1.0, solver="literal"))
+
+
+def test_a_search_of_poisson_length_asks_for_delta_too():
+    """Twenty selections have smaller Rényi divergences than the Gaussian, but not deltas."""
+    lasso = PrivateLasso(data_norm=1.0, target_bound=1.0, steps=20)
+    with pytest.raises(InvalidArgument, match="law='negative-binomial'"):
+        search(lasso, law="poisson")
+    found = search(lasso, law="negative-binomial")
+    assert found.privacy_.epsilon(1e-5) <= 1.0

@@ -10,7 +10,8 @@ the highest noisy score is released and all else forgotten.
 own, or else to the training part. Fix the coins. A record of the training part touches the fits
 alone: a score is computed from a model and other records. A record of the validation part touches
 the scores alone. So a run costs the *larger* of its fit and its score, not their sum; both are made
-to cost ``Gaussian(s)`` at the most, in Rényi divergence at every order. (Which setting was drawn,
+to cost ``Gaussian(s)`` at the most, in what the theorem of the law asks for: Rényi divergence at
+every order, and for the Poisson law also delta at log(1 + 1/(order - 1)). (Which setting was drawn,
 and which coins were thrown, does not depend on the record: the output is a mixture with the same
 weights on both data sets, and the divergence of mixtures is at most that of their worst parts.
 Under replace-one, the new record takes the coin of the old.) The runs are independent, so that the
@@ -145,6 +146,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
             scoring=self.scoring or _default_scoring(self.estimator),
             expected_size=share * n_records,
             noise=noise,
+            law=self.law,
             rng=rng,
         )
         self._keep_best(
@@ -167,6 +169,9 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
                 f"{math.exp(-self.n_runs):.1g} whatever the data. Fit again (the ledger counts "
                 "this one), with more runs or law='negative-binomial'."
             )
+        # What the best one cost is what the search did; its own fit is only a part of that.
+        self.best_estimator_.event_ = self.event_
+        self.best_estimator_.assumptions_ = self.assumptions_
 
     # Arguments.
 
@@ -277,11 +282,16 @@ def _inner_budget(budget: Budget, noise: float) -> dict[str, float]:
 
 
 @lru_cache(maxsize=256)
-def _is_within(event: Event, noise: float) -> bool:
-    """Whether at every order the event costs at most what a Gaussian release of that noise does."""
-    allowed: Any = account(Gaussian(noise, event.neighbouring), "rdp")
+def _is_within(event: Event, noise: float, law: str) -> bool:
+    """Whether the event costs what a Gaussian release with this noise does, or less, everywhere."""
+    gaussian_event = Gaussian(noise, event.neighbouring)
+    allowed: Any = account(gaussian_event, "rdp")
     spent: Any = account(event, "rdp")
-    return bool((spent.epsilons <= allowed.epsilons * (1 + 1e-9)).all())
+    within = bool((spent.epsilons <= allowed.epsilons * (1 + 1e-9)).all())
+    if law != "poisson" or not within:
+        return within
+    points = -np.log1p(-1 / allowed.orders)
+    return bool((account(event).delta(points) <= account(gaussian_event).delta(points)).all())
 
 
 def _number_of_runs(mean: float, law: str, shape: float, draws: np.random.Generator) -> int:
@@ -313,11 +323,12 @@ class _Run:
         scoring: Scoring,
         expected_size: float,
         noise: float,
+        law: str,
         rng: Rng,
     ) -> None:
         self.prepared, self.training, self.validation = prepared, training, validation
         self.scoring, self.expected_size = scoring, expected_size
-        self.noise, self.rng = noise, rng
+        self.noise, self.law, self.rng = noise, law, rng
 
     def __call__(self, params: Mapping[str, Any]) -> tuple[Any, float, NoiseLevel]:
         # The generator is shared, not copied: every run must have noise of its own.
@@ -326,16 +337,25 @@ class _Run:
         mean = self._mean_score(model)
         if self.noise == 0:
             return model, mean, model.noise_
-        if not _is_within(model.event_, self.noise):
-            raise InvalidArgument(
-                f"param_grid: a fit with {params!r} has the event {model.event_!r}, which is "
-                "dearer than a Gaussian release at some Rényi order, though not at the (epsilon, "
-                "delta) it was given. Use a solver with Gaussian noise on full batches, or zCDP."
-            )
+        self._refuse_what_is_not_paid_for(model, params)
         release = gaussian(
             mean, sensitivity=1 / self.expected_size, mu=1 / self.noise, rng=self.rng
         )
         return model, float(release.value), model.noise_
+
+    def _refuse_what_is_not_paid_for(self, model: Any, params: Mapping[str, Any]) -> None:
+        if model.privacy_.kind == "estimate":
+            raise InvalidArgument(
+                f"param_grid: a fit with {params!r} has an estimate for its privacy, no bound that "
+                "a search could add to. Use another solver."
+            )
+        if not _is_within(model.event_, self.noise, self.law):
+            raise InvalidArgument(
+                f"param_grid: a fit with {params!r} has the event {model.event_!r}, which is "
+                "dearer than a Gaussian release at some Rényi order (or delta, for "
+                "law='poisson'), though not at the (epsilon, delta) it was given. Use a solver "
+                "with Gaussian noise on full batches, or zCDP with law='negative-binomial'."
+            )
 
     def _mean_score(self, model: Any) -> float:
         X, y = self.validation
