@@ -141,7 +141,7 @@ class _Columns:
         self.lengths = np.diff(X.indptr)
         self.longest = int(self.lengths.max(initial=0))
         # From here on adding up entries, at random places, costs more than X'q and all scores anew.
-        self.most = (X.nnz + 6 * self.n_columns) // 18
+        self.most = (X.nnz + 6 * self.n_columns) // 12
 
     def column(self, j: int) -> tuple[Any, FloatArray]:
         """The rows that have feature j, and its values there."""
@@ -153,10 +153,10 @@ class _Columns:
         return len(rows) * self.longest < self.most or self.lengths[rows].sum() < self.most
 
     def add_rows(self, rows: Any, factors: FloatArray, total: FloatArray) -> Any:
-        """Add factor times row to the total; returns the columns that changed, with repeats."""
+        """Add factor times row to the total; returns the columns that changed, or None for many."""
         columns, values, lengths = self._entries(rows)
         np.add.at(total, columns, values * np.repeat(factors, lengths))
-        return columns
+        return columns if 4 * len(columns) < self.n_columns else None
 
     def _entries(self, rows: Any) -> tuple[Any, FloatArray, Any]:
         """The columns and values of some rows, one after another, and how many each row has."""
@@ -244,14 +244,14 @@ class _Exact(_Keeper):
         return self.rate * (1 + 1e-12) * ends
 
     def follow(self, rows: Any, change: FloatArray, refresh: bool) -> None:
-        cheap = self.data.is_cheap(rows)
-        if cheap:
+        columns = None
+        if self.data.is_cheap(rows):
             columns = self.data.add_rows(rows, change, self.h)
         else:
             self.h = self.data.by_column @ self.margins
         if refresh:
             self.high, self.window = self.a, min(1.1 * self.window, _WINDOW)
-        if refresh or not cheap:
+        if refresh or columns is None:
             self.sampler.reset(self.bounds(self.h, self.b))
         else:
             self.sampler.update(columns, self.bounds(self.h[columns], self.b[columns]))
@@ -290,12 +290,15 @@ class _Stale(_Keeper):
         present = self.present(rows)
         change = present - self.residuals[rows]
         self.residuals[rows] = present
+        columns = None
         if self.data.is_cheap(rows):
             columns = self.data.add_rows(rows, change, self.sums)
-            self.sampler.update(columns, self.rate * np.abs(self.sums[columns]))
         else:
             self.sums = self.data.by_column @ self.residuals
+        if columns is None:
             self.sampler.reset(self.rate * np.abs(self.sums))
+        else:
+            self.sampler.update(columns, self.rate * np.abs(self.sums[columns]))
 
     def due(self, touched: Any) -> Any:
         """The touched rows, and those whose own residual is off."""

@@ -29,7 +29,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from dpassay import _check
+from dpassay import _check, _rng
 from dpassay.errors import InvalidArgument
 from dpassay.mechanisms.noise import Rng, secure_generator
 from dpassay.optim.frank_wolfe import (
@@ -217,7 +217,7 @@ def stochastic_frank_wolfe(
     _check.choice("iterate", iterate, ITERATES)
     _same_share(plan, n_rows)
     source = noise_source(plan.selection, polytope.n_vertices, rng)
-    sampler = source.generator if source else np.random.default_rng(rng)
+    sampler = source.generator if source else _rng.generator(rng)
     sampler = secure_generator() if sampler is None else sampler
     rule, stop = step_rule(step), int(sampler.integers(plan.steps))
     w = polytope.start() if start is None else np.array(start, dtype=np.float64)
