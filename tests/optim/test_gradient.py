@@ -15,6 +15,7 @@ from dpassay.optim.gradient import (
     noisy_gradient_descent,
     onto_ball,
     poisson_batch,
+    step_event,
 )
 from dpassay.optim.losses import Logistic, Multinomial, Rows, Squared, mean_gradient
 from dpassay.privacy import events
@@ -356,3 +357,54 @@ def test_replace_one_batches_have_a_fixed_size():
         rng=0,
     )
     assert release.value[1, 0] == pytest.approx(-0.5, rel=1e-6)  # 10 of 40, divided by 10
+
+
+# Audits: a record whose gradient is clipped at every step, against its absence. Steps are so small
+# that the weights stay where they are; the weight over the step is the sum of the noisy gradients,
+# which is all that there is to know.
+
+
+def mechanism(share, **options):
+    options["noise_multiplier"] *= share
+
+    def descend(data, rng):
+        X, y = data
+        release = noisy_gradient_descent(
+            Rows(X, 0.0),
+            y,
+            Logistic(),
+            learning_rate=1e-9,
+            clip=1.0,
+            n_records=1,
+            rng=rng,
+            **options,
+        )
+        return release.value[1, 0] * 1e9
+
+    return descend
+
+
+AUDITED = {
+    "gd": ({"steps": 4, "noise_multiplier": 1.0}, 1500),
+    "sgd": ({"steps": 3, "noise_multiplier": 0.6, "sampling_rate": 0.5}, 6000),
+    "laplace": ({"steps": 1, "noise_multiplier": 0.5, "norm": "l1"}, 2000),
+}
+
+
+@pytest.mark.parametrize("name", AUDITED)
+@pytest.mark.parametrize(("share", "refuted"), [(1.0, False), (0.7, True)])
+def test_audit_refutes_noise_that_is_cut_to_70_percent(name, share, refuted):
+    options, trials = AUDITED[name]
+    rate, norm = options.get("sampling_rate", 1.0), options.get("norm", "l2")
+    event = step_event(norm, options["noise_multiplier"], rate, options["steps"], "add-remove")
+    X = np.array([[9.0], [0.0]])
+    verdict = da.audit(
+        mechanism(share, **options),
+        ((X, np.ones(2)), (X[1:], np.ones(1))),
+        claim=da.account(event),
+        score=float,
+        trials=trials,
+        confidence=1 - 1e-6,
+        rng=1,
+    )
+    assert verdict.refuted == refuted

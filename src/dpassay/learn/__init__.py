@@ -9,6 +9,7 @@ from typing import Any
 _PUBLIC = {
     "PrivateLasso": "dpassay.learn.lasso",
     "PrivateRidge": "dpassay.learn.ridge",
+    "PrivateLogisticRegression": "dpassay.learn.logistic",
     "PrivateSearchCV": "dpassay.learn.search",
     "Ledger": "dpassay.learn.ledger",
 }

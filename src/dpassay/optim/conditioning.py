@@ -22,6 +22,7 @@ CONSTANT = 0.25
 """The intercept's feature, in units of a typical row: small, for it is in every gradient."""
 _PER_OCTAVE, _OCTAVES = 2, 10
 _PROBES, _LONGEST = 20, 1.5
+_ROUNDING = 1 + 1e-6  # of sensitivities: rows may be in single precision
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +99,7 @@ def column_sizes(
     ||(x+, x-)||_2 = ||x||_2, so that one record moves them by ``norm_bound`` and both means come at
     the price of one. Each half is then shrunk towards 0 (James and Stein 1961).
     """
-    error = deviation * norm_bound / n_records
+    error = deviation * norm_bound * _ROUNDING / n_records
     positive, negative = (
         _shrunk(np.asarray(part.sum(axis=0, dtype=float)).ravel() / n_records, error, rng)
         for part in (_positive(X), _positive(-X))
@@ -149,8 +150,7 @@ def second_moment(rows: Rows, n_records: int, deviation: float, rng: np.random.G
     lengths = np.linalg.norm(images.astype(float), axis=1) / math.sqrt(_PROBES)
     weights = _LONGEST / np.maximum(rows.norms(), _LONGEST)
     weights *= _LONGEST / np.maximum(lengths, _LONGEST)
-    weights *= 1 - 1e-6  # rounding in single precision
     total = rows.adjoint((images * weights[:, None]).astype(rows.X.dtype))
     size = float(np.linalg.norm(total.astype(float))) / math.sqrt(_PROBES) / n_records
-    error = deviation * _LONGEST**2 / n_records
+    error = deviation * _LONGEST**2 * _ROUNDING / n_records
     return max(size + error * float(rng.standard_normal()), 0.0) + error

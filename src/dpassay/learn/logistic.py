@@ -1,0 +1,220 @@
+"""Private logistic regression, for two classes and more."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy import special
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from dpassay import _check
+from dpassay.errors import InvalidArgument
+from dpassay.learn.base import (
+    Budget,
+    Features,
+    PrivateMixin,
+    as_they_are,
+    bounded_features,
+    label_set,
+)
+from dpassay.learn.ledger import Ledger
+from dpassay.learn.logistic_plans import Setting, chosen, planned
+from dpassay.types import FloatArray, Neighbouring
+
+SOLVERS = ("auto", "gd", "sgd", "frank-wolfe", "output", "objective")
+_DTYPES = (np.float64, np.float32)
+
+
+class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
+    """A linear classifier with a guarantee, (epsilon, delta)-DP of everything that is fitted.
+
+    Args:
+        epsilon: the privacy parameter; inf gives scikit-learn's LogisticRegression without penalty.
+        delta: the probability that may escape epsilon; below 1/n, and positive but for
+            "frank-wolfe".
+        solver: "gd" (noisy gradient descent on rows that a part of the budget makes even), "sgd"
+            (the same on random batches), "frank-wolfe" (on an l1 ball: for many features of which
+            few matter), "output" and "objective" (perturbation of the regularised minimiser:
+            classic baselines), or "auto", which is "gd". Steps, rates, clipping and penalties come
+            from rules on public quantities (:mod:`dpassay.learn.logistic_plans`).
+        data_norm: the bound on the l2 norm of a row (the infinity norm for "frank-wolfe"); longer
+            rows are shortened to it. With ``bounds`` it applies after scaling.
+        bounds: (low, high), numbers or one per feature; entries are clipped to them. One of the two
+            must be declared.
+        classes: the label set; None takes that of the data as public, and the claim says so.
+        fit_intercept: whether to fit one.
+        max_iter: steps; None leaves it to the rule.
+        batch_size: the expected size of a batch, for "sgd"; None leaves it to the rule.
+        radius: of the l1 ball of "frank-wolfe"; None for 10/row bound.
+        penalty: beside the sum of losses, penalty ||W||²/2, for "output" and "objective" (which
+            raises it to what its proof needs); None leaves it to the rule.
+        calibration: "tight", or "thesis" for the noise of document 004 ("sgd" under replace-one,
+            "frank-wolfe").
+        neighbouring: "add-remove" or "replace-one".
+        n_records: the public number of records; None takes that of the data, and the claim says so.
+        ledger: where every fit is recorded.
+        random_state: None for secure noise; a seed for noise that can be replayed (not private).
+
+    Attributes:
+        coef_, intercept_: of shapes (1, p) and (1,) for two classes, (K, p) and (K,) for more.
+        classes_: the label set, sorted.
+        solver_, n_iter_, noise_multiplier_: what the rule chose; the last is the noise of one step
+            over its sensitivity.
+        event_, privacy_, noise_, assumptions_: see :class:`~dpassay.learn.base.PrivateMixin`.
+
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (5000, 3))
+    >>> y = np.where(X @ [2.0, -1.0, 0.5] > 0, "yes", "no")
+    >>> model = PrivateLogisticRegression(1.0, 1e-6, bounds=(-1, 1), random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.97, round(model.privacy_.epsilon(1e-6), 6)
+    (True, 1.0)
+
+    """
+
+    def __init__(
+        self,
+        epsilon: float = 1.0,
+        delta: float = 1e-5,
+        *,
+        solver: str = "auto",
+        data_norm: float | None = None,
+        bounds: tuple[ArrayLike, ArrayLike] | None = None,
+        classes: ArrayLike | None = None,
+        fit_intercept: bool = True,
+        max_iter: int | None = None,
+        batch_size: int | None = None,
+        radius: float | None = None,
+        penalty: float | None = None,
+        calibration: str = "tight",
+        neighbouring: Neighbouring = "add-remove",
+        n_records: int | None = None,
+        ledger: Ledger | None = None,
+        random_state: Any = None,
+    ) -> None:
+        self.epsilon = epsilon
+        self.delta = delta
+        self.solver = solver
+        self.data_norm = data_norm
+        self.bounds = bounds
+        self.classes = classes
+        self.fit_intercept = fit_intercept
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.radius = radius
+        self.penalty = penalty
+        self.calibration = calibration
+        self.neighbouring = neighbouring
+        self.n_records = n_records
+        self.ledger = ledger
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> "PrivateLogisticRegression":
+        """Fit, and record what it cost.
+
+        Raises:
+            InvalidArgument: a bound is missing or wrong; the message says what would leak.
+            BudgetExceeded: the ledger refused; nothing was computed.
+
+        """
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=_DTYPES)
+        check_classification_targets(y)
+        budget = self._budget()
+        _check.choice("solver", self.solver, SOLVERS)
+        self.classes_, codes, assumptions = label_set(y, self.classes)
+        if not budget.is_private:
+            return self._fit_plain(X, codes, budget)
+        features = bounded_features(X, self.data_norm, self.bounds, self._norm())
+        setting = self._setting(features, budget)
+        self.solver_ = chosen(setting) if self.solver == "auto" else self.solver
+        plan = planned(self.solver_, setting)
+        self._spend(plan.event, setting.n_records, assumptions)
+        self.n_iter_, self.noise_multiplier_ = plan.steps, plan.noise_multiplier
+        solution = plan.solve(features.values, codes, self._rng())
+        self.noise_ = solution.noise
+        self._set(features, solution.coef, solution.intercept)
+        return self
+
+    def _norm(self) -> Any:
+        return "inf" if self.solver == "frank-wolfe" else "l2"
+
+    def _setting(self, features: Features, budget: Budget) -> Setting:
+        return Setting(
+            n_records=self._public_records(features.values),
+            n_features=features.values.shape[1],
+            n_classes=len(self.classes_),
+            row_bound=features.norm,
+            budget=budget,
+            fit_intercept=bool(self.fit_intercept),
+            max_iter=None if self.max_iter is None else _check.count("max_iter", self.max_iter),
+            batch_size=None
+            if self.batch_size is None
+            else _check.count("batch_size", self.batch_size),
+            radius=self._positive("radius"),
+            penalty=self._positive("penalty"),
+            calibration=self.calibration,
+        )
+
+    def _positive(self, name: str) -> float | None:
+        value = getattr(self, name)
+        if value is None:
+            return None
+        remedy = "Leave it None for the rule on public quantities."
+        return _check.number(name, value, low=0, low_open=True, remedy=remedy)
+
+    def _set(self, features: Features, coef: FloatArray, intercept: FloatArray) -> None:
+        coef, intercept = np.asarray(coef, float), np.asarray(intercept, float)
+        self.coef_, self.intercept_ = features.restored(coef, intercept)
+
+    def _fit_plain(self, X: Any, codes: Any, budget: Budget) -> "PrivateLogisticRegression":
+        """Scikit-learn's own; bounds are kept where they were declared."""
+        from sklearn.linear_model import LogisticRegression
+
+        absent = np.setdiff1d(np.arange(len(self.classes_)), codes)
+        if absent.size:
+            raise InvalidArgument(
+                f"classes={list(self.classes_)!r}: no record has the label "
+                f"{self.classes_[absent[0]]!r}, and without privacy nothing is learned about it."
+            )
+        self.solver_, self.noise_multiplier_ = "lbfgs", 0.0
+        self._spend_nothing_private(budget, self._public_records(X))
+        declared = self.data_norm is not None or self.bounds is not None
+        features = (
+            bounded_features(X, self.data_norm, self.bounds, self._norm())
+            if declared
+            else as_they_are(X)
+        )
+        plain = LogisticRegression(
+            C=np.inf, fit_intercept=bool(self.fit_intercept), max_iter=self.max_iter or 1000
+        ).fit(features.values, codes)
+        self.n_iter_ = int(np.max(plain.n_iter_))
+        self._set(features, plain.coef_, plain.intercept_)
+        return self
+
+    def decision_function(self, X: Any) -> FloatArray:
+        """The scores X coef_' + intercept_: (n,) for two classes, (n, K) for more."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=_DTYPES, reset=False)
+        scores = np.asarray(X @ self.coef_.T) + self.intercept_
+        return scores[:, 0] if len(self.classes_) == 2 else scores
+
+    def predict(self, X: Any) -> Any:
+        """The likeliest label of every row."""
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[codes]
+
+    def predict_proba(self, X: Any) -> FloatArray:
+        """The probability of every label, (n, K); as noisy as the scores are."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return special.expit(np.column_stack([-scores, scores]))
+        return special.softmax(scores, axis=1)
+
+    def predict_log_proba(self, X: Any) -> FloatArray:
+        """The logarithms of :meth:`predict_proba`, without underflow."""
+        scores = self.decision_function(X)
+        if scores.ndim == 1:
+            return special.log_expit(np.column_stack([-scores, scores]))
+        return special.log_softmax(scores, axis=1)

@@ -1,0 +1,412 @@
+"""Private ways to fit a logistic regression: each is a plan made of public quantities.
+
+A plan states its event before any data are touched. What the rules use: n and p, the number of
+classes K, the declared bound on rows, and mu, the Gaussian privacy that the budget is worth. The
+*signal* u = n mu (halved under replace-one) is how many records stand against a unit of noise.
+
+**The rule of gradient descent** (:class:`GradientDescent`). A seventh of mu² goes to three small
+releases that make rows even, of typical norm 1 (:mod:`dpassay.optim.conditioning`); the rest to T
+full-batch steps with gradients clipped to C:
+
+* kappa = sqrt(p K)/u is the noise over the length of a clipped mean gradient;
+* C = .02/sqrt(kappa), kept in [.2, 1]: small clipping norms make directions of gradients, which say
+  which side of the boundary a record is on; the more noise is bearable, the more of the true loss
+  is kept, so that probabilities become honest as n grows;
+* the path, T · rate · C, is 5 u/sqrt(K): the noise of T steps, a random walk, has then a deviation
+  of 5/sqrt(K) in the score of a row, whatever p, n, T and C are. A longer path is noise, a shorter
+  one is not there yet;
+* T = 100, up to 200 where kappa is below .002: with averaging, more steps only cost time;
+* steps are at most 4/(curvature · second moment · C), beyond which they oscillate; where that is
+  less than the path needs, momentum up to .9 makes up for it;
+* the last three quarters of the iterates are averaged, and columns are evened less as noise grows.
+"""
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from dpassay import _check
+from dpassay.errors import InvalidArgument
+from dpassay.learn.base import Budget
+from dpassay.mechanisms.additive import gaussian_multiplier
+from dpassay.mechanisms.noise import Rng, source
+from dpassay.optim import frank_wolfe as fw
+from dpassay.optim.conditioning import Conditioned, conditioned
+from dpassay.optim.gradient import bst14_noise, bst14_sgd, noisy_gradient_descent, step_event
+from dpassay.optim.losses import Logistic, Loss, Multinomial, Rows, lipschitz, smoothness
+from dpassay.privacy import Event, Gaussian, Sequence, calibrate
+from dpassay.types import FloatArray, NoiseLevel
+
+_SAFETY = 1 - 1e-9  # of mu: rounding in the accounting must not carry a fit over its target
+_SHARES = (0.1, 0.02, 0.01)  # of mu²: columns, norms, second moment
+_PATH, _AVERAGE, _STEPS, _MOMENTUM, _STABLE = 5.0, 0.75, 100, 0.9, 4.0
+_EVENNESS = 5.0
+_PASSES, _SMALLEST_RATE, _SMALLEST_BATCH = 8, 0.02, 512
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The public side of a fit."""
+
+    n_records: int
+    n_features: int
+    n_classes: int
+    row_bound: float
+    budget: Budget
+    fit_intercept: bool = True
+    max_iter: int | None = None
+    batch_size: int | None = None
+    radius: float | None = None
+    penalty: float | None = None
+    calibration: str = "tight"
+
+    @property
+    def loss(self) -> Loss:
+        """Logistic for two classes, else multinomial."""
+        return Logistic() if self.n_classes == 2 else Multinomial(self.n_classes)
+
+    @property
+    def mu(self) -> float:
+        """The Gaussian privacy that the budget is worth, by the exact curve."""
+        return _SAFETY / gaussian_multiplier(epsilon=self.budget.epsilon, delta=self.budget.delta)
+
+    @property
+    def constant(self) -> float:
+        """The value of the intercept's feature where rows are taken as they are."""
+        return 1.0 if self.fit_intercept else 0.0
+
+    @property
+    def full_bound(self) -> float:
+        """The bound on ||[c, x]||_2."""
+        return math.hypot(self.row_bound, self.constant)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Coefficients (k, p) and intercepts (k,), and the level of the noise in them."""
+
+    coef: FloatArray
+    intercept: FloatArray
+    noise: NoiseLevel
+
+
+class Plan(Protocol):
+    """A fit that is decided but not done."""
+
+    @property
+    def event(self) -> Event: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def noise_multiplier(self) -> float: ...
+    def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution: ...
+
+
+def targets_of(codes: FloatArray, loss: Loss, dtype: Any) -> FloatArray:
+    """The places of labels in the label set, as the loss takes them."""
+    return codes.astype(dtype) if loss.n_scores == 1 else codes
+
+
+# Gradient steps.
+
+
+@dataclass(frozen=True)
+class GradientDescent:
+    """Full-batch noisy gradient descent on conditioned rows, by the rule of this module.
+
+    All its releases are Gaussian, so that their composition is exact: the squares of mu add.
+    """
+
+    setting: Setting
+
+    @property
+    def steps(self) -> int:
+        """T, or 100: more, up to twice as many, only where there is little noise."""
+        setting = self.setting
+        signal = setting.n_records * setting.mu / setting.budget.record_changes
+        kappa = math.sqrt(setting.n_features * setting.loss.n_scores) / signal
+        return setting.max_iter or round(_STEPS * min(2.0, max(1.0, math.sqrt(0.002 / kappa))))
+
+    @property
+    def sampling_rate(self) -> float:
+        """The share of the records that a step looks at."""
+        return 1.0
+
+    @property
+    def preparation(self) -> tuple[float, float, float]:
+        """The noise multipliers of the three releases that condition the rows."""
+        columns, norms, moment = (1 / (self.setting.mu * math.sqrt(share)) for share in _SHARES)
+        return columns, norms, moment
+
+    @cached_property
+    def noise_multiplier(self) -> float:
+        """Of every step."""
+        return math.sqrt(self.steps / (1 - sum(_SHARES))) / self.setting.mu
+
+    @property
+    def event(self) -> Event:
+        """Three releases, and the steps."""
+        return self._event(self.noise_multiplier)
+
+    def _event(self, noise_multiplier: float) -> Event:
+        relation = self.setting.budget.neighbouring
+        first = (Gaussian(noise, relation) for noise in self.preparation)
+        steps = step_event("l2", noise_multiplier, self.sampling_rate, self.steps, relation)
+        return Sequence((*first, steps))
+
+    @property
+    def signal(self) -> float:
+        """The scale u: records against the noise of all steps together."""
+        setting = self.setting
+        worth = self.sampling_rate * math.sqrt(self.steps) / self.noise_multiplier
+        return setting.n_records * worth / setting.budget.record_changes
+
+    @property
+    def kappa(self) -> float:
+        """Noise over signal, in length."""
+        return math.sqrt(self.setting.n_features * self.setting.loss.n_scores) / self.signal
+
+    @property
+    def clip(self) -> float:
+        """C, in units of a typical row."""
+        return min(1.0, max(0.2, 0.02 / math.sqrt(self.kappa)))
+
+    def pace(self, second_moment: float) -> tuple[float, float]:
+        """Learning rate and momentum."""
+        path = _PATH * self.signal / math.sqrt(self.setting.n_classes)
+        wanted = path / (self.steps * self.clip)
+        stable = _STABLE / (self.setting.loss.curvature * max(second_moment, 1e-12) * self.clip)
+        momentum = min(_MOMENTUM, 1 - min(wanted, stable) / wanted)
+        return min(stable, wanted * (1 - momentum)), momentum
+
+    def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution:
+        """Condition, descend, and go back to the units of X."""
+        noise = source(rng, 1, limit=0)
+        assert noise.generator is not None
+        even = self._conditioned(X, noise.generator)
+        rate, momentum = self.pace(even.second_moment)
+        release = noisy_gradient_descent(
+            even.rows,
+            targets_of(codes, self.setting.loss, X.dtype),
+            self.setting.loss,
+            steps=self.steps,
+            learning_rate=rate,
+            clip=self.clip,
+            noise_multiplier=self.noise_multiplier,
+            sampling_rate=self.sampling_rate,
+            n_records=self.setting.n_records,
+            neighbouring=self.setting.budget.neighbouring,
+            momentum=momentum,
+            average=_AVERAGE,
+            rng=noise.generator,
+        )
+        return Solution(*even.restored(release.value), noise.level)
+
+    def _conditioned(self, X: Any, rng: np.random.Generator) -> Conditioned:
+        changes = self.setting.budget.record_changes
+        columns, norms, moment = self.preparation
+        return conditioned(
+            X,
+            norm_bound=self.setting.row_bound,
+            n_records=self.setting.n_records,
+            noise=(changes * columns, changes * norms, changes * moment),
+            evenness=_EVENNESS * self.kappa,
+            intercept=self.setting.fit_intercept,
+            rng=rng,
+        )
+
+
+@dataclass(frozen=True)
+class StochasticGradient(GradientDescent):
+    """The same on random batches: DP-SGD, its noise by the privacy-loss distribution.
+
+    Poisson batches under add-remove, of a fixed size under replace-one. Batches of 2 % of the
+    records (512 at least) and eight passes, unless told otherwise. It takes fewer looks at the data
+    than full batches and needs more noise for the same accuracy.
+    """
+
+    @property
+    def sampling_rate(self) -> float:
+        """q: batch size over n."""
+        n = self.setting.n_records
+        size = self.setting.batch_size or max(_SMALLEST_BATCH, round(_SMALLEST_RATE * n))
+        return min(1.0, size / n)
+
+    @property
+    def steps(self) -> int:
+        """T."""
+        return self.setting.max_iter or max(_STEPS, round(_PASSES / self.sampling_rate))
+
+    @cached_property
+    def noise_multiplier(self) -> float:
+        """Of every step, the least that meets the target together with the preparation."""
+        return calibrate(self._event, self.setting.budget.target)
+
+
+@dataclass(frozen=True)
+class ThesisStochasticGradient:
+    """Document 004's DP-SGD with the noise of Bassily, Smith and Thakurta (2014).
+
+    For reproduction; it is calibrated under replace-one.
+    """
+
+    setting: Setting
+
+    def __post_init__(self) -> None:
+        _thesis_is_replace_one(self.setting)
+
+    @property
+    def steps(self) -> int:
+        """T; n² in the document, which is also what it costs."""
+        return self.setting.max_iter or self.setting.n_records**2
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Over the sensitivity 2L."""
+        budget = self.setting.budget
+        return bst14_noise(self.setting.n_records, 1.0, budget.epsilon, budget.delta) / 2
+
+    @property
+    def event(self) -> Event:
+        """One record per step."""
+        rate = 1 / self.setting.n_records
+        return step_event("l2", self.noise_multiplier, rate, self.steps, "replace-one")
+
+    def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution:
+        """Projected steps in an l2 ball."""
+        setting = self.setting
+        if X.shape[0] != setting.n_records:
+            raise InvalidArgument(
+                f"n_records={setting.n_records} must be the number of rows, {X.shape[0]}, with "
+                "calibration='thesis': a step takes one of them. Under replace-one it is no secret."
+            )
+        release = bst14_sgd(
+            Rows(X, setting.constant),
+            targets_of(codes, setting.loss, X.dtype),
+            setting.loss,
+            epsilon=setting.budget.epsilon,
+            delta=setting.budget.delta,
+            radius=setting.radius or default_radius(setting),
+            row_bound=setting.full_bound,
+            steps=self.steps,
+            rng=rng,
+        )
+        W = release.value
+        return Solution(W[1:].T, setting.constant * W[0], release.noise)
+
+
+def _thesis_is_replace_one(setting: Setting) -> None:
+    if setting.budget.neighbouring != "replace-one":
+        raise InvalidArgument(
+            f"neighbouring={setting.budget.neighbouring!r} must be 'replace-one' for "
+            "calibration='thesis' with solver='sgd': that is what its noise was derived for."
+        )
+
+
+def default_radius(setting: Setting) -> float:
+    """A radius at which scores of up to 10 can be reached by rows at their bound."""
+    return 10 / setting.row_bound
+
+
+# Frank-Wolfe.
+
+
+@dataclass(frozen=True)
+class FrankWolfe:
+    """Frank-Wolfe on the l1 ball: selections of vertices by the exponential mechanism.
+
+    Rows are bounded in the infinity norm; the steps minimise the bound on the excess risk.
+    """
+
+    setting: Setting
+
+    @property
+    def radius(self) -> float:
+        """Of the l1 ball."""
+        return self.setting.radius or default_radius(self.setting)
+
+    @cached_property
+    def _plan(self) -> fw.Plan:
+        from dpassay.optim.polytopes import L1Ball
+
+        setting, budget = self.setting, self.setting.budget
+        bound = max(setting.row_bound, setting.constant)
+        dimension = (setting.n_features + setting.fit_intercept) * setting.loss.n_scores
+        return fw.plan(
+            L1Ball(dimension, self.radius),
+            n_records=setting.n_records,
+            lipschitz=lipschitz(setting.loss, bound, math.inf),
+            smoothness=smoothness(setting.loss, bound, order=1),
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbouring=budget.neighbouring,
+            calibration=setting.calibration,
+            selection="laplace" if setting.calibration != "tight" else "gumbel",
+            steps=setting.max_iter,
+        )
+
+    @property
+    def steps(self) -> int:
+        """T."""
+        return self._plan.steps
+
+    @property
+    def noise_multiplier(self) -> float:
+        """The scale of the selections' noise over the sensitivity of the scores."""
+        selection = self._plan.selection
+        assert selection is not None
+        return selection.scale / selection.sensitivity
+
+    @property
+    def event(self) -> Event:
+        """One selection per step."""
+        return self._plan.event
+
+    def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution:
+        """Run it, and split the flat vector."""
+        from dpassay.optim.objectives import LinearObjective
+        from dpassay.optim.polytopes import L1Ball
+
+        setting = self.setting
+        rows, targets = Rows(X, setting.constant), targets_of(codes, setting.loss, X.dtype)
+        objective = LinearObjective(setting.loss, rows, targets, setting.n_records)
+        found = fw.frank_wolfe(
+            objective,
+            L1Ball(objective.dimension, self.radius),
+            steps=self.steps,
+            selection=self._plan.selection,
+            rng=rng,
+        )
+        W = objective.matrix(found.w)
+        assert found.noise is not None
+        return Solution(W[1:].T, setting.constant * W[0], found.noise)
+
+
+def chosen(setting: Setting) -> str:
+    """What ``solver="auto"`` takes: full-batch gradient descent, the measured leader everywhere."""
+    return "gd"
+
+
+def planned(solver: str, setting: Setting) -> Plan:
+    """The plan of a solver."""
+    from dpassay.learn.perturbation import ObjectivePerturbation, OutputPerturbation
+
+    _check.choice("calibration", setting.calibration, ("tight", "thesis"))
+    plans: dict[tuple[str, str], Any] = {
+        ("gd", "tight"): GradientDescent,
+        ("sgd", "tight"): StochasticGradient,
+        ("sgd", "thesis"): ThesisStochasticGradient,
+        ("frank-wolfe", "tight"): FrankWolfe,
+        ("frank-wolfe", "thesis"): FrankWolfe,
+        ("output", "tight"): OutputPerturbation,
+        ("objective", "tight"): ObjectivePerturbation,
+    }
+    if (solver, setting.calibration) not in plans:
+        raise InvalidArgument(
+            f"calibration='thesis' has no meaning for solver={solver!r}; the document calibrates "
+            "'sgd' and 'frank-wolfe'."
+        )
+    return plans[solver, setting.calibration](replace(setting))
