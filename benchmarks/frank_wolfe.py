@@ -11,6 +11,7 @@ draw per vertex in every step, in NumPy and SciPy; both draw the same distributi
 - ``risk``: mean excess of the dense solver beside the bound of theorem 27, for N, epsilon and T.
 """
 
+import contextlib
 import math
 import time
 
@@ -107,6 +108,15 @@ def growth(quick):
     print(f"  {seen[1] / seen[0]:.2f} times; the goal is {1.5 * math.sqrt(20):.1f}")
 
 
+@contextlib.contextmanager
+def _exact_scores():
+    """Every row is refreshed in every step."""
+    window, due = solver._Stale.window, solver._Stale.due
+    solver._Stale.window, solver._Stale.due = 1e-12, lambda self, _: np.arange(self.data.n_rows)
+    yield
+    solver._Stale.window, solver._Stale.due = window, due
+
+
 def staleness(quick):
     X, y = table(*SHAPE)
     steps, radius, seeds = 300, 50.0, 3 if quick else 12
@@ -115,11 +125,9 @@ def staleness(quick):
     for epsilon in (0.1, 1.0, 10.0):
         chosen = selection(Logistic(), X.shape[0], radius, steps, epsilon)
         means = []
-        for window, off in ((1e-9, 0.0), (solver._WINDOW, solver._OFF)):
-            kept = solver._Keeper.window, solver._OFF
-            solver._Keeper.window, solver._OFF = window, off  # so often that off never counts
-            runs = [ours(X, y, Logistic(), radius, chosen, steps, s)[2] for s in range(seeds)]
-            solver._Keeper.window, solver._OFF = kept
+        for keep in (contextlib.nullcontext, _exact_scores)[::-1]:
+            with keep():
+                runs = [ours(X, y, Logistic(), radius, chosen, steps, s)[2] for s in range(seeds)]
             losses = [objective.value(w) for w in runs]
             means.append((np.mean(losses), np.std(losses) / math.sqrt(seeds)))
         (exact, d), (stale, e) = means
