@@ -29,7 +29,7 @@ def test_orders_of_magnitude():
 
 
 def test_the_planned_number_has_the_stated_power():
-    """Of the very test that an audit of a fixed size makes; with a quarter of the trials it has not.
+    """Of the very test that an audit of a fixed size makes; a quarter of the trials has not.
 
     The planner's own draws put 80 % within 3 points (a standard deviation).
     """

@@ -141,7 +141,7 @@ def audit(
         raise typer.Exit(STOPPED) from None
     show(verdict, claim or repr(curve), as_json)
     if verdict.ended == "interrupted":
-        goes_on = "The same command goes on." if store else "With --store it could be gone on with."
+        goes_on = "The same command goes on." if store else "Give --store to be able to go on."
         complain(f"interrupted; this is what is known so far. {goes_on}")
     for path in paper.write_or_complain(verdict, f"Audit of {target}"):
         if not as_json:
