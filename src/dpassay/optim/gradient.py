@@ -198,15 +198,17 @@ class _Directions:
     def __init__(self, plan: _Plan, norm: str, scale: float, penalty: float, rng: Any) -> None:
         self.plan, self.rng, self.scale, self.penalty = plan, rng, scale, penalty
         self.order = _ORDER[norm]
-        self.norms = plan.rows.norms(self.order)
+        # Of every row once, or of a batch's rows when it is drawn: a run may not see the others.
+        self.norms = plan.rows.norms(self.order) if plan.sampling_rate == 1 else None
         self.draw = rng.standard_normal if norm == "l2" else rng.laplace
 
     def __call__(self, W: FloatArray) -> FloatArray:
         plan = self.plan
         rows, targets, norms = plan.rows, plan.targets, self.norms
-        if plan.sampling_rate < 1:
+        if norms is None:
             batch = plan.batch(self.rng)
-            rows, targets, norms = rows.take(batch), targets[batch], norms[batch]
+            rows, targets = rows.take(batch), targets[batch]
+            norms = rows.norms(self.order)
         residuals = plan.loss.residual(rows.scores(W), targets)
         with np.errstate(invalid="ignore"):
             residuals *= clip_factors(residuals, norms, plan.clip, self.order)[:, None]
