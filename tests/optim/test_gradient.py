@@ -385,7 +385,7 @@ def mechanism(share, **options):
 
 
 AUDITED = {
-    "gd": ({"steps": 4, "noise_multiplier": 1.0}, 1500),
+    "gd": ({"steps": 4, "noise_multiplier": 1.0}, 1000),
     "sgd": ({"steps": 3, "noise_multiplier": 0.6, "sampling_rate": 0.5}, 6000),
     "laplace": ({"steps": 1, "noise_multiplier": 0.5, "norm": "l1"}, 2000),
 }
