@@ -66,6 +66,8 @@ def test_other_targets():
     assert account(Laplace(calibrate(Laplace, da.PureDP(0.3))), "basic").epsilon(0.0) <= 0.3
     selections = calibrate(lambda s: Repeated(BoundedRange(1 / s), 100), da.ApproxDP(1.0, 1e-6))
     assert 1 / selections == pytest.approx(0.044142, abs=1e-5)  # zCDP decides here
+    one = calibrate(lambda s: Repeated(BoundedRange(1 / s), 1), da.ApproxDP(10.0, 1e-6))
+    assert 10 <= 1 / one < 10.01  # tries hundreds on its way
 
 
 def test_a_target_out_of_reach():

@@ -148,3 +148,14 @@ def test_a_large_event_and_many_small_ones():
 def test_a_thousand_million_events():
     many = events.Repeated(events.Pure(1e-5), 10**9)
     assert 0.3 < da.account(many).epsilon(1e-5) < 3
+
+
+def test_a_tilt_looks_at_the_mass_not_at_empty_cells():
+    """Two atoms, far below empty cells at the top: a shift by the largest loss would lose both."""
+    probs = np.zeros(2001)
+    probs[[0, 10]] = 1 - 1e-12, 1e-12
+    pmf = LossPmf(1.0, 0, probs, 0.0)
+    exact = np.logaddexp(np.log1p(-1e-12), np.log(1e-12) + 10 * 3.0)
+    assert pmf.cumulant(3.0) == pytest.approx(exact, rel=1e-12)
+    assert pmf.tilted(3.0).probs[10] == pytest.approx(np.exp(np.log(1e-12) + 30 - exact))
+    assert pmf.tilted(700.0).moments()[0] == pytest.approx(10.0)

@@ -16,6 +16,7 @@ Chernoff and added as well, so that the answer errs upwards, also at deltas of 1
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -51,15 +52,24 @@ class LossPmf:
 
     def cumulant(self, tilt: float) -> float:
         """Log of the sum of e^{tilt * loss} over the finite part."""
-        exponent = tilt * self.losses
-        top = exponent.max()
-        return float(top + np.log(np.sum(self.probs * np.exp(exponent - top))))
+        weights, top = self._weights(tilt)
+        return float(top + np.log(np.sum(weights)))
 
     def tilted(self, tilt: float) -> "LossPmf":
         """The finite part, reweighted by e^{tilt * loss} and normalised."""
-        exponent = tilt * self.losses
-        weights = self.probs * np.exp(exponent - exponent.max())
+        weights, _ = self._weights(tilt)
         return LossPmf(self.interval, self.first, weights / weights.sum(), 0.0)
+
+    def _weights(self, tilt: float) -> tuple[FloatArray, float]:
+        """The masses times e^{tilt * loss}, the largest made 1, and the log of what it was."""
+        exponent = self._log_probs + tilt * self.losses
+        top = float(exponent.max())
+        return np.exp(exponent - top), top
+
+    @cached_property
+    def _log_probs(self) -> FloatArray:
+        with np.errstate(divide="ignore"):
+            return np.log(self.probs)
 
     def moments(self) -> tuple[float, float]:
         """Mean and variance of the finite part."""
