@@ -193,7 +193,7 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
-        """The scores X coef_' + intercept_: (n,) for two classes, (n, K) for more."""
+        """The scores ``X @ coef_.T + intercept_``: (n,) for two classes, (n, K) for more."""
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=_DTYPES, reset=False)
         scores = np.asarray(X @ self.coef_.T) + self.intercept_
