@@ -5,8 +5,15 @@ import pytest
 from scipy import sparse
 
 from dpassay.errors import InvalidArgument
-from dpassay.learn import PrivateLasso, PrivateRidge, PrivateSearchCV
+from dpassay.learn import (
+    PrivateLasso,
+    PrivateLogisticRegression,
+    PrivateRidge,
+    PrivateSearchCV,
+    logistic_plans,
+)
 from dpassay.learn.base import bounded_features, row_norms
+from dpassay.optim.gradient import noisy_gradient_descent
 
 
 def in_parts(k):
@@ -66,3 +73,52 @@ def test_a_search_of_poisson_length_asks_for_delta_too():
         search(lasso, law="poisson")
     found = search(lasso, law="negative-binomial")
     assert found.privacy_.epsilon(1e-5) <= 1.0
+
+
+# What is stated, what is asked for and what is done.
+
+
+def labelled(n):
+    X = np.random.default_rng(0).uniform(-0.7, 0.7, (n, 2))
+    return X, (X[:, 0] > 0).astype(int)
+
+
+def descent(**parameters):
+    settings = {"data_norm": 1.0, "solver": "sgd", "neighbouring": "replace-one"} | parameters
+    return PrivateLogisticRegression(random_state=0, **settings)
+
+
+@pytest.mark.parametrize("batch_size", [3, 7])
+def test_the_batches_of_a_fit_are_no_larger_a_share_than_it_states(batch_size, monkeypatch):
+    """With more records declared than there are, the share rounded to whole ones was larger."""
+    done = []
+
+    def spy(*args, **options):
+        release = noisy_gradient_descent(*args, **options)
+        done.append(release.event)
+        return release
+
+    monkeypatch.setattr(logistic_plans, "noisy_gradient_descent", spy)
+    model = descent(n_records=1000, batch_size=batch_size, max_iter=5).fit(*labelled(501))
+    stated = model.event_.events[-1].event
+    assert done[0].event.sampling_rate <= stated.sampling_rate
+    assert done[0].event.event == stated.event
+
+
+def test_the_document_draws_one_of_the_records_that_there_are():
+    model = descent(calibration="thesis", max_iter=10)
+    with pytest.raises(InvalidArgument, match="n_records=1000000"):
+        model.set_params(n_records=10**6).fit(*labelled(50))
+
+
+@pytest.mark.parametrize(("epsilon", "steps"), [(3.0, 10**6), (100.0, None)])
+def test_the_documents_noise_is_refused_where_it_does_not_suffice(epsilon, steps):
+    model = descent(calibration="thesis", epsilon=epsilon, max_iter=steps)
+    with pytest.raises(InvalidArgument, match="above epsilon"):
+        model.fit(*labelled(100))
+
+
+def test_the_documents_frank_wolfe_has_a_positive_delta():
+    model = descent(solver="frank-wolfe", calibration="thesis", delta=0.0)
+    with pytest.raises(InvalidArgument, match="delta=0 must be positive"):
+        model.fit(*labelled(100))

@@ -37,7 +37,7 @@ from dpassay.optim import frank_wolfe as fw
 from dpassay.optim.conditioning import Conditioned, conditioned
 from dpassay.optim.gradient import bst14_noise, bst14_sgd, noisy_gradient_descent, step_event
 from dpassay.optim.losses import Logistic, Loss, Multinomial, Rows, lipschitz, smoothness
-from dpassay.privacy import Event, Gaussian, Sequence, calibrate
+from dpassay.privacy import Event, Gaussian, Sequence, account, calibrate
 from dpassay.types import FloatArray, NoiseLevel
 
 _SAFETY = 1 - 1e-9  # of mu: rounding in the accounting must not carry a fit over its target
@@ -257,6 +257,14 @@ class ThesisStochasticGradient:
 
     def __post_init__(self) -> None:
         _thesis_is_replace_one(self.setting)
+        budget = self.setting.budget
+        spent = float(account(self.event).epsilon(budget.delta))
+        if not spent <= budget.epsilon:
+            raise InvalidArgument(
+                f"calibration='thesis': {self.steps} steps with the document's noise cost epsilon="
+                f"{spent:.4g}, above epsilon={budget.epsilon:g}. It is for at most n² steps and "
+                "a moderate epsilon; use calibration='tight'."
+            )
 
     @property
     def steps(self) -> int:

@@ -268,6 +268,10 @@ def plan(
                 delta=delta,
                 neighbouring=neighbouring,
             )
+        if not _check.delta(delta) > 0:
+            raise InvalidArgument(
+                f"delta={delta:g} must be positive with calibration={calibration!r}. Use 'tight'."
+            )
         if epsilon > 8 * math.log(1 / delta):
             raise InvalidArgument(
                 f"epsilon={epsilon:g} must be at most 8 log(1/delta) with calibration="
