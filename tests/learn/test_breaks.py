@@ -122,3 +122,13 @@ def test_the_documents_frank_wolfe_has_a_positive_delta():
     model = descent(solver="frank-wolfe", calibration="thesis", delta=0.0)
     with pytest.raises(InvalidArgument, match="delta=0 must be positive"):
         model.fit(*labelled(100))
+
+
+@pytest.mark.parametrize("alpha", [1e3, 1e5, 1e8])
+def test_a_large_penalty_shrinks_and_does_not_diverge(alpha):
+    """It did, up to overflow, where a record's NaN would have been the sum's."""
+    X, _ = labelled(50)
+    model = PrivateRidge(
+        solver="gd", alpha=alpha, data_norm=1.0, target_bound=1.0, random_state=0
+    ).fit(X, X[:, 0])
+    assert np.abs(model.coef_).max() < 1

@@ -6,6 +6,7 @@ from scipy import sparse
 
 from dpassay.errors import InvalidArgument
 from dpassay.optim.conditioning import column_sizes
+from dpassay.optim.frank_wolfe import frank_wolfe
 from dpassay.optim.gradient import noisy_gradient_descent
 from dpassay.optim.losses import Logistic, Multinomial, Rows, Squared
 from dpassay.optim.objectives import LinearObjective
@@ -132,3 +133,11 @@ def test_a_stochastic_plan_is_for_the_share_that_it_states():
         stochastic_frank_wolfe(objective, ball, plan, n_rows=20, rng=0)
     with pytest.raises(InvalidArgument, match=r"batch_size=1\.5"):
         StochasticPlan("without-replacement", 3, 100, 1.5, plan.selection)
+
+
+@pytest.mark.parametrize("size", [-0.1, 1.5, np.nan])
+def test_a_step_out_of_the_polytope_is_refused(size):
+    """The bound on residuals, and with it the sensitivity, holds inside."""
+    objective = LinearObjective(Logistic(), Rows(np.ones((3, 1))), np.zeros(3), 3)
+    with pytest.raises(InvalidArgument, match="step="):
+        frank_wolfe(objective, L1Ball(2, 1.0), steps=2, step=lambda t: size)

@@ -338,8 +338,10 @@ class GradientDescent:
 
     @property
     def learning_rate(self) -> float:
-        """Before momentum multiplies it by 10."""
-        return _LONGEST * min(self._wanted_steps / self.steps, 1.0) / self.setting.full_bound**2
+        """Before momentum multiplies it by 10; stable for the penalty too."""
+        s = self.setting
+        wanted = min(self._wanted_steps / self.steps, 1.0) / s.full_bound**2
+        return _LONGEST * min(wanted, 1 / (s.full_bound**2 + (s.alpha or 0.0) / s.n_records))
 
     @property
     def longest_time(self) -> float:

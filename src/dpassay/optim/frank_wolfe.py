@@ -382,7 +382,8 @@ def step_rule(step: StepRule) -> Callable[[int], float]:
     if step is None:
         return lambda t: 2.0 / (t + 2)
     if callable(step):
-        return step
+        # Outside [0, 1] a step leaves the polytope, on which alone the sensitivity is proved.
+        return lambda t: _check.number("step", step(t), low=0, high=1, remedy=f"It is for t={t}.")
     size = _check.number("step", step, low=0, high=1, low_open=True, remedy="None is 2/(t + 2).")
     return lambda t: size
 
