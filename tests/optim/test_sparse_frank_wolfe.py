@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+import dpassay as da
 from dpassay.errors import InvalidArgument
 from dpassay.optim import frank_wolfe as fw
 from dpassay.optim import sparse_frank_wolfe as solver
 from dpassay.optim.losses import Huber, Logistic, Multinomial, Rows, Squared, lipschitz
 from dpassay.optim.objectives import LinearObjective
 from dpassay.optim.polytopes import L1Ball
-from dpassay.privacy import events
+from dpassay.privacy import account, events
 
 N, P, RADIUS = 60, 40, 8.0
 LOSSES = {"squared": Squared(RADIUS + 1), "logistic": Logistic(), "huber": Huber(0.8)}
@@ -209,6 +210,41 @@ def test_loss_is_within_one_per_cent_of_the_dense_solver(name):
         ours.append(objective.value(run.w))
     assert np.mean(ours) == pytest.approx(np.mean(dense), rel=0.01)
     assert np.mean(ours) < 0.98 * objective.value(np.zeros(300))  # something was learned
+
+
+# The audit: one record that pushes its score as far as it may, at every step.
+
+STEPS, STEP_EPSILON, TARGET = 4, 2.0, 99.0
+PUSHES = {"exact": Squared(TARGET + 1), "stale": Huber(1.0)}
+
+
+def push(loss, noise):
+    """One feature, N = 1; the residual is at its bound, or within 2 % of it, wherever w is."""
+
+    def mechanism(data, rng):
+        bound = lipschitz(loss, 1.0, math.inf)
+        sensitivity = noise * fw.score_sensitivity(bound, 1.0, 1, "replace-one")
+        selection = fw.Selection("gumbel", sensitivity, STEP_EPSILON, "replace-one")
+        options = {"radius": 1.0, "n_records": 1, "steps": STEPS, "selection": selection}
+        X = sparse.csr_matrix(data[:, :1])
+        return solver.sparse_frank_wolfe(X, data[:, 1], loss, **options, rng=rng).vertices
+
+    return mechanism
+
+
+@pytest.mark.parametrize("name", PUSHES)
+def test_audit(name):
+    """As stated it is not refuted; with 70 % of its noise it is."""
+    pair = np.array([[1.0, TARGET]]), np.array([[1.0, -TARGET]])
+    claim = account(events.Repeated(events.BoundedRange(STEP_EPSILON, "replace-one"), STEPS))
+    options = {
+        "claim": claim,
+        "score": lambda vertices: float((vertices == 0).sum()),
+        "trials": 2000,
+        "confidence": 1 - 1e-6,
+    }
+    assert not da.audit(push(PUSHES[name], 1.0), pair, **options).refuted
+    assert da.audit(push(PUSHES[name], 0.7), pair, **options).refuted
 
 
 def test_loose_windows_are_tightened():
