@@ -1,9 +1,17 @@
-"""What all tests share: Hypothesis without randomness, and the markers."""
+"""What all tests share: Hypothesis without randomness, the markers, Ctrl-C that is heard."""
+
+import signal
 
 from hypothesis import settings
 
 settings.register_profile("dpassay", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("dpassay")
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell ignores it in what it puts into the background, and so would the processes that tests
+    # start and interrupt.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_configure(config):

@@ -170,12 +170,21 @@ def log(tmp_path_factory):
     return path
 
 
+SCRIPT = """
+import numpy as np
+from dpassay import probe
+data = probe.data(np.zeros(9), canary=1.0)
+probe.release(data.sum() + np.random.normal(0, 100))
+"""
+
+
 def prepare(folder, log):
     """What the commands find where they are run: examples, a training of one's own, logs."""
     for name in ("run.db", "monday.db", "tuesday.db"):
         shutil.copy(log, folder / name)
     shutil.copytree(ROOT / "examples", folder / "examples")
     (folder / "my_train.py").write_text(TRAIN, encoding="utf-8")
+    (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
     np.savez(folder / "d.npz", data=np.eye(3), data_prime=np.eye(3)[:2])
 
 
