@@ -42,16 +42,26 @@ def test_other_generators_are_refused(rng):
 
 
 @pytest.mark.golden
-def test_stream_is_chacha20_under_the_drawn_key(monkeypatch):
-    # Keystream of ChaCha20 for the zero key, nonce and counter: RFC 8439, appendix A.1, vector 1.
-    asked = []
-    monkeypatch.setattr(noise.secrets, "randbits", lambda bits: asked.append(bits) or 0)
-    words = noise.secure_generator().bit_generator.random_raw(8)
-    assert asked == [256]
-    assert words.astype("<u8").tobytes().hex() == (
-        "76b8e0ada0f13d90405d6ae55386bd28bdd219b8a08ded1aa836efcc8b770dc7"
-        "da41597c5157488d7724e03fb8d84a376a43b8f41518a11cc387b669b2ee6586"
-    )
+@pytest.mark.parametrize(
+    ("key", "stream"),
+    [
+        # AES-128 of the zero block: RFC 4493, section 4.
+        ("2b7e151628aed2a6abf7158809cf4f3c", "7df76b0c1ab899b33e42f047b91b546f"),
+        # Of blocks 0 to 3 under the zero key: `openssl enc -aes-128-ecb`, counters with the least
+        # byte first. The first is the hash key of test case 1 in McGrew and Viega (GCM).
+        (
+            "00" * 16,
+            "66e94bd4ef8a2c3b884cfa59ca342b2e47711816e91d6ff059bbbf2bf58e0fd3"
+            "bcf176a7eaad8085ebacea362462a2814ffc69772ed5a336f4615b4503c34814",
+        ),
+    ],
+)
+def test_stream_is_aes_in_counter_mode_under_the_drawn_key(monkeypatch, key, stream):
+    asked, drawn = [], int.from_bytes(bytes.fromhex(key), "little")
+    monkeypatch.setattr(noise.secrets, "randbits", lambda bits: asked.append(bits) or drawn)
+    words = noise.secure_generator().bit_generator.random_raw(len(stream) // 16)
+    assert asked == [128]
+    assert words.astype("<u8").tobytes().hex() == stream
 
 
 def test_copies_have_keys_of_their_own():
@@ -67,7 +77,7 @@ def test_copies_have_keys_of_their_own():
     assert all(isinstance(other, noise.SecureGenerator) for other in others)
     draws = {generator.bit_generator.random_raw() for generator in [first, *others]}
     assert len(draws) == 7  # two equal 64-bit words: chance below 2e-18
-    assert b"ChaCha" not in pickled  # no state, no key
+    assert b"AES" not in pickled  # no state, no key
 
 
 def test_words_come_from_the_source():
