@@ -80,7 +80,7 @@ def noisy_gradient_descent(
             All iterates are covered by the event, so that averaging is free.
         project: maps weights to the nearest ones in a convex set; see :func:`onto_ball`.
         start: public weights to begin with; zeros if none.
-        rng: None for secure noise and secure batches (a ChaCha stream keyed by the operating
+        rng: None for secure noise and secure batches (AES under a key of the operating
             system); a seed or generator for a run that can be replayed and is not private.
 
     Returns:
@@ -186,7 +186,8 @@ def _rates(learning_rate: ArrayLike, steps: int) -> FloatArray:
 def _start(start: FloatArray | None, plan: _Plan) -> FloatArray:
     shape = (plan.rows.shape[1], plan.loss.n_scores)
     dtype = np.result_type(plan.rows.X.dtype, np.float32)
-    W = np.zeros(shape, dtype) if start is None else np.array(start, dtype)
+    # Column by column, as sums over records come: steps then never turn a matrix over.
+    W = np.zeros(shape, dtype, order="F") if start is None else np.array(start, dtype, order="F")
     if W.shape != shape:
         raise InvalidArgument(f"start has shape {W.shape}; the weights have shape {shape}.")
     return W
@@ -217,9 +218,10 @@ class _Directions:
             residuals[~finite.all(axis=1)] = 0
         total = rows.adjoint(residuals)
         if self.scale:
-            total += (self.scale * self.draw(size=total.shape)).astype(total.dtype, copy=False)
+            total += self.scale * self.draw(size=total.shape[::-1]).T
         total /= plan.divisor
-        total[1:] += self.penalty * W[1:]
+        if self.penalty:
+            total[1:] += self.penalty * W[1:]
         return total
 
 
@@ -273,7 +275,7 @@ def _walk(
 ) -> FloatArray:
     velocity = np.zeros_like(W)
     first = len(rates) - max(1, round(average * len(rates)))
-    kept = np.zeros(W.shape)
+    kept = np.zeros_like(W, np.float64)
     for t, rate in enumerate(rates):
         velocity *= momentum
         velocity += directions(W)
@@ -282,7 +284,7 @@ def _walk(
             W = project(W)
         if t >= first:
             kept += W
-    return kept / (len(rates) - first)
+    return np.ascontiguousarray(kept / (len(rates) - first))
 
 
 def onto_ball(radius: float, norm: Literal["l2", "l1"] = "l2") -> Projection:
