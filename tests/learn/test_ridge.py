@@ -514,3 +514,11 @@ def test_audit_on_a_worst_case_pair(solver, honest, monkeypatch):
     )
     assert verdict.refuted is not honest, str(verdict)
     assert verdict.bound.epsilon > 1.5  # the attack was worth something
+
+
+def test_a_penalty_at_which_the_solver_might_fail_on_some_data_is_refused_on_all():
+    X, y = np.eye(50), np.zeros(50)
+    options = {"solver": "output", "data_norm": 1.0, "target_bound": 1.0, "random_state": 0}
+    with pytest.raises(InvalidArgument, match="alpha=1e-11 must be at least"):
+        PrivateRidge(alpha=1e-11, **options).fit(X, y)
+    PrivateRidge(alpha=1e-3, **options).fit(X, y)

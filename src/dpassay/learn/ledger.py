@@ -43,6 +43,11 @@ class Ledger:
         budget: the most that may be spent in all, for example ``ApproxDP(3.0, 1e-5)``. An event
             that would exceed it is refused before any data is touched, and leaves no entry.
 
+    The total is what the events cost together, by the best accountant. What is fitted later may
+    depend on earlier results. Where even the *events* (how much is spent next) do, that the total
+    still holds is proved for Rényi and zCDP prices (Feldman and Zrnic 2021), not for all others:
+    decide beforehand what each fit may spend.
+
     Fits on parts of the data, as in cross-validation, are added up like fits on the whole: an upper
     bound, since a record that is not in a part costs nothing there.
 

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
+from dpassay.errors import InvalidArgument
 from dpassay.learn.base import Budget
 from dpassay.learn.huber import huber_ridge, plain_ridge
 from dpassay.mechanisms import gaussian, gaussian_multiplier
@@ -28,6 +29,7 @@ from dpassay.types import FloatArray, NoiseLevel, Release
 _CONSTANT = 0.25
 _SAFETY = 1 - 1e-9  # of mu: rounding in the accounting must not carry a fit over its target
 _ROUNDING = 1 + 1e-9  # of sensitivities: sums of floats are not sums of reals
+_SMALLEST_PENALTY = 1e-8  # over n R̄²
 _WEAKEST_FIRST = ("reproducible", "cryptographic", "exact")
 
 
@@ -99,6 +101,17 @@ class Plan(Protocol):
 # Output perturbation.
 
 
+def _solvable(alpha: float, scale: float) -> float:
+    """A penalty at which the solver reaches its tolerance on any data: else to fail would tell."""
+    if not alpha >= _SMALLEST_PENALTY * scale:
+        raise InvalidArgument(
+            f"alpha={alpha:g} must be at least {_SMALLEST_PENALTY * scale:.3g}, 1e-8 times n "
+            "and the squared row bound: below that rounding may keep the solver from its "
+            "tolerance, depending on the data. Leave it None for the rule."
+        )
+    return alpha
+
+
 @dataclass(frozen=True)
 class OutputPerturbation:
     """The minimiser of a Huberised ridge, plus Gaussian noise.
@@ -131,7 +144,7 @@ class OutputPerturbation:
         """The penalty."""
         s = self.setting
         if s.alpha is not None:
-            return s.alpha
+            return _solvable(s.alpha, s.n_records * s.full_bound**2)
         balance = math.sqrt(self.threshold / (s.target_bound * s.signal))
         return 0.25 * s.n_records * balance * s.full_bound**2
 
