@@ -27,6 +27,7 @@ LEFT_OF = {
     "reproduce": {
         "privacy",
         "mechanisms",
+        "optim",
         "runs",
         "bounds",
         "attacks",

@@ -12,6 +12,7 @@ from dpassay import _check
 EXPERIMENTS = {
     "slides": "dpassay.reproduce.slides",
     "hw3": "dpassay.reproduce.hw3",
+    "clipping": "dpassay.reproduce.clipping",
 }
 
 
