@@ -13,6 +13,7 @@ import pytest
 
 FALSE_ALARM = 1e-6
 TRIALS = 1000
+MARKED = ("trials", "false_alarm", "seed")
 
 
 def pytest_addoption(parser):
@@ -48,13 +49,15 @@ def dpassay(request):
     Takes the arguments of ``dpassay.audit`` and ``false_alarm=`` in place of ``confidence=``.
     """
     marker = request.node.get_closest_marker("dpassay")
-    given = marker.kwargs if marker else {}
+    given = _defaults(marker)
     option = request.config.getoption
 
     def check(mechanism, pair, *, claim, false_alarm=None, **options):
         from dpassay import audit
 
-        alarm = false_alarm or given.get("false_alarm") or option("--dpassay-false-alarm")
+        if false_alarm is None:
+            false_alarm = given.get("false_alarm", option("--dpassay-false-alarm"))
+        alarm = _probability(false_alarm)
         options.setdefault("trials", given.get("trials", option("--dpassay-trials")))
         options.setdefault("rng", given.get("seed", option("--dpassay-seed")))
         request.node.user_properties.append(("dpassay_false_alarm", alarm))
@@ -66,9 +69,30 @@ def dpassay(request):
     return check
 
 
+def _defaults(marker):
+    """What the marker says; a name that it does not know would otherwise change nothing."""
+    given = marker.kwargs if marker else {}
+    unknown = [*(repr(value) for value in (marker.args if marker else ())), *given]
+    unknown = [name for name in unknown if name not in MARKED]
+    if unknown:
+        takes = f"it takes {', '.join(MARKED)}"
+        pytest.fail(
+            f"pytest.mark.dpassay does not take {', '.join(unknown)}; {takes}.", pytrace=False
+        )
+    return given
+
+
+def _probability(alarm):
+    if not 0 < alarm < 1:
+        pytest.fail(
+            f"false_alarm={alarm} must lie in (0, 1). It is the chance that a true claim fails.",
+            pytrace=False,
+        )
+    return alarm
+
+
 def _message(node, verdict, alarm):
     bound = verdict.bound
-    seed = verdict.evidence.seed
     return "\n".join(
         [
             f"Privacy claim refuted: {verdict.claim!r}",
@@ -79,9 +103,18 @@ def _message(node, verdict, alarm):
             f"  chance: a true claim would fail here with probability at most {alarm:g}",
             "  why:    one record changes the output more than the claim allows; look at the "
             "sensitivity, the noise scale, and what is computed from the data's size.",
-            f"  replay: pytest '{node.nodeid}' --dpassay-seed={seed}",
+            f"  replay: {_replay(node, verdict.evidence.seed)}",
         ]
     )
+
+
+def _replay(node, seed):
+    """The line that plays the same trials, or new ones where the noise has no seed."""
+    option = node.config.getoption
+    said = {} if seed is None else {"--dpassay-seed": seed}
+    defaults = {"--dpassay-trials": TRIALS, "--dpassay-false-alarm": FALSE_ALARM}
+    said |= {name: option(name) for name, usual in defaults.items() if option(name) != usual}
+    return " ".join([f"pytest '{node.nodeid}'", *(f"{k}={v}" for k, v in said.items())])
 
 
 def _spent(terminalreporter):

@@ -49,7 +49,7 @@ def test_the_message_says_what_why_and_how_to_replay(ran):
         "epsilon >= ",
         "probability at most 0.0001",
         "sensitivity",
-        "--dpassay-seed=0",
+        "--dpassay-seed=0 --dpassay-trials=300\n",
         "test_suite.py::test_broken",
     ):
         assert part in ran.stdout
@@ -58,6 +58,36 @@ def test_the_message_says_what_why_and_how_to_replay(ran):
 def test_the_summary_adds_up_the_false_alarms(ran):
     assert "dpassay: 2 audit(s)" in ran.stdout
     assert "at most 0.0001" in ran.stdout
+
+
+MISUSED = """
+    import dpassay as da
+    import pytest
+
+    PAIR = ([1.0, 0.0], [0.0])
+
+    def release(data, rng):
+        return sum(data)
+
+    @pytest.mark.dpassay(trails=400)
+    def test_typo(dpassay):
+        dpassay(release, PAIR, claim=da.PureDP(1.0), score=float)
+
+    def test_level(dpassay):
+        dpassay(release, PAIR, claim=da.PureDP(1.0), score=float, false_alarm=0)
+
+    def test_no_seed(dpassay):
+        dpassay(release, PAIR, claim=da.PureDP(1.0), score=float, rng=None)
+"""
+
+
+def test_what_would_be_ignored_is_refused_and_no_seed_is_not_replayed(tmp_path):
+    (tmp_path / "test_suite.py").write_text(textwrap.dedent(MISUSED))
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
+    assert "does not take trails; it takes trials, false_alarm, seed" in ran
+    assert "false_alarm=0 must lie in (0, 1)" in ran
+    assert "replay: pytest 'test_suite.py::test_no_seed'\n" in ran
 
 
 def test_pytest_starts_without_dpassay():
