@@ -101,6 +101,8 @@ def test_failures_and_misuse():
     ):
         with pytest.raises((InvalidArgument, AuditStopped), match=name):
             da.audit_one_run(noisy_sum(1.0), data, records, claim=claim, score=dot)
+    with pytest.raises(InvalidArgument, match="claim=3 must be a privacy curve"):
+        da.audit_one_run(noisy_sum(1.0), np.zeros((1, D)), canaries(), claim=3, score=dot)
     with pytest.raises(InvalidArgument, match="confidence"):
         da.audit_one_run(
             noisy_sum(1.0), np.zeros((1, D)), canaries(), claim=claim, score=dot, confidence=2

@@ -6,6 +6,7 @@ from typing import Any
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP, ZCDP, ApproxDP, PureDP, account, dp_sgd_event
 from dpassay.privacy.curves import Curve
+from dpassay.types import PrivacyCurve
 
 EXAMPLES = (
     "'3' (pure), '3,1e-5', 'gdp:1.0', 'rho:0.1' or "
@@ -35,6 +36,15 @@ def parse_claim(
     if word not in _WORDS:
         raise InvalidArgument(f"claim={text!r} must be like {EXAMPLES}.")
     return _WORDS[word](rest, statement)
+
+
+def check_curve(claim: Any) -> None:
+    """Raise unless the claim is a privacy curve."""
+    if not isinstance(claim, PrivacyCurve):
+        raise InvalidArgument(
+            f"claim={claim!r} must be a privacy curve, for example ApproxDP(3.0, 1e-5); "
+            "dpassay.auditing.parse_claim makes one from text."
+        )
 
 
 def claim_text(claim: Any) -> str | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from dpassay import _check
 from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
+from dpassay.auditing.claims import check_curve
 from dpassay.auditing.game import Game, Watch, draws_many
 from dpassay.auditing.neighbours import check_neighbours
 from dpassay.auditing.question import Question, refuse_failures
@@ -97,6 +98,7 @@ def audit(
 
     """
     data, data_prime = _pair(pair)
+    check_curve(claim)
     check_neighbours(data, data_prime, claim.neighbouring, group)
     setting = _setting(mechanism, score, trials, rng)
     key = run_key(setting.configuration(), code=[mechanism, score], data=[data, data_prime])

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpassay import _check
 from dpassay._rng import for_trial
+from dpassay.auditing.claims import check_curve
 from dpassay.auditing.question import AuditStopped, Change, coin_seed, described
 from dpassay.auditing.referee import claimed_delta
 from dpassay.bounds import one_run
@@ -67,6 +68,7 @@ def audit_one_run(
         AuditStopped: the training failed.
 
     """
+    check_curve(claim)
     seed = None if rng is None else _check.count("rng", rng, low=0)
     configuration = {"seed": seed, "one_run": True}
     key = run_key(configuration, code=[train, score], data=[data, canaries])
