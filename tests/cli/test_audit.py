@@ -46,6 +46,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "my_audit_target.py").write_text(textwrap.dedent(TARGET))
     data = np.array([[1.0], [0.0], [0.0]])
     np.savez(tmp_path / "d.npz", data=data, data_prime=data[1:])
+    np.save(tmp_path / "one.npy", data)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     yield tmp_path
@@ -111,6 +112,7 @@ def test_dry_run(dpassay, folder):
         ("audit my_audit_target.py:honest --data d.npz", "claim"),
         ("audit my_audit_target.py:honest --claim 1", "data"),
         ("audit my_audit_target.py:honest --claim 1 --data other.npz", "other.npz"),
+        ("audit my_audit_target.py:honest --claim 1 --data one.npy", "one array without a name"),
         ("audit my_audit_target.py:honest --claim 1 --data my_audit_target.py", "cannot be read"),
         ("audit my_audit_target.py:honest --claim x --data d.npz", "x"),
         ("audit my_audit_target.py:honest --claim 1 --data d.npz --confidence 1", "confidence"),

@@ -91,7 +91,10 @@ def load_pair(path: Path) -> tuple[Any, Any]:
     if not path.is_file():
         raise InvalidArgument(f"data={str(path)!r} is not a file. {layout}")
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        archive = np.load(path, allow_pickle=False)
+        if isinstance(archive, np.ndarray):
+            raise ValueError("it holds one array without a name")
+        with archive:
             arrays = {name: archive[name] for name in archive.files}
     except Exception as error:
         raise InvalidArgument(f"data={str(path)!r} cannot be read: {error}. {layout}") from None
