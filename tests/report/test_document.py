@@ -199,6 +199,7 @@ def test_half_a_file_is_never_seen(tmp_path, monkeypatch, raised, seen, at):
         ("[]", "is not a report"),
         ('{"schema": "other"}', "is not a report"),
         ('{"schema": "dpassay-report", "schema_version": 99}', "schema_version 99"),
+        ('{"schema": "dpassay-report", "schema_version": 1}', "no audits, introduction, title"),
     ],
 )
 def test_files_that_are_no_reports(tmp_path, text, message):

@@ -154,4 +154,8 @@ def load_report(path: str | Path) -> Report:
             f"{path} has schema_version {data.get('schema_version')!r}, this dpassay reads "
             f"{SCHEMA_VERSION}. Use the version that wrote it."
         )
+    missing = {"title", "introduction", "audits"} - data.keys()
+    if missing or not data["audits"]:
+        lacking = ", ".join(sorted(missing)) or "audits"
+        raise InvalidArgument(f"{path} is not a whole report: it has no {lacking}.")
     return Report(data)
