@@ -3,6 +3,7 @@
 import copy
 import math
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -21,6 +22,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.learn.base import Budget
 from dpassay.learn.ledger import Ledger
 from dpassay.learn.logistic import PrivateLogisticRegression
+from dpassay.learn.logistic_frank_wolfe import FrankWolfe
 from dpassay.learn.logistic_plans import GradientDescent, Setting, planned
 from dpassay.learn.perturbation import ObjectivePerturbation, OutputPerturbation, minimiser
 from dpassay.optim.conditioning import column_sizes, conditioned, second_moment, typical_norm
@@ -44,8 +46,8 @@ def digits():
 
 @parametrize_with_checks(
     [
-        PrivateLogisticRegression(data_norm=5.0, random_state=0),
-        PrivateLogisticRegression(data_norm=5.0, solver="output", random_state=0),
+        PrivateLogisticRegression(data_norm=5.0, solver=solver, random_state=0)
+        for solver in ["auto", *SOLVERS[1:]]
     ]
 )
 def test_scikit_learn_takes_it_as_one_of_its_own(estimator, check):
@@ -127,6 +129,58 @@ def test_frames_sparse_matrices_single_precision_and_pickles(two_classes):
     np.testing.assert_array_equal(again.predict(X), dense.predict(X))
 
 
+@pytest.fixture(scope="module")
+def thin_rows():
+    rng = np.random.default_rng(0)
+    X = (rng.random((3000, 40)) < np.r_[[0.5] * 3, [0.03] * 37]).astype(float)
+    return sparse.csr_array(X), (X[:, :3] @ [4.0, -4.0, 3.0] > 1.5).astype(int)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_sparse_frank_wolfe_is_the_dense_one(thin_rows, fit_intercept):
+    X, y = thin_rows
+    model = PrivateLogisticRegression(
+        1e4, 1e-6, solver="frank-wolfe", data_norm=1.0, max_iter=500, random_state=0
+    ).set_params(fit_intercept=fit_intercept)
+    thin, dense = clone(model).fit(X, y), clone(model).fit(X.toarray(), y)
+    assert thin.event_ == dense.event_
+    # With hardly any noise both end at the minimiser, up to steps of radius · 2/502 = .04.
+    np.testing.assert_allclose(thin.coef_, dense.coef_, atol=0.1)
+    np.testing.assert_allclose(thin.intercept_, dense.intercept_, atol=0.1)
+    assert abs(thin.coef_[0, 1]) > 2
+    assert (thin.intercept_[0] != 0) == fit_intercept
+
+
+@pytest.mark.parametrize(
+    ("settings", "loop"),
+    [
+        ({}, "sparse"),
+        ({"calibration": "thesis"}, "dense"),  # Laplace selections
+        ({"classes": [0, 1, 2]}, "dense"),  # more than one score
+    ],
+)
+def test_which_frank_wolfe_takes_sparse_rows(thin_rows, monkeypatch, settings, loop):
+    taken = []
+    for name in ("sparse", "dense"):
+        real = getattr(FrankWolfe, f"_{name}")
+        spy = lambda *a, name=name, real=real: taken.append(name) or real(*a)  # noqa: E731
+        monkeypatch.setattr(FrankWolfe, f"_{name}", spy)
+    options = {"solver": "frank-wolfe", "data_norm": 1.0, "max_iter": 5, "random_state": 0}
+    model = PrivateLogisticRegression(1.0, 1e-6, **options, **settings).fit(*thin_rows)
+    assert taken == [loop]
+    assert model.event_.count == 5
+
+
+def test_frank_wolfe_ends_by_a_public_rule():
+    budget = Budget(100.0, 1e-6, "add-remove")
+    setting = Setting(10**7, 50, 2, 1.0, budget)
+    plan = planned("frank-wolfe", setting)
+    assert plan.steps == 3000
+    assert da.account(plan.event).epsilon(1e-6) <= 100
+    assert planned("frank-wolfe", replace(setting, max_iter=4000)).steps == 4000
+    assert planned("frank-wolfe", replace(setting, n_records=1000)).steps < 3000
+
+
 def test_sparse_input_is_never_densified(monkeypatch):
     rng = np.random.default_rng(0)
     X = sparse.random_array((200, 5000), density=0.002, random_state=rng, format="csr")
@@ -138,7 +192,7 @@ def test_sparse_input_is_never_densified(monkeypatch):
     for name in ("toarray", "todense"):
         monkeypatch.setattr(sparse.csr_matrix, name, refuse)
         monkeypatch.setattr(sparse.csr_array, name, refuse)
-    for solver in ("gd", "sgd", "output"):
+    for solver in SOLVERS:
         PrivateLogisticRegression(solver=solver, data_norm=1.0, max_iter=3, random_state=0).fit(
             X, y
         )

@@ -33,10 +33,9 @@ from dpassay.errors import InvalidArgument
 from dpassay.learn.base import Budget
 from dpassay.mechanisms.additive import gaussian_multiplier
 from dpassay.mechanisms.noise import Rng, source
-from dpassay.optim import frank_wolfe as fw
 from dpassay.optim.conditioning import Conditioned, conditioned
 from dpassay.optim.gradient import bst14_noise, bst14_sgd, noisy_gradient_descent, step_event
-from dpassay.optim.losses import Logistic, Loss, Multinomial, Rows, lipschitz, smoothness
+from dpassay.optim.losses import Logistic, Loss, Multinomial, Rows
 from dpassay.privacy import Event, Gaussian, Sequence, account, calibrate
 from dpassay.types import FloatArray, NoiseLevel
 
@@ -319,80 +318,6 @@ def default_radius(setting: Setting) -> float:
     return 10 / setting.row_bound
 
 
-# Frank-Wolfe.
-
-
-@dataclass(frozen=True)
-class FrankWolfe:
-    """Frank-Wolfe on the l1 ball: selections of vertices by the exponential mechanism.
-
-    Rows are bounded in the infinity norm; the steps minimise the bound on the excess risk.
-    """
-
-    setting: Setting
-
-    @property
-    def radius(self) -> float:
-        """Of the l1 ball."""
-        return self.setting.radius or default_radius(self.setting)
-
-    @cached_property
-    def _plan(self) -> fw.Plan:
-        from dpassay.optim.polytopes import L1Ball
-
-        setting, budget = self.setting, self.setting.budget
-        bound = max(setting.row_bound, setting.constant)
-        dimension = (setting.n_features + setting.fit_intercept) * setting.loss.n_scores
-        return fw.plan(
-            L1Ball(dimension, self.radius),
-            n_records=setting.n_records,
-            lipschitz=lipschitz(setting.loss, bound, math.inf),
-            smoothness=smoothness(setting.loss, bound, order=1),
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            neighbouring=budget.neighbouring,
-            calibration=setting.calibration,
-            selection="laplace" if setting.calibration != "tight" else "gumbel",
-            steps=setting.max_iter,
-        )
-
-    @property
-    def steps(self) -> int:
-        """T."""
-        return self._plan.steps
-
-    @property
-    def noise_multiplier(self) -> float:
-        """The scale of the selections' noise over the sensitivity of the scores."""
-        selection = self._plan.selection
-        assert selection is not None
-        return selection.scale / selection.sensitivity
-
-    @property
-    def event(self) -> Event:
-        """One selection per step."""
-        return self._plan.event
-
-    def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution:
-        """Run it, and split the flat vector."""
-        from dpassay.optim.objectives import LinearObjective
-        from dpassay.optim.polytopes import L1Ball
-
-        setting = self.setting
-        rows, targets = Rows(X, setting.constant), targets_of(codes, setting.loss, X.dtype)
-        objective = LinearObjective(setting.loss, rows, targets, setting.n_records)
-        found = fw.frank_wolfe(
-            objective,
-            L1Ball(objective.dimension, self.radius),
-            steps=self.steps,
-            selection=self._plan.selection,
-            rng=rng,
-        )
-        W = objective.matrix(found.w)
-        assert found.noise is not None
-        return Solution(W[1:].T, setting.constant * W[0], found.noise)
-
-
 def chosen(setting: Setting) -> str:
     """What ``solver="auto"`` takes: full-batch gradient descent, the measured leader everywhere."""
     return "gd"
@@ -400,6 +325,7 @@ def chosen(setting: Setting) -> str:
 
 def planned(solver: str, setting: Setting) -> Plan:
     """The plan of a solver."""
+    from dpassay.learn.logistic_frank_wolfe import FrankWolfe
     from dpassay.learn.perturbation import ObjectivePerturbation, OutputPerturbation
 
     _check.choice("calibration", setting.calibration, ("tight", "thesis"))
