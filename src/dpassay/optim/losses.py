@@ -266,7 +266,7 @@ def _l2(X: Any, constant: float, center: FloatArray | None) -> FloatArray:
 def _squared_norms(X: Any) -> FloatArray:
     if _is_sparse(X):
         return _row_sums(X, np.square(X.data, dtype=np.float64))
-    squared = np.einsum("ij,ij->i", X, X).astype(np.float64)
+    squared = np.vecdot(X, X).astype(np.float64)
     # In single precision a sum of p squares may lose a share p eps of itself: it is added back.
     return squared * (1 + (2 + X.shape[1]) * np.finfo(X.dtype).eps)
 
