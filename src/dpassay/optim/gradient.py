@@ -277,8 +277,7 @@ def _walk(
     first = len(rates) - max(1, round(average * len(rates)))
     kept = np.zeros_like(W, np.float64)
     for t, rate in enumerate(rates):
-        velocity *= momentum
-        velocity += directions(W)
+        velocity = momentum * velocity + directions(W).astype(W.dtype, copy=False)
         W = W - W.dtype.type(rate) * velocity
         if project is not None:
             W = project(W)

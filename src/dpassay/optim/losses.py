@@ -174,7 +174,7 @@ class Multinomial:
         return by_class.T
 
 
-_ENTRIES = 2**16  # of a block in double precision: it stays in the cache
+_ENTRIES = 2**15  # of a block in double precision: it stays in the cache
 _POSITIVE = "It is the most that |prediction - target| may be; derive it from declared bounds."
 
 
