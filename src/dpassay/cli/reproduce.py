@@ -16,7 +16,7 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="Which experiment, for example slides.")],
+    name: Annotated[str, typer.Argument(help="Which experiment: slides, hw3 or clipping.")],
     out: Annotated[
         Path | None, typer.Option(help="Folder to write to; by default its name.", file_okay=False)
     ] = None,
