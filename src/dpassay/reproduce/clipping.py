@@ -220,7 +220,7 @@ def against_epsilon(seeds: int = 10) -> Picture:
 
 def _said_of_epsilon(facts: dict[str, float]) -> str:
     return (
-        f"On digits the Gaussian noise is far ahead at every ε: {facts['digits_l2_1']:.2f} against "
+        f"On digits L2 with Gaussian noise is ahead at every ε: {facts['digits_l2_1']:.2f} against "
         f"{facts['digits_l1_1']:.2f} at ε = 1, and still {facts['digits_l2_10']:.2f} against "
         f"{facts['digits_l1_10']:.2f} at ε = 10. "
         "With two weights and one step it is the other way round: "
