@@ -1,3 +1,4 @@
+import os
 from pathlib import Path
 
 import numpy as np
@@ -5,7 +6,9 @@ import pytest
 
 import dpassay as da
 from dpassay.auditing import AuditStopped
+from dpassay.auditing.game import fresh
 from dpassay.errors import InvalidArgument
+from dpassay.runs import Workers
 from dpassay.zoo import learners
 from rates import assert_rate_at_most
 
@@ -198,3 +201,74 @@ def test_bad_values(change, name):
     options |= {"trials": 20} | change
     with pytest.raises(InvalidArgument, match=name):
         da.audit(options.pop("mechanism"), options.pop("pair"), **options)
+
+
+def test_a_mechanism_may_change_its_data(tmp_path):
+    """Outcomes depend on the number alone, and the caller's arrays stay as they were."""
+
+    def shuffles(data, rng):
+        data *= 0.5
+        rng.shuffle(data)
+        return float(data[0] + rng.normal())
+
+    pair = np.arange(5.0), np.arange(4.0)
+    options = {"claim": da.GDP(1.0), "score": float, "trials": 60}
+    whole = da.audit(shuffles, pair, **options)
+    np.testing.assert_array_equal(pair[0], np.arange(5.0))
+    part = {**options, "trials": 25, "store": tmp_path / "run.db"}
+    da.audit(shuffles, pair, **part)
+    again = da.audit(shuffles, pair, **{**part, "trials": 60})
+    np.testing.assert_array_equal(again.evidence.scores, whole.evidence.scores)
+    assert again.evidence.run == whole.evidence.run
+
+
+def test_copies_are_of_what_can_be_changed():
+    table, word = np.zeros(3), object()
+    copied = fresh((table, [table, {"a": table}], word, [1, 2]))
+    table += 1
+    assert copied[0].sum() == copied[1][0].sum() == copied[1][1]["a"].sum() == 0
+    assert copied[2] is word
+    assert copied[3] == [1, 2]
+
+
+@pytest.mark.parametrize("score", [None, float])
+def test_nothing_but_nan_is_a_failure_with_and_without_a_score(score):
+    with pytest.raises(AuditStopped, match="NaN"):
+        da.audit(lambda d, rng: np.nan, ([1], []), claim=da.PureDP(1.0), score=score, trials=200)
+
+
+def test_to_say_nothing_is_an_output():
+    """A release that refuses by chance, as propose-test-release does, is audited like others."""
+
+    def silent(data, rng):
+        return None if rng.random() < 0.5 else len(data) + rng.laplace(scale=1.0)
+
+    verdict = da.audit(silent, ([1], []), claim=da.PureDP(1.0), trials=200)
+    assert not verdict.refuted
+    assert verdict.evidence.n_failed == 0
+
+
+@pytest.mark.parametrize(("rng", "fail"), [(0, False), (None, True)])
+def test_a_death_is_an_output_where_noise_cannot_be_replayed(tmp_path, rng, fail):
+    """Drawn anew, a trial would have lost an output for what it was."""
+    calls = str(tmp_path / "calls")
+
+    def dies_every_other_time(data, rng):
+        with open(calls, "a") as file:
+            file.write(".")
+        if os.path.getsize(calls) % 2:
+            os._exit(9)
+        return 0.0
+
+    with Workers(1, separate=True) as crew:
+        verdict = da.audit(
+            dies_every_other_time,
+            ([1, 2], [1]),
+            claim=da.PureDP(1.0),
+            score=float,
+            trials=12,
+            rng=rng,
+            executor=crew,
+            max_failed_share=1.0,
+        )
+    assert (verdict.evidence.n_failed >= 6) is fail

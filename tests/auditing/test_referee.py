@@ -100,3 +100,12 @@ def test_the_wealth_path_has_one_entry_per_trial_and_ends_where_the_claim_falls(
     assert referee.refuted_at == referee.trials == path.size < 500
     assert path[-1] >= -np.log(0.05) > path[:-1].max()
     assert referee.log_wealth == path[-1]
+
+
+def test_a_look_before_the_end_does_not_spend_the_test_at_the_end():
+    """At level 1/2 and without bets: the final test would refute, a look must not."""
+    judge = Referee(rules(da.PureDP(0.1), 400, sequential=False))
+    judge.take(*trials(0, 400, scale=0.1))
+    assert judge.refuted()
+    assert not judge.refuted(over=False)
+    assert judge.bound(over=False).method == "sequential" != judge.bound().method

@@ -107,3 +107,9 @@ def test_failures_and_misuse():
         da.audit_one_run(
             noisy_sum(1.0), np.zeros((1, D)), canaries(), claim=claim, score=dot, confidence=2
         )
+
+
+def test_a_claim_for_another_relation_is_refused():
+    claim = da.PureDP(1.0, neighbouring="replace-one")
+    with pytest.raises(InvalidArgument, match="add-remove"):
+        da.audit_one_run(sum, [1.0], [2.0], claim=claim, score=lambda m, c: c)

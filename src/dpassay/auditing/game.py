@@ -38,6 +38,22 @@ def coins(seed: int, trial: int, block: int) -> Any:
     return for_trial(seed, trial, _COIN).integers(0, 2, max(block, 1))
 
 
+def fresh(data: Any) -> Any:
+    """A copy of arrays and frames, also inside tuples, lists and dicts; all else as it is.
+
+    A mechanism may change its data in place. The next trial must not see that, or its outcome would
+    depend on who played what before.
+    """
+    if isinstance(data, np.ndarray) or hasattr(data, "iloc"):
+        return data.copy()
+    if isinstance(data, list | tuple) and type(data) in (list, tuple):
+        plain = not data or isinstance(data[0], int | float | str | bytes)
+        return type(data)(data if plain else map(fresh, data))
+    if type(data) is dict:
+        return {name: fresh(part) for name, part in data.items()}
+    return data
+
+
 @dataclass(frozen=True)
 class Game:
     """A mechanism and two data sets; world 1 is ``data``, world 0 ``data_prime``.
@@ -73,10 +89,12 @@ class Game:
         worlds = self.worlds(trial)
         if not self.block:
             world = int(worlds[0])
-            data = self.data if world else self.data_prime
+            data = fresh(self.data if world else self.data_prime)
             return [self.mechanism(data, self._rng(trial, world))]
         drawn = [
-            np.asarray(self.mechanism(data, self._rng(trial, w), size=int((worlds == w).sum())))
+            np.asarray(
+                self.mechanism(fresh(data), self._rng(trial, w), size=int((worlds == w).sum()))
+            )
             for w, data in ((0, self.data_prime), (1, self.data))
         ]
         for w, values in enumerate(drawn):
@@ -115,6 +133,8 @@ class Watch:
             return Outcome(error=traceback.format_exc(limit=-6))
 
     def _seen(self, trial: int, outputs: Any) -> Outcome:
+        if not self.game.block and _is_nan(outputs[0]):
+            return Outcome(error="the mechanism returned NaN.")
         if self.score is None:
             return Outcome(payload=_table(outputs, bool(self.game.block)).tobytes())
         scores = self._scores(outputs)
@@ -130,6 +150,14 @@ class Watch:
         if self.game.block:
             return _all_at_once(score, outputs)
         return np.array([float(score(output)) for output in outputs])
+
+
+def _is_nan(output: Any) -> bool:
+    """Whether an output is nothing but NaN; None is a way to say nothing, and an output."""
+    if not isinstance(output, float | np.floating | np.ndarray):
+        return False
+    values = np.asarray(output)
+    return values.dtype.kind == "f" and values.size > 0 and bool(np.isnan(values).all())
 
 
 def _all_at_once(score: Score, outputs: Any) -> FloatArray:

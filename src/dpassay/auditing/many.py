@@ -124,6 +124,7 @@ def audit(
                 every=asked.every if referee else 1,
                 timeout=timeout,
                 recycle=recycle,
+                replayable=setting.seed is not None,
                 max_failed_share=max_failed_share,
                 progress=progress,
                 note=None if referee is None else lambda: _note(referee),

@@ -107,13 +107,14 @@ class Question:
         """What the referee says after a run."""
         refuse_failures(run)
         failed = np.repeat(run.outcomes.failed, max(self.block, 1))[: referee.trials]
-        refuted = referee.refuted()
+        over = run.ended != "interrupted"
+        refuted = referee.refuted(over=over)
         found = replace(
             referee.evidence(), run=self.key, seed=self.seed, n_failed=int(failed.sum())
         )
         return Verdict(
             claim=self.rules.claim,
-            bound=referee.bound(),
+            bound=referee.bound(over=over),
             refuted=refuted,
             confidence=self.rules.confidence,
             trials=referee.trials,

@@ -174,19 +174,24 @@ class Referee:
         signs = (1, -1) if self.rules.both_ways else (1,)
         return [(s * scores[worlds == 1], s * scores[worlds == 0]) for s in signs]
 
-    def refuted(self) -> bool:
-        """The verdict after the last trial."""
+    def refuted(self, *, over: bool = True) -> bool:
+        """The verdict after the last trial.
+
+        While the audit is not ``over`` only the bets may refute: the test at the end is paid for
+        once, not at every look.
+        """
         if self.refuted_at is not None:
             return True
         share = self.rules.alpha * self.rules.shares[1]
-        return share > 0 and self.final_test() <= share
+        return over and share > 0 and self.final_test() <= share
 
-    def bound(self) -> LowerBound:
+    def bound(self, *, over: bool = True) -> LowerBound:
         """A lower bound on epsilon at the delta of the rules, with their confidence.
 
-        It is the larger of both ways round, each at half of the error probability.
+        It is the larger of both ways round, each at half of the error probability. While the audit
+        is not ``over`` it is one that holds at every look.
         """
-        many = self.trials > self.rules.n_betting
+        many = over and self.trials > self.rules.n_betting
         sides = self._unbet() if many else []
         ways = 2 if self.rules.both_ways else 1
         confidence = 1 - self.rules.alpha / ways
@@ -224,8 +229,8 @@ class Referee:
         """Over a family of curves at many epsilons, the claim's epsilon among them."""
         claimed = float(self.rules.claim.epsilon(self.rules.delta))
         sequence = deepcopy(_sequence(self._gaussian(), self.rules.delta, claimed, confidence))
-        evidence = self.evidence()
-        sequence.update(evidence.worlds, sign * evidence.scores)
+        evidence, most = self.evidence(), BETTING_LIMIT
+        sequence.update(evidence.worlds[:most], sign * evidence.scores[:most])
         return sequence.bound()
 
 

@@ -69,6 +69,11 @@ def audit_one_run(
 
     """
     check_curve(claim)
+    if claim.neighbouring != "add-remove":
+        raise InvalidArgument(
+            f"claim.neighbouring={claim.neighbouring!r}: a canary is put in or left out, which is "
+            "add-remove. State the claim for that relation."
+        )
     seed = None if rng is None else _check.count("rng", rng, low=0)
     configuration = {"seed": seed, "one_run": True}
     key = run_key(configuration, code=[train, score], data=[data, canaries])
@@ -132,7 +137,8 @@ class _Question:
         if run.ended == "interrupted":
             raise AuditStopped("interrupted before the training ended; nothing is known yet.")
         scores = np.frombuffer(run.outcomes.payloads[0])
-        scores = np.where(np.isnan(scores), -np.inf, scores)
+        failed = np.isnan(scores)
+        scores = np.where(failed, -np.inf, scores)
         coins, options = self.coins(scores.size), {"method": self.method, "guesses": self.guesses}
         bound = one_run(scores, coins, delta=self.delta, confidence=self.confidence, **options)
         refuted, details = _refuted(
@@ -145,7 +151,9 @@ class _Question:
             confidence=self.confidence,
             trials=1,
             ended="refuted" if refuted else "budget spent",
-            evidence=Evidence(coins.astype(int), scores, self.key, self.seed),
+            evidence=Evidence(
+                coins.astype(int), scores, self.key, self.seed, n_failed=int(failed.sum())
+            ),
             attack=f"{scores.size} canaries in one training",
             replay=self.replay,
             details=details,

@@ -88,6 +88,7 @@ def play(
     every: int = 1,
     timeout: float | None = None,
     recycle: int | None = None,
+    replayable: bool = True,
     max_failed_share: float = 0.1,
     progress: str | Progress = "quiet",
     note: Callable[[], str] | None = None,
@@ -124,6 +125,8 @@ def play(
         timeout: seconds for one trial, after which it has failed. With ``workers=1`` and with a
             thread pool or Dask a task that ignores its interruption cannot be ended.
         recycle: replace worker processes after about so many trials, for tasks that leak memory.
+        replayable: whether a trial played again is the same trial. If not, trials whose worker died
+            have failed at once: to draw them anew would be to drop outputs for what they were.
         max_failed_share: end when more than this share of the trials consumed have failed; up to
             ten failures are let pass until the end.
         progress: "auto", "bar", "lines", "quiet" or a :class:`Progress`.
@@ -155,7 +158,7 @@ def play(
             ended = board.advance()
             if ended is None:
                 with crew_for(task, executor, workers, batch, timeout) as crew:
-                    session = _Session(key, log, board, crew, shown, recycle)
+                    session = _Session(key, log, board, crew, shown, recycle, replayable)
                     ended = session.play()
                     deaths = session.n_deaths
         except KeyboardInterrupt:
@@ -248,10 +251,13 @@ class _Session:
         crew: Crew,
         shown: Progress,
         recycle: int | None,
+        replayable: bool,
     ) -> None:
         self._board, self._crew, self._shown, self._recycle = board, crew, shown, recycle
         self._written = _Writer(key, log, board)
+        self._replayable = replayable
         most = None if recycle is None else max(1, recycle // crew.workers.depth)
+        most = most if replayable else 1  # a death then costs no more than what is being played
         self._schedule = Schedule(board.unfinished(), crew.workers.width, most)
         self._under_way: dict[Future[Outcomes], list[int]] = {}
         self._since_renewal = self._barren = self.n_deaths = 0
@@ -338,8 +344,14 @@ class _Session:
             lost = self._all_lost(lost)
         trials = {trial for future in lost for trial in self._under_way.pop(future)}
         hung = {t: error for t, error in self._crew.hung_trials().items() if t in trials}
-        given_up = self._schedule.died(sorted(trials - hung.keys()), deaths)
-        error = f"the trial, playing alone, killed its worker again and again: {reason}"[:ERROR_MAX]
+        lost_now = sorted(trials - hung.keys())
+        if self._replayable:
+            given_up = self._schedule.died(lost_now, deaths)
+            error = f"the trial, playing alone, killed its worker again and again: {reason}"
+        else:
+            given_up = lost_now
+            error = f"a worker died while this trial, which cannot be replayed, played: {reason}"
+        error = error[:ERROR_MAX]
         if hung or given_up:
             self._written.add(columns.failures(hung | dict.fromkeys(given_up, error)))
 
