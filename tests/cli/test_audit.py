@@ -165,19 +165,19 @@ def test_report(dpassay, folder):
 
 @pytest.mark.parametrize("as_json", ["", "--json"])
 def test_a_report_that_cannot_be_written_loses_no_verdict(dpassay, folder, as_json, monkeypatch):
-    (folder / "file").touch()
     stored = f"audit my_audit_target.py:broken {COMMON} --store run.db {as_json}"
-    done = dpassay(f"{stored} --report file/page.html")
+    (folder / "page.json").mkdir()  # where the data of the page belong
+    done = dpassay(f"{stored} --report page.html")
     assert done.code == 2
     assert "refuted" in done.out
-    assert "file/page.html" in done.err
+    assert "page.html" in done.err
     assert "The verdict stands" in done.err
 
     def broken(*_, **__):
         raise RuntimeError("a bug of ours")
 
     monkeypatch.setattr("dpassay.report.audit_report", broken)
-    done = dpassay(f"{stored} --report page.html")
+    done = dpassay(f"{stored} --report other.html")
     assert done.code == 2
     assert "refuted" in done.out
     assert "a bug of ours" in done.err
@@ -188,6 +188,7 @@ def test_a_report_that_cannot_be_written_loses_no_verdict(dpassay, folder, as_js
     ("options", "named"),
     [
         ("--report page.txt", "page.txt"),
+        ("--report my_audit_target.py/page.html", "my_audit_target.py/page.html"),
         ("--proof 3", "report"),
         ("--report page.html --about nothing.toml", "nothing.toml"),
         ("--report page.html --proof x", "x"),

@@ -1,6 +1,7 @@
 """A verdict on its way out: in words, as JSON, as a report, as an exit code."""
 
 import math
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -70,6 +71,23 @@ def exit_code(verdict: "Verdict") -> int:
     return REFUTED if verdict.refuted else 0
 
 
+def _make_room(path: Path) -> None:
+    """The folder of a report, made if need be; an error now is cheaper than after the trials."""
+    from dpassay.errors import InvalidArgument
+
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidArgument(
+            f"report={str(path)!r} cannot be written: {error.strerror}. Choose another place."
+        ) from None
+    if path.is_dir() or not os.access(path.parent, os.W_OK):
+        raise InvalidArgument(
+            f"report={str(path)!r} cannot be written: it is a folder, or its folder may not be "
+            "written to. Choose another place."
+        )
+
+
 class Paper:
     """A report to be: what a person declares is read at once, before anything is played.
 
@@ -91,6 +109,8 @@ class Paper:
             raise InvalidArgument("about and proof are for a report; name its file as well.")
         if path is not None and path.suffix != ".html":
             raise InvalidArgument(f"report={str(path)!r} must end in .html; its data go beside it.")
+        if path is not None:
+            _make_room(path)
         self.path, self._disclosure, self._proof = path, None, None
         if about is not None:
             from dpassay.report import read_disclosure

@@ -66,6 +66,7 @@ _REMEDIES = {
     "SQLITE_NOTADB": "It is not a trial log. Pass another store=, or move this file away",
     "SQLITE_CORRUPT": "It is damaged. Restore a copy, or move it away to start anew",
 }
+_UNREADABLE = ("SQLITE_NOTADB", "SQLITE_CORRUPT")
 
 
 class LogError(DpassayError):
@@ -414,7 +415,8 @@ def _explained(path: Path) -> Iterator[None]:
         name = getattr(error, "sqlite_errorname", None) or "SQLITE_MISUSE"
         remedies = (text for start, text in _REMEDIES.items() if name.startswith(start))
         remedy = next(remedies, "Run the same again")
-        raise LogError(f"store={path}: {error}. {remedy}. {_SAFE}") from error
+        safe = "" if name.startswith(_UNREADABLE) else f" {_SAFE}"
+        raise LogError(f"store={path}: {error}. {remedy}.{safe}") from error
     except OSError as error:
         raise LogError(
             f"store={path}: {error.strerror or error}. Pass a path to a file in a folder that "
