@@ -27,6 +27,7 @@ from dpassay.learn.logistic_plans import GradientDescent, Setting, planned
 from dpassay.learn.perturbation import ObjectivePerturbation, OutputPerturbation, minimiser
 from dpassay.optim.conditioning import column_sizes, conditioned, second_moment, typical_norm
 from dpassay.optim.losses import Logistic, Multinomial, Rows
+from dpassay.privacy import gaussian
 from rates import assert_rate
 
 SOLVERS = ["gd", "sgd", "frank-wolfe", "output", "objective"]
@@ -519,3 +520,14 @@ def test_planned_refuses_what_it_does_not_know():
     setting = Setting(10, 2, 2, 1.0, Budget(1.0, 1e-5, "add-remove"), calibration="thesis")
     with pytest.raises(InvalidArgument, match="thesis"):
         planned("output", setting)
+
+
+def test_output_perturbation_draws_the_noise_that_its_sensitivity_needs():
+    """Rows of zeros have the minimiser zero: what is released is noise of deviation 1/(λ mu)."""
+    X, y = np.zeros((10, 40_000)), np.arange(10) % 2
+    model = PrivateLogisticRegression(
+        1.0, 1e-5, solver="output", data_norm=1.0, penalty=3.0, fit_intercept=False, random_state=0
+    ).fit(X, y)
+    mu = float(gaussian.mu_of(1.0, 1e-5))
+    seen = model.coef_.ravel() * 3.0 * mu
+    assert np.square(seen).mean() == pytest.approx(1.0, abs=0.036)  # five deviations

@@ -408,3 +408,26 @@ def test_audit_refutes_noise_that_is_cut_to_70_percent(name, share, refuted):
         rng=1,
     )
     assert verdict.refuted == refuted
+
+
+@pytest.mark.parametrize("neighbouring", ["add-remove", "replace-one"])
+@pytest.mark.parametrize("norm", ["l2", "l1"])
+def test_the_noise_that_is_drawn_is_the_noise_that_is_stated(norm, neighbouring):
+    """Rows of zeros leave the noise alone; two per cent less of it would be five deviations."""
+    release = noisy_gradient_descent(
+        Rows(np.zeros((3, 40_000)), constant=0.0),
+        np.zeros(3),
+        Logistic(),
+        steps=1,
+        learning_rate=1.0,
+        clip=0.5,
+        noise_multiplier=2.0,
+        n_records=10,
+        norm=norm,
+        neighbouring=neighbouring,
+        rng=0,
+    )
+    sensitivity = {"add-remove": 0.5, "replace-one": 1.0}[neighbouring]
+    seen = release.value[1:].ravel() * 10 / (2.0 * sensitivity)  # in units of the stated scale
+    spread = {"l2": np.square(seen).mean(), "l1": np.abs(seen).mean()}[norm]  # both expect 1
+    assert spread == pytest.approx(1.0, abs={"l2": 0.036, "l1": 0.025}[norm])

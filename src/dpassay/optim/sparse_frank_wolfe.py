@@ -34,6 +34,7 @@ The price of staleness is accuracy alone; the benchmark compares the losses.
 """
 
 import math
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -170,7 +171,7 @@ class _Columns:
         return self.by_row.indices.take(at).astype(np.intp), self.by_row.data.take(at), lengths
 
 
-class _Keeper:
+class _Keeper(ABC):
     """The iterate, the margins and the sampler; kinds differ in how scores follow the margins.
 
     Sums over records are kept, and multiplied by ``rate`` to become exponents of the sampler.
@@ -186,13 +187,13 @@ class _Keeper:
         self.w = np.zeros(data.n_columns)
         self.margins = np.zeros(data.n_rows)
 
+    @abstractmethod
     def exponent(self, j: int) -> float:
         """The score of +C e_j over the scale of the noise."""
-        raise NotImplementedError
 
+    @abstractmethod
     def follow(self, rows: Any, change: FloatArray, refresh: bool) -> None:
         """Bring the scores up to date after a has changed, and the margins of some rows."""
-        raise NotImplementedError
 
     def draw(self, generator: np.random.Generator) -> tuple[int, int]:
         """A vertex."""
@@ -202,7 +203,7 @@ class _Keeper:
                 return drawn
             self.tighten()
 
-    def tighten(self) -> None:
+    def tighten(self) -> None:  # noqa: B027 (some kinds have nothing to do)
         """Give the sampler better bounds, where there are any."""
 
     def move(self, j: int, amount: float, shrink: float) -> None:
