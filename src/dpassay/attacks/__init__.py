@@ -4,9 +4,7 @@ Membership scores of a trained model (:func:`attack`), and distinguishers learne
 Names are imported when they are first used.
 """
 
-import importlib
-from typing import Any
-
+from dpassay._lazy import lazily
 from dpassay.attacks.features import describe, features  # now: the module has the same name
 
 _PUBLIC = {
@@ -37,12 +35,7 @@ _PUBLIC = {
 __all__ = ["describe", "features", *_PUBLIC]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'dpassay.attacks' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_PUBLIC[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:

@@ -3,34 +3,28 @@
 Names are imported when they are first used: a worker needs the game alone.
 """
 
-import importlib
-from typing import Any
+from dpassay._lazy import lazily
 
 _PUBLIC = {
-    "AuditStopped": "question",
-    "CommandFailed": "adapters",
-    "ScriptFailed": "adapters",
-    "audit": "many",
-    "audit_one_run": "single",
-    "from_command": "adapters",
-    "from_estimator": "adapters",
-    "from_jax": "adapters",
-    "from_script": "adapters",
-    "judge": "judging",
-    "load_pair": "targets",
-    "load_target": "targets",
-    "parse_claim": "claims",
+    "AuditStopped": "dpassay.auditing.question",
+    "CommandFailed": "dpassay.auditing.adapters",
+    "ScriptFailed": "dpassay.auditing.adapters",
+    "audit": "dpassay.auditing.many",
+    "audit_one_run": "dpassay.auditing.single",
+    "from_command": "dpassay.auditing.adapters",
+    "from_estimator": "dpassay.auditing.adapters",
+    "from_jax": "dpassay.auditing.adapters",
+    "from_script": "dpassay.auditing.adapters",
+    "judge": "dpassay.auditing.judging",
+    "load_pair": "dpassay.auditing.targets",
+    "load_target": "dpassay.auditing.targets",
+    "parse_claim": "dpassay.auditing.claims",
 }
 
 __all__ = list(_PUBLIC)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'dpassay.auditing' has no attribute {name!r}")
-    value = getattr(importlib.import_module(f"dpassay.auditing.{_PUBLIC[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:

@@ -3,8 +3,7 @@
 Names are imported when they are first used.
 """
 
-import importlib
-from typing import Any
+from dpassay._lazy import lazily
 
 _PUBLIC = {
     "lower_bound_from_counts": "dpassay.bounds.counts",
@@ -28,12 +27,7 @@ _PUBLIC = {
 __all__ = list(_PUBLIC)
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'dpassay.bounds' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_PUBLIC[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:

@@ -3,8 +3,7 @@
 Names are imported when they are first used: scikit-learn takes a second to load.
 """
 
-import importlib
-from typing import Any
+from dpassay._lazy import lazily
 
 _PUBLIC = {
     "PrivateLasso": "dpassay.learn.lasso",
@@ -17,12 +16,7 @@ _PUBLIC = {
 __all__ = [*_PUBLIC]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _PUBLIC:
-        raise AttributeError(f"module 'dpassay.learn' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_PUBLIC[name]), name)
-    globals()[name] = value
-    return value
+__getattr__ = lazily(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:
