@@ -3,7 +3,7 @@
 import io
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,6 +44,26 @@ _STYLE: dict[Any, Any] = {
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What a source document says of its figure, and whether it is so here.
+
+    Attributes:
+        text: the document's sentence, made precise enough to be wrong.
+        holds: whether the numbers agree.
+        measured: the numbers, in words.
+
+    """
+
+    text: str
+    holds: bool
+    measured: str
+
+    def __str__(self) -> str:
+        verdict = "holds" if self.holds else "fails"
+        return f"Caption's claim: {self.text} It {verdict}: {self.measured}"
+
+
+@dataclass(frozen=True)
 class Picture:
     """A figure, what it shows, and the numbers that were drawn.
 
@@ -54,6 +74,7 @@ class Picture:
         figure: the drawing.
         facts: the single numbers that it marks, by name.
         curves: the plotted arrays, by name.
+        claims: what the source document says of it, checked.
 
     """
 
@@ -63,6 +84,7 @@ class Picture:
     figure: "Figure"
     facts: dict[str, float] = field(default_factory=dict)
     curves: dict[str, Any] = field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
 
 
 @contextmanager
@@ -125,15 +147,37 @@ def save_all(
     folder.mkdir(parents=True, exist_ok=True)
     pictures = list(pictures)
     files = [save(picture, folder, image_format) for picture in pictures]
-    numbers = {p.name: {"title": p.title, "facts": p.facts, "curves": p.curves} for p in pictures}
+    return files + save_index(
+        pictures, folder, title=title, introduction=introduction, image_format=image_format
+    )
+
+
+def save_index(
+    pictures: list[Picture],
+    folder: Path,
+    *,
+    title: str,
+    introduction: str,
+    image_format: str = "svg",
+) -> list[Path]:
+    """``numbers.json`` and ``index.html`` for pictures that were saved to the folder."""
     sections = [
-        Section(p.title, p.caption, image(path.name, p.title))
-        for p, path in zip(pictures, files, strict=True)
+        Section(p.title, p.caption, image(f"{p.name}.{image_format}", p.title), _said(p))
+        for p in pictures
     ]
     texts = {
-        "numbers.json": as_json(numbers) + "\n",
+        "numbers.json": as_json({p.name: _numbers(p) for p in pictures}) + "\n",
         "index.html": page(title, introduction, sections),
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
-    return [*files, *(folder / name for name in texts)]
+    return [folder / name for name in texts]
+
+
+def _said(picture: Picture) -> tuple[str, ...]:
+    return tuple(str(claim) for claim in picture.claims)
+
+
+def _numbers(picture: Picture) -> dict[str, Any]:
+    found = {"title": picture.title, "facts": picture.facts, "curves": picture.curves}
+    return found | ({"claims": [asdict(c) for c in picture.claims]} if picture.claims else {})

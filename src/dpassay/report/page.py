@@ -50,11 +50,13 @@ class Section:
     """A part of a page: plain text (paragraphs parted by blank lines) and at most one picture.
 
     ``picture`` is markup: an inline ``<svg>`` (see :func:`inline`) or an ``<img>`` (:func:`image`).
+    ``points`` are listed at the end.
     """
 
     title: str
     text: str
     picture: str = ""
+    points: tuple[str, ...] = ()
 
 
 def page(title: str, introduction: str, sections: Iterable[Section]) -> str:
@@ -81,6 +83,8 @@ def _section(section: Section) -> str:
     text = paragraphs(section.text)
     if section.picture:
         text = figure(section.picture, " ".join(section.text.split()))
+    if section.points:
+        text += "\n" + bullets(section.points)
     return f"<section>\n<h2>{html.escape(section.title)}</h2>\n{text}\n</section>"
 
 
