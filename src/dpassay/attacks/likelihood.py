@@ -14,21 +14,31 @@ from scipy import special
 
 from dpassay import _check
 from dpassay.attacks.outputs import Outputs
-from dpassay.attacks.scores import log_odds
+from dpassay.attacks.scores import FLOOR, log_odds
 from dpassay.attacks.shadows import Shadows
 from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray
 
 VARIANCES = ("shrunk", "record", "pooled")
 _NEARLY_NORMAL = 1e6  # degrees of freedom
+_UNRESOLVED = -math.log(FLOOR) - 0.02  # probabilities sum to one but for a hundredth
 
 
 class Predictive(NamedTuple):
-    """A law for the log odds of each record: Student's t; Gaussian if ``freedom`` is infinite."""
+    """A law for the log odds of each record: Student's t; Gaussian if ``freedom`` is infinite.
+
+    ``variance`` is that of a value, ``error`` that of the mean, as far as it counts.
+    """
 
     mean: FloatArray
-    scale: FloatArray
+    variance: FloatArray
+    error: FloatArray
     freedom: FloatArray
+
+    @property
+    def scale(self) -> FloatArray:
+        """The scale of a new value, the mean being uncertain."""
+        return np.sqrt(self.variance + self.error)
 
     def log_density(self, x: FloatArray) -> FloatArray:
         """The logarithm of the density at x."""
@@ -54,7 +64,9 @@ def lira_scores(
 
     Online: log of the density of the target's log odds under the shadows trained with the record,
     minus that under the others. Offline: -log P(a shadow trained without it has larger log odds),
-    an order of the records that is that of 1 - P in the paper, but without its ties near 1.
+    an order of the records that is that of 1 - P in the paper, but without its ties near 1. What a
+    model cannot resolve (votes of trees that are all the same) is put beyond what it can, see
+    :func:`resolved`.
 
     Args:
         outputs: what the target says about the candidates.
@@ -64,15 +76,16 @@ def lira_scores(
             paper, for many shadows). "pooled": one variance for all (the paper, for few).
             "shrunk": a Student-t predictive law whose variance lies between these, by the
             empirical Bayes weights of Smyth (2004): nearly pooled for few shadows, nearly each
-            record's own for many. One law for all numbers of shadows; the default.
+            record's own for many. Online, what training on the record adds is likewise drawn to
+            what it adds for records like it (:func:`with_common_shift`). One law for all numbers
+            of shadows; the default.
 
     Raises:
         InvalidArgument: shadows of other records, or too few of them: a variance needs two.
 
     """
     _check.choice("variance", variance, VARIANCES)
-    phi = log_odds(outputs)
-    seen = log_odds(shadows.outputs)
+    phi, seen = resolved(log_odds(outputs), log_odds(shadows.outputs))
     if phi.ndim != 1 or seen.shape[1:] != phi.shape:
         raise InvalidArgument(
             f"the shadows were observed at {seen.shape[1]} records, the target at {phi.size}. "
@@ -80,14 +93,48 @@ def lira_scores(
         )
     if online is None:
         online = bool((shadows.inside == 1).any(axis=0).all())
-    without = _predictive(seen, shadows.inside == 0, variance, "not trained on")
+    inside, floor = shadows.inside, _floor(seen, shadows.inside)
+    without = _predictive(seen, inside == 0, variance, floor, "not trained on")
     if not online:
         return without.surprise(phi)
-    within = _predictive(seen, shadows.inside == 1, variance, "trained on")
+    within = _predictive(seen, inside == 1, variance, floor, "trained on")
+    if variance == "shrunk":
+        within, without = with_common_shift(within, without)
     return within.log_density(phi) - without.log_density(phi)
 
 
-def _predictive(values: FloatArray, used: FloatArray, variance: str, words: str) -> Predictive:
+def resolved(phi: FloatArray, seen: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Log odds of target and shadows, those of probability 0 or 1 next to the farthest others.
+
+    A tree counts records and a forest votes: their 0 means "fewer than I can say", not 1e-45. That
+    floor would put such records a hundred away from all others, and they alone would make up the
+    variances. Half of the smallest probability that was said takes its place: log 2 beyond the
+    largest log odds that were resolved by any of the models. Nothing changes where all were.
+    """
+    sizes = np.abs(np.concatenate([phi.ravel(), seen.ravel()]))
+    if sizes.max(initial=0.0) < _UNRESOLVED:
+        return phi, seen
+    most = sizes[sizes < _UNRESOLVED].max(initial=0.0) + math.log(2)
+    return np.clip(phi, -most, most), np.clip(seen, -most, most)
+
+
+def _floor(values: FloatArray, inside: FloatArray) -> float:
+    """The smallest variance to believe in: that of outputs known to a thousandth of their noise.
+
+    Shadows that all say the same to the last digit (trees do) would else rule out all other values.
+    """
+    noise = 0.0
+    for world in (0, 1):
+        used = inside == world
+        n = np.maximum(used.sum(axis=0), 1)
+        squares = _squares(values, used, np.where(used, values, 0.0).sum(axis=0) / n)
+        noise += float(squares.sum() / max((n - 1).sum(), 1))
+    return max(1e-6 * noise, (1e-6 * float(np.abs(values).max())) ** 2, np.finfo(float).tiny)
+
+
+def _predictive(
+    values: FloatArray, used: FloatArray, variance: str, floor: float, words: str
+) -> Predictive:
     """The law of a new value of each column, from the values used."""
     n = used.sum(axis=0)
     least = 2 if variance == "record" else 1
@@ -99,20 +146,63 @@ def _predictive(values: FloatArray, used: FloatArray, variance: str, words: str)
             "use method='rmia'."
         )
     mean = np.where(used, values, 0.0).sum(axis=0) / n
-    squares = np.where(used, (values - mean) ** 2, 0.0).sum(axis=0)
-    pooled = max(float(squares.sum() / (n - 1).sum()), np.finfo(float).tiny)
-    floor = 1e-12 * pooled  # a record on which all shadows agree to the last digit
+    squares = _squares(values, used, mean)
+    pooled = max(float(squares.sum() / (n - 1).sum()), floor)
+    certain, normal = np.zeros(mean.shape), np.full(mean.shape, np.inf)
     if variance == "pooled":
-        return Predictive(mean, np.full(mean.shape, math.sqrt(pooled)), np.full(mean.shape, np.inf))
+        return Predictive(mean, np.full(mean.shape, pooled), certain, normal)
+    own = squares / np.maximum(n - 1, 1)
     if variance == "record":
-        own = np.sqrt(np.maximum(squares / np.maximum(n - 1, 1), floor))
-        return Predictive(mean, own, np.full(mean.shape, np.inf))
+        return Predictive(mean, np.maximum(own, floor), certain, normal)
     prior, center = shrinkage(squares, n - 1)
     freedom = n - 1 + prior
     share = 0.0 if math.isinf(prior) else (n - 1) / freedom
-    own = squares / np.maximum(n - 1, 1)
     shrunk = np.maximum(share * own + (1 - share) * center, floor)
-    return Predictive(mean, np.sqrt(shrunk * (1 + 1 / n)), freedom)
+    return Predictive(mean, shrunk, shrunk / n, freedom)
+
+
+def _squares(values: FloatArray, used: FloatArray, mean: FloatArray) -> FloatArray:
+    """Sums of squares about the mean of each column; what is rounding alone is zero."""
+    squares = np.where(used, (values - mean) ** 2, 0.0).sum(axis=0)
+    return np.where(squares > (1e-12 * np.abs(values).max()) ** 2, squares, 0.0)
+
+
+def with_common_shift(within: Predictive, without: Predictive) -> tuple[Predictive, Predictive]:
+    """Both laws, the difference of their means drawn to that of records like each.
+
+    With few shadows the difference d of a record's two means is mostly noise, of variance
+    e = e1 + e0, and often of the wrong sign. That noise is independent of the one in the center
+    c = (e0 m1 + e1 m0) / e. Over records let d be a + b c up to a variance t: a and b by least
+    squares, t by what is left beside noise. Then d is, given what was seen, Gaussian with
+    mean w d + (1 - w)(a + b c) and variance w e, w = t / (t + e) (Efron and Morris 1973), and
+    m1 = c + d e1 / e, m0 = c - d e0 / e have variances e1 - (1 - w) e1^2 / e and likewise e0.
+    """
+    error = within.error + without.error
+    parts = within.error / error, without.error / error
+    d = within.mean - without.mean
+    counts = 1 / (error + error.mean())  # what is known better counts more
+    usual = _line(within.mean - parts[0] * d, d, counts)
+    noise = max(float(np.average((d - usual) ** 2 - error, weights=counts)), 0.0)
+    weight = noise / (noise + error)
+    excess = (1 - weight) * (d - usual)
+    moved = zip((within, without), parts, (-1, 1), strict=True)
+    first, second = (
+        law._replace(
+            mean=law.mean + sign * part * excess,
+            error=law.error * (1 - (1 - weight) * part),
+        )
+        for law, part, sign in moved
+    )
+    return first, second
+
+
+def _line(x: FloatArray, y: FloatArray, weights: FloatArray) -> FloatArray:
+    """The weighted least-squares line through the points, at each x."""
+    middle = np.average(x, weights=weights), np.average(y, weights=weights)
+    away = x - middle[0]
+    spread = float(weights @ away**2)
+    slope = float((weights * away) @ (y - middle[1])) / max(spread, np.finfo(float).tiny)
+    return middle[1] + slope * away
 
 
 def shrinkage(squares: FloatArray, freedom: FloatArray) -> tuple[float, float]:
