@@ -1,0 +1,69 @@
+"""Poisson batches of one fixed shape, drawn on the host in double precision.
+
+A compiled program wants batches of one shape, a Poisson batch has a random size. It is padded to a
+capacity that one draw exceeds with probability 1e-12; a draw that does is an error, never cut.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpassay.errors import DpassayError
+
+OVERFLOW = 1e-12
+"""The probability that a batch exceeds its capacity, at most."""
+_ROUND = 16
+
+
+class BatchOverflow(DpassayError):
+    """A Poisson batch has more records than there is room for; dropping some would be a leak."""
+
+
+@dataclass(frozen=True)
+class Batches:
+    """One batch per row: which records, and which of the places are taken."""
+
+    index: Any  # int32, (steps, capacity); 0 where no record is
+    taken: Any  # bool, (steps, capacity)
+
+
+def capacity(n_records: int, sampling_rate: float) -> int:
+    """The room for a batch: exceeded with probability ``OVERFLOW`` at most, a multiple of 16.
+
+    >>> capacity(60_000, 250 / 60_000)
+    384
+
+    """
+    from scipy.stats import binom
+
+    room = int(binom.isf(OVERFLOW, n_records, sampling_rate))
+    return min(n_records, _ROUND * math.ceil(max(room, 1) / _ROUND))
+
+
+def poisson_batches(
+    n_records: int, sampling_rate: float, steps: int, room: int, rng: np.random.Generator
+) -> Batches:
+    """Batches in which every record is with probability ``sampling_rate``, independently.
+
+    As in :func:`dpassay.optim.gradient.poisson_batch`, gaps between records are geometric, drawn as
+    the whole part of exponential variables. One more than there is room for is drawn: if even that
+    one is a record, the batch does not fit.
+
+    Raises:
+        BatchOverflow: a batch has more than ``room`` records.
+
+    """
+    gaps = rng.standard_exponential((steps, room + 1))
+    gaps /= -math.log1p(-sampling_rate)
+    places = np.cumsum(np.floor(gaps, out=gaps) + 1, axis=1) - 1
+    taken = places < n_records
+    if taken[:, room].any():
+        raise BatchOverflow(
+            f"a batch has more than {room} of n_records={n_records} at "
+            f"sampling_rate={sampling_rate:g}; that is expected once in 1e12 batches. "
+            "Train again with fresh randomness; cutting the batch would break the guarantee."
+        )
+    places[~taken] = 0
+    return Batches(places[:, :room].astype(np.int32), taken[:, :room])
