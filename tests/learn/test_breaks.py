@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.base import clone
 
 from dpassay.errors import InvalidArgument
 from dpassay.learn import (
@@ -11,6 +12,7 @@ from dpassay.learn import (
     PrivateRidge,
     PrivateSearchCV,
     logistic_plans,
+    search_price,
 )
 from dpassay.learn.base import bounded_features, row_norms
 from dpassay.optim.gradient import noisy_gradient_descent
@@ -69,10 +71,22 @@ def test_a_search_does_not_turn_an_estimate_into_a_bound():
 def test_a_search_of_poisson_length_asks_for_delta_too():
     """Twenty selections have smaller Rényi divergences than the Gaussian, but not deltas."""
     lasso = PrivateLasso(data_norm=1.0, target_bound=1.0, steps=20)
-    with pytest.raises(InvalidArgument, match="law='negative-binomial'"):
-        search(lasso, law="poisson")
-    found = search(lasso, law="negative-binomial")
-    assert found.privacy_.epsilon(1e-5) <= 1.0
+    epsilons = {}
+    for law in ("poisson", "negative-binomial"):
+        found = search(lasso, law=law)
+        assert 0.999 < found.privacy_.epsilon(1e-5) <= 1.0
+        run = found.event_.event
+        most = search_price.run_epsilon(1e-5, run.noise_multiplier)
+        epsilons[law] = found.best_estimator_.epsilon / most
+        # What was spent is within what a run may; at the full epsilon it would not have been.
+        alone = clone(found.best_estimator_)
+        X, y = np.eye(2), np.zeros(2)
+        assert search_price.is_within(alone.fit(X, y).event_, run.noise_multiplier, law)
+        alone.set_params(epsilon=most).fit(X, y)
+        within = search_price.is_within(alone.event_, run.noise_multiplier, law)
+        assert within is (law == "negative-binomial")
+    assert epsilons["negative-binomial"] == 1
+    assert 0.85 < epsilons["poisson"] < 1
 
 
 # What is stated, what is asked for and what is done.

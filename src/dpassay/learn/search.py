@@ -11,7 +11,8 @@ own, or else to the training part. Fix the coins. A record of the training part 
 alone: a score is computed from a model and other records. A record of the validation part touches
 the scores alone. So a run costs the *larger* of its fit and its score, not their sum; both are made
 to cost ``Gaussian(s)`` at the most, in what the theorem of the law asks for: Rényi divergence at
-every order, and for the Poisson law also delta at log(1 + 1/(order - 1)). (Which setting was drawn,
+every order, and for the Poisson law also delta at log(1 + 1/(order - 1)). That is settled for every
+setting before any data are touched (:mod:`dpassay.learn.search_price`). (Which setting was drawn,
 and which coins were thrown, does not depend on the record: the output is a mixture with the same
 weights on both data sets, and the divergence of mixtures is at most that of their worst parts.
 Under replace-one, the new record takes the coin of the old.) The runs are independent, so that the
@@ -26,7 +27,6 @@ How long ``fit`` took says something about K, which must stay unknown: do not pu
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,15 +39,22 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpassay import _check
 from dpassay.errors import DpassayError, InvalidArgument
-from dpassay.learn.base import Budget, PrivateMixin, bounded_targets, label_set
+from dpassay.learn.base import Budget, PrivateMixin, label_set
 from dpassay.learn.ledger import Ledger
+from dpassay.learn.scorings import Scoring, private_part, scoring_of
+from dpassay.learn.search_price import (
+    affordable_epsilon,
+    candidate,
+    is_within,
+    planned,
+    run_epsilon,
+    too_dear,
+)
 from dpassay.mechanisms import gaussian, secure_generator
 from dpassay.mechanisms.noise import Rng
-from dpassay.privacy import GDP, Event, Gaussian, Selected, account, calibrate
 from dpassay.privacy.selection import LAWS, gamma_of
 from dpassay.types import FloatArray, NoiseLevel
 
-Scoring = Callable[[Any, Any, Any], FloatArray]
 _PAID_BY_THE_SEARCH = ("epsilon", "delta", "neighbouring", "n_records", "ledger", "random_state")
 
 
@@ -59,8 +66,9 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
     """The best of a random number of fits with settings from a grid; (epsilon, delta)-DP in all.
 
     Args:
-        estimator: a private estimator of :mod:`dpassay.learn`. Its ``epsilon`` and ``delta`` are
-            set by the search; its ``neighbouring`` is that of the search.
+        estimator: a private estimator of :mod:`dpassay.learn`, or a pipeline that ends in one and
+            whose other steps learn nothing and look at one record at a time. Its ``epsilon`` and
+            ``delta`` are set by the search; its ``neighbouring`` is that of the search.
         param_grid: settings to draw from, as for GridSearchCV: lists by parameter, or several such.
         epsilon: the privacy parameter of the whole search; inf searches without privacy.
         delta: the probability that may escape epsilon.
@@ -71,7 +79,9 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
         validation_share: the probability with which a record goes to the validation part.
         scoring: ``scoring(model, X, y)`` returns a number in [0, 1] per record (others are
             clipped), each of which may depend on the model and that record alone; more is better.
-            None takes accuracy, or 1 less the squared error over the squared range of the target.
+            Or a name: "accuracy" (None) and "neg_brier_score" of classifiers,
+            "neg_mean_squared_error" (None) and "neg_mean_absolute_error" of regressors, as in
+            scikit-learn but scaled to [0, 1], for targets clipped to their declared bound.
         n_records: the public number of records; None takes that of the data.
         ledger: where the search is recorded, as one event.
         random_state: None for secure noise; a seed for a search that can be replayed (not private).
@@ -95,7 +105,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
         law: str = "poisson",
         shape: float = 1.0,
         validation_share: float = 0.25,
-        scoring: Scoring | None = None,
+        scoring: Scoring | str | None = None,
         n_records: int | None = None,
         ledger: Ledger | None = None,
         random_state: Any = None,
@@ -115,7 +125,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _budget(self) -> Budget:
         epsilon = _check.epsilon(self.epsilon, positive=True)
-        relation = _check.neighbouring(self.estimator.neighbouring)
+        relation = _check.neighbouring(getattr(private_part(self.estimator), "neighbouring", None))
         return Budget(epsilon, _check.delta(self.delta), relation)  # type: ignore[arg-type]
 
     def fit(self, X: Any, y: Any) -> "PrivateSearchCV":
@@ -123,27 +133,30 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
 
         Raises:
             InvalidArgument: the estimator is not private, or pays by itself; a setting of the grid
-                would spend more than a run may.
+                would spend more than a run may. No data were touched.
             BudgetExceeded: the ledger refused; nothing was computed.
             DpassayError: no run was drawn (Poisson law only), whatever the data.
 
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, **self._kind_of_y())
-        candidates = self._candidates()
+        settings = self._settings()
+        candidate(self.estimator, {}, {})  # refuses what is not private
         budget = self._budget()
         share = self._share()
+        scoring = scoring_of(self.scoring, self.estimator)
         n_records = self._public_records(X)
-        prepared, assumptions = self._prepared(y, max(1, round((1 - share) * n_records)))
-        event, noise = _planned(budget, self.n_runs, self.law, self.shape)
+        event, noise = planned(budget, self.n_runs, self.law, self.shape)
+        public, assumptions = self._public(y, budget, max(1, round((1 - share) * n_records)))
+        most = run_epsilon(budget.delta, noise)
+        candidates = _priced(self.estimator, settings, public, X.shape[1], most, noise, self.law)
         rng = self._rng()
         draws: Any = secure_generator() if rng is None else rng
         self._spend(event, n_records, assumptions)
         validation = draws.random(X.shape[0]) < share
         run = _Run(
-            prepared=prepared.set_params(**_inner_budget(budget, noise)),
             training=(X[~validation], y[~validation]),
             validation=(X[validation], y[validation]),
-            scoring=self.scoring or _default_scoring(self.estimator),
+            scoring=scoring,
             expected_size=share * n_records,
             noise=noise,
             law=self.law,
@@ -157,8 +170,8 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
     def _keep_best(self, run: "_Run", candidates: list[Any], n: int, draws: Any) -> None:
         best_score = -math.inf
         for _ in range(n):
-            params = candidates[draws.integers(len(candidates))]
-            model, score, level = run(params)
+            prepared, params = candidates[draws.integers(len(candidates))]
+            model, score, level = run(prepared, params)
             if score > best_score:
                 best_score = score
                 self.best_estimator_, self.best_params_, self.best_score_ = model, params, score
@@ -170,8 +183,8 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
                 "this one), with more runs or law='negative-binomial'."
             )
         # What the best one cost is what the search did; its own fit is only a part of that.
-        self.best_estimator_.event_ = self.event_
-        self.best_estimator_.assumptions_ = self.assumptions_
+        best = private_part(self.best_estimator_)
+        best.event_, best.assumptions_ = self.event_, self.assumptions_
 
     # Arguments.
 
@@ -185,32 +198,26 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
             high_open=True, remedy=remedy,
         )  # fmt: skip
 
-    def _candidates(self) -> list[dict[str, Any]]:
-        if not isinstance(self.estimator, PrivateMixin) or isinstance(self.estimator, type(self)):
-            raise InvalidArgument(
-                f"estimator={self.estimator!r} must be a private estimator of dpassay.learn; the "
-                "search cannot pay for others."
-            )
-        if self.estimator.ledger is not None:
-            raise InvalidArgument(
-                "the estimator has a ledger of its own, which would count every run of a search "
-                "that is paid for as a whole. Pass ledger= to the search instead."
-            )
-        candidates = list(ParameterGrid(self.param_grid))  # type: ignore[arg-type]
-        wrong = sorted({name for c in candidates for name in c if name in _PAID_BY_THE_SEARCH})
+    def _settings(self) -> list[dict[str, Any]]:
+        settings = list(ParameterGrid(self.param_grid))  # type: ignore[arg-type]
+        names = {name for setting in settings for name in setting}
+        wrong = sorted(name for name in names if name.split("__")[-1] in _PAID_BY_THE_SEARCH)
         if wrong:
             raise InvalidArgument(f"param_grid must not vary {wrong[0]!r}; the search sets it.")
-        return candidates
+        return settings
 
-    def _prepared(self, y: Any, n_training: int) -> tuple[Any, tuple[str, ...]]:
-        """A clone that knows what is public, and what that assumes."""
-        prepared: Any = clone(self.estimator)
-        prepared.set_params(n_records=n_training)
-        if not is_classifier(prepared):
-            return prepared, ()
+    def _public(self, y: Any, budget: Budget, n_training: int) -> tuple[Any, tuple[str, ...]]:
+        """What every candidate is told, and what that assumes."""
+        public: dict[str, Any] = {
+            "delta": budget.delta,
+            "neighbouring": budget.neighbouring,
+            "n_records": n_training,
+        }
+        if not is_classifier(self.estimator):
+            return public, ()
         check_classification_targets(y)
-        labels, _, assumptions = label_set(y, prepared.classes)
-        return prepared.set_params(classes=labels), assumptions
+        labels, _, assumptions = label_set(y, private_part(self.estimator).classes)
+        return public | {"classes": labels}, assumptions
 
     # What the best model does.
 
@@ -253,45 +260,26 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
         return tags
 
 
-# The price.
+# What is drawn.
 
 
-@lru_cache(maxsize=256)
-def _planned(budget: Budget, n_runs: float, law: str, shape: float) -> tuple[Event, float]:
-    """The event of the search, and the noise over sensitivity in each of its runs (0 for none)."""
-    from dpassay.privacy import NonPrivate
-
-    def event(noise: float) -> Event:
-        return Selected(Gaussian(noise, budget.neighbouring), n_runs, law, shape)
-
-    event(1.0)  # refuses what is out of range
-    if not budget.is_private:
-        return NonPrivate(budget.neighbouring), 0.0
-    remedy = "Gaussian noise is never pure; take delta below 1/n."
-    _check.number("delta", budget.delta, low=0, high=1, low_open=True, remedy=remedy)
-    noise = calibrate(event, budget.target, method="rdp")
-    return event(noise), noise
-
-
-@lru_cache(maxsize=256)
-def _inner_budget(budget: Budget, noise: float) -> dict[str, float]:
-    """The (epsilon, delta) of a fit that costs what one Gaussian release with this noise does."""
-    if noise == 0:
-        return {"epsilon": math.inf, "delta": budget.delta}
-    return {"epsilon": GDP(1 / noise).epsilon(budget.delta), "delta": budget.delta}
-
-
-@lru_cache(maxsize=256)
-def _is_within(event: Event, noise: float, law: str) -> bool:
-    """Whether the event costs what a Gaussian release with this noise does, or less, everywhere."""
-    gaussian_event = Gaussian(noise, event.neighbouring)
-    allowed: Any = account(gaussian_event, "rdp")
-    spent: Any = account(event, "rdp")
-    within = bool((spent.epsilons <= allowed.epsilons * (1 + 1e-9)).all())
-    if law != "poisson" or not within:
-        return within
-    points = -np.log1p(-1 / allowed.orders)
-    return bool((account(event).delta(points) <= account(gaussian_event).delta(points)).all())
+def _priced(
+    estimator: Any,
+    settings: list[dict[str, Any]],
+    public: Mapping[str, Any],
+    n_features: int,
+    most: float,
+    noise: float,
+    law: str,
+) -> list[tuple[Any, dict[str, Any]]]:
+    """Every setting's estimator, with the epsilon that it may spend, and the setting."""
+    priced = []
+    for params in settings:
+        model = candidate(estimator, params, public)
+        epsilon = affordable_epsilon(model, n_features, most, noise, law, params) if noise else most
+        private_part(model).set_params(epsilon=epsilon)
+        priced.append((model, params))
+    return priced
 
 
 def _number_of_runs(mean: float, law: str, shape: float, draws: np.random.Generator) -> int:
@@ -317,7 +305,6 @@ class _Run:
     def __init__(
         self,
         *,
-        prepared: Any,
         training: tuple[Any, Any],
         validation: tuple[Any, Any],
         scoring: Scoring,
@@ -326,36 +313,24 @@ class _Run:
         law: str,
         rng: Rng,
     ) -> None:
-        self.prepared, self.training, self.validation = prepared, training, validation
+        self.training, self.validation = training, validation
         self.scoring, self.expected_size = scoring, expected_size
         self.noise, self.law, self.rng = noise, law, rng
 
-    def __call__(self, params: Mapping[str, Any]) -> tuple[Any, float, NoiseLevel]:
+    def __call__(self, prepared: Any, params: Mapping[str, Any]) -> tuple[Any, float, NoiseLevel]:
         # The generator is shared, not copied: every run must have noise of its own.
-        model: Any = clone(self.prepared)
-        model.set_params(**params, random_state=self.rng).fit(*self.training)
+        model: Any = clone(prepared)
+        last = private_part(model).set_params(random_state=self.rng)
+        model.fit(*self.training)
         mean = self._mean_score(model)
         if self.noise == 0:
-            return model, mean, model.noise_
-        self._refuse_what_is_not_paid_for(model, params)
+            return model, mean, last.noise_
+        if not is_within(last.event_, self.noise, self.law):  # its event depends on the data
+            raise too_dear(last.event_, params)
         release = gaussian(
             mean, sensitivity=1 / self.expected_size, mu=1 / self.noise, rng=self.rng
         )
-        return model, float(release.value), model.noise_
-
-    def _refuse_what_is_not_paid_for(self, model: Any, params: Mapping[str, Any]) -> None:
-        if model.privacy_.kind == "estimate":
-            raise InvalidArgument(
-                f"param_grid: a fit with {params!r} has an estimate for its privacy, no bound that "
-                "a search could add to. Use another solver."
-            )
-        if not _is_within(model.event_, self.noise, self.law):
-            raise InvalidArgument(
-                f"param_grid: a fit with {params!r} has the event {model.event_!r}, which is "
-                "dearer than a Gaussian release at some Rényi order (or delta, for "
-                "law='poisson'), though not at the (epsilon, delta) it was given. Use a solver "
-                "with Gaussian noise on full batches, or zCDP with law='negative-binomial'."
-            )
+        return model, float(release.value), last.noise_
 
     def _mean_score(self, model: Any) -> float:
         X, y = self.validation
@@ -369,15 +344,3 @@ class _Run:
             )
         # A NaN is the worst score, for the sum must stay bounded.
         return float(np.clip(np.nan_to_num(scores, nan=0.0), 0, 1).sum() / self.expected_size)
-
-
-def _default_scoring(estimator: Any) -> Scoring:
-    if is_classifier(estimator):
-        return lambda model, X, y: np.asarray(model.predict(X) == y, float)
-
-    def closeness(model: Any, X: Any, y: Any) -> FloatArray:
-        targets = bounded_targets(y, model.target_bound)
-        predicted = bounded_targets(model.predict(X), model.target_bound)
-        return 1 - ((predicted.values - targets.values) / (2 * targets.bound)) ** 2
-
-    return closeness
