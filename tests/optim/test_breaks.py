@@ -10,7 +10,7 @@ from dpassay.optim.frank_wolfe import frank_wolfe
 from dpassay.optim.gradient import noisy_gradient_descent
 from dpassay.optim.losses import Logistic, Multinomial, Rows, Squared
 from dpassay.optim.objectives import LinearObjective
-from dpassay.optim.polytopes import L1Ball
+from dpassay.optim.polytopes import Hull, L1Ball, Simplex
 from dpassay.optim.stochastic_frank_wolfe import (
     StochasticPlan,
     stochastic_frank_wolfe,
@@ -141,3 +141,29 @@ def test_a_step_out_of_the_polytope_is_refused(size):
     objective = LinearObjective(Logistic(), Rows(np.ones((3, 1))), np.zeros(3), 3)
     with pytest.raises(InvalidArgument, match="step="):
         frank_wolfe(objective, L1Ball(2, 1.0), steps=2, step=lambda t: size)
+
+
+HULL = Hull(np.array([[0.0, 0.0], [2.0, 0.0], [0.0, 1.0]]))
+
+
+@pytest.mark.parametrize(
+    ("polytope", "inside", "outside"),
+    [
+        (L1Ball(2, 1.0), [[0.3, -0.7], [0.1, 0.0], [1.0, 0.0]], [[0.6, -0.6], [1 + 1e-9, 0.0]]),
+        (Simplex(2, 2.0), [[0.5, 1.5], [0.0, 2.0]], [[0.5, 1.4], [-0.1, 2.1]]),
+        (HULL, [[0.5, 0.5], [2.0, 0.0], [1.0, 0.5]], [[1.1, 0.5], [-1e-6, 0.0]]),
+    ],
+)
+def test_a_start_out_of_the_polytope_is_refused(polytope, inside, outside):
+    objective = LinearObjective(Logistic(), Rows(np.ones((3, 1))), np.zeros(3), 3)
+    plan = StochasticPlan("independent", 2, 3, 3, None)
+    for start in inside:
+        kept = np.array(start)
+        frank_wolfe(objective, polytope, steps=2, step=0.5, start=kept)
+        stochastic_frank_wolfe(objective, polytope, plan, n_rows=3, start=kept, rng=0)
+        np.testing.assert_array_equal(kept, start)
+    for start in [*outside, [np.nan, 0.0], [0.5]]:
+        with pytest.raises(InvalidArgument, match="start"):
+            frank_wolfe(objective, polytope, steps=2, start=np.array(start))
+        with pytest.raises(InvalidArgument, match="start"):
+            stochastic_frank_wolfe(objective, polytope, plan, n_rows=3, start=np.array(start))

@@ -338,6 +338,9 @@ def frank_wolfe(
     Returns:
         The solution, with the event and the level of noise.
 
+    Raises:
+        InvalidArgument: a start or a step outside the polytope, where no sensitivity is proved.
+
     >>> from dpassay.optim.polytopes import L1Ball
     >>> class Distance:
     ...     def value(self, w): return float(((w - [2.0, 0.5]) ** 2).sum() / 2)
@@ -349,7 +352,7 @@ def frank_wolfe(
     steps = _check.count("steps", steps, remedy="It is the number of steps.")
     _check.choice("iterate", iterate, ITERATES)
     rule, source = step_rule(step), noise_source(selection, polytope.n_vertices, rng)
-    w = polytope.start() if start is None else np.array(start, dtype=np.float64)
+    w = starting_point(polytope, start)
     mean, vertices, kept = np.zeros_like(w), np.empty(steps, np.intp), np.empty(steps)
     for t in range(steps):
         gradient = objective.gradient(w)
@@ -375,6 +378,22 @@ def nonprivate_gap(objective: Objective, polytope: Polytope, w: FloatArray) -> f
     """
     gradient = objective.gradient(w)
     return polytope.gap(w, polytope.products(gradient), gradient)
+
+
+def starting_point(polytope: Polytope, start: FloatArray | None) -> FloatArray:
+    """The polytope's own, or the given one, which must lie inside; a new array."""
+    own = polytope.start()
+    if start is None:
+        return own
+    w = _check.array("start", start, remedy="It is a point of the polytope.").copy()
+    if w.shape != own.shape:
+        raise InvalidArgument(f"start has shape {w.shape}; a point has shape {own.shape}.")
+    if not polytope.contains(w):
+        raise InvalidArgument(
+            "start must lie in the polytope, on which alone the sensitivity of the scores is "
+            "proved. Leave it None for the polytope's own."
+        )
+    return w
 
 
 def step_rule(step: StepRule) -> Callable[[int], float]:

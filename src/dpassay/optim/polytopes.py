@@ -31,6 +31,10 @@ class Polytope(Protocol):
         """A point to start from, the same for all data; a new array."""
         ...
 
+    def contains(self, w: FloatArray) -> bool:
+        """Whether w lies inside, but for rounding."""
+        ...
+
     def products(self, gradient: FloatArray) -> FloatArray:
         """<gradient, s> for every vertex s, in their order."""
         ...
@@ -52,6 +56,7 @@ class _Gap:
         return float(np.vdot(gradient, w) - products.min())
 
 
+_SLACK = 1e-12  # for sums that should be 1 and are not
 _SIZE = "It is the l1 norm that w may have."
 
 
@@ -84,6 +89,10 @@ class L1Ball(_Gap):
     def start(self) -> FloatArray:
         """The origin."""
         return np.zeros(self.dimension)
+
+    def contains(self, w: FloatArray) -> bool:
+        """Whether w lies inside, but for rounding."""
+        return bool(np.abs(w).sum() <= self.radius * (1 + _SLACK))
 
     def products(self, gradient: FloatArray) -> FloatArray:
         """<gradient, s> for every vertex."""
@@ -129,6 +138,10 @@ class Simplex(_Gap):
         """The centre."""
         return np.full(self.dimension, self.total / self.dimension)
 
+    def contains(self, w: FloatArray) -> bool:
+        """Whether w lies inside, but for rounding."""
+        return bool((w >= 0).all() and abs(w.sum() - self.total) <= _SLACK * self.total)
+
     def products(self, gradient: FloatArray) -> FloatArray:
         """<gradient, s> for every vertex."""
         return self.total * np.asarray(gradient)
@@ -164,6 +177,14 @@ class Hull(_Gap):
     def start(self) -> FloatArray:
         """The mean of the vertices."""
         return self.vertices.mean(axis=0)
+
+    def contains(self, w: FloatArray) -> bool:
+        """Whether w lies inside, but for rounding: is it a mean of vertices with weights >= 0?"""
+        from scipy.optimize import nnls
+
+        weights = np.ones((1, self.n_vertices))
+        _, distance = nnls(np.vstack([self.vertices.T, weights]), np.append(w, 1.0))
+        return distance <= 1e-9 * (1 + self.l1_norm)
 
     def products(self, gradient: FloatArray) -> FloatArray:
         """<gradient, s> for every vertex."""

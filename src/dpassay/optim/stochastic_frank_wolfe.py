@@ -40,6 +40,7 @@ from dpassay.optim.frank_wolfe import (
     calibrated_selection,
     noise_source,
     score_sensitivity,
+    starting_point,
     step_rule,
 )
 from dpassay.optim.polytopes import Polytope
@@ -209,7 +210,7 @@ def stochastic_frank_wolfe(
         step: None for 2/(t + 2), a number in (0, 1] for fixed steps (document 004), or a function.
         iterate: "last", "average" (of w_1 to w_T), or "random": one of w_0 to w_{T-1}, uniformly,
             as in document 004's algorithm 4.
-        start: a point of the polytope that does not depend on the data.
+        start: a point of the polytope that does not depend on the data; None for its own.
         rng: None for secure noise and secret batches; a seed or generator for runs that can be
             replayed.
 
@@ -220,7 +221,7 @@ def stochastic_frank_wolfe(
     sampler = source.generator if source else _rng.generator(rng)
     sampler = secure_generator() if sampler is None else sampler
     rule, stop = step_rule(step), int(sampler.integers(plan.steps))
-    w = polytope.start() if start is None else np.array(start, dtype=np.float64)
+    w = starting_point(polytope, start)
     mean, kept, vertices = np.zeros_like(w), w.copy(), np.empty(plan.steps, np.intp)
     for t, rows in enumerate(_batches(plan, n_rows, sampler)):
         if t == stop:
