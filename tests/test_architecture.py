@@ -17,6 +17,7 @@ LEFT_OF = {
     "mechanisms": {"privacy"},
     "optim": {"privacy", "mechanisms"},
     "learn": {"privacy", "mechanisms", "optim"},
+    "synth": {"privacy", "mechanisms", "optim"},
     "nets": {"privacy", "mechanisms", "optim"},
     "runs": set(),
     "bounds": {"privacy"},

@@ -38,6 +38,7 @@ _SUBPACKAGES = (
     "privacy",
     "mechanisms",
     "learn",
+    "synth",
     "runs",
     "bounds",
     "attacks",

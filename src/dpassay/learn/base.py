@@ -31,35 +31,12 @@ from dpassay.errors import InvalidArgument
 from dpassay.learn.ledger import Ledger
 from dpassay.mechanisms.noise import Rng
 from dpassay.optim.losses import without_duplicates
-from dpassay.privacy import ApproxDP, Event, NonPrivate, account
+from dpassay.privacy import Event, NonPrivate, account
+from dpassay.privacy.budget import Budget, budget
 from dpassay.types import FloatArray, Neighbouring, NoiseLevel, PrivacyCurve
 
 Norm = Literal["l2", "inf"]
 NON_PRIVATE = "epsilon=inf: no privacy was asked for"
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What a fit may spend."""
-
-    epsilon: float
-    delta: float
-    neighbouring: Neighbouring
-
-    @property
-    def is_private(self) -> bool:
-        """False where epsilon is infinite: the fit is then the non-private one."""
-        return self.epsilon < math.inf
-
-    @property
-    def target(self) -> ApproxDP:
-        """The statement that the noise is calibrated to."""
-        return ApproxDP(self.epsilon, self.delta, neighbouring=self.neighbouring)
-
-    @property
-    def record_changes(self) -> int:
-        """How many terms of a sum over records differ: 1, or 2 where one replaces another."""
-        return {"add-remove": 1, "replace-one": 2}[self.neighbouring]
 
 
 class PrivateMixin:
@@ -78,8 +55,7 @@ class PrivateMixin:
     random_state: Any
 
     def _budget(self) -> Budget:
-        epsilon = _check.epsilon(self.epsilon, positive=True)
-        return Budget(epsilon, _check.delta(self.delta), _check.neighbouring(self.neighbouring))  # type: ignore[arg-type]
+        return budget(self.epsilon, self.delta, self.neighbouring)
 
     def _public_records(self, X: Any) -> int:
         """The number of records that divisors and rules use: declared, or taken as public."""

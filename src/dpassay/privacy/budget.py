@@ -1,0 +1,51 @@
+"""What a private algorithm may spend."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from dpassay import _check
+from dpassay.privacy.calibration import calibrate
+from dpassay.privacy.curves import ApproxDP
+from dpassay.privacy.events import ZeroConcentrated
+from dpassay.types import Neighbouring
+
+
+@dataclass(frozen=True)
+class Budget:
+    """An (epsilon, delta) that may be spent, and the neighbours it is meant for."""
+
+    epsilon: float
+    delta: float
+    neighbouring: Neighbouring
+
+    @property
+    def is_private(self) -> bool:
+        """False where epsilon is infinite: the fit is then the non-private one."""
+        return self.epsilon < math.inf
+
+    @property
+    def target(self) -> ApproxDP:
+        """The statement that the noise is calibrated to."""
+        return ApproxDP(self.epsilon, self.delta, neighbouring=self.neighbouring)
+
+    @property
+    def record_changes(self) -> int:
+        """How many terms of a sum over records differ: 1, or 2 where one replaces another."""
+        return {"add-remove": 1, "replace-one": 2}[self.neighbouring]
+
+    @property
+    def rho(self) -> float:
+        """The largest rho whose zero-concentrated curve stays inside the target."""
+        return 1 / calibrate(
+            lambda noise: ZeroConcentrated(1 / noise, self.neighbouring), self.target
+        )
+
+
+def budget(epsilon: Any, delta: Any, neighbouring: Any) -> Budget:
+    """A checked budget."""
+    return Budget(
+        _check.epsilon(epsilon, positive=True),
+        _check.delta(delta),
+        _check.neighbouring(neighbouring),  # type: ignore[arg-type]
+    )

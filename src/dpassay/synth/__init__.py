@@ -1,0 +1,30 @@
+"""Private synthetic data: a public schema, a workload of queries, and who fits a table to them."""
+
+from dpassay._lazy import lazily
+
+_PUBLIC = {
+    "Schema": "dpassay.synth.schema",
+    "Column": "dpassay.synth.columns",
+    "Categorical": "dpassay.synth.columns",
+    "Ordinal": "dpassay.synth.columns",
+    "Numeric": "dpassay.synth.columns",
+    "Date": "dpassay.synth.columns",
+    "Workload": "dpassay.synth.workload",
+    "Fitted": "dpassay.synth.base",
+    "Synthesizer": "dpassay.synth.base",
+    "load": "dpassay.synth.base",
+    "Independent": "dpassay.synth.baselines",
+    "NoisyMarginals": "dpassay.synth.baselines",
+    "Quality": "dpassay.synth.comparison",
+    "quality": "dpassay.synth.comparison",
+    "compare": "dpassay.synth.comparison",
+    "train_on_synthetic": "dpassay.synth.comparison",
+}
+
+__all__ = [*_PUBLIC]
+
+__getattr__ = lazily(__name__, _PUBLIC)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

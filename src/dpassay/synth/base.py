@@ -1,0 +1,248 @@
+"""What every synthesizer shares: budget, public quantities, statement of privacy, sampling, files.
+
+A synthesizer is a class with two methods of its own::
+
+    class Mine(Synthesizer):
+        def _plan(self, budget, n_records):       # from public quantities alone
+            return Plan(event, ...)
+        def _run(self, data, plan, source):       # the only one that sees the data
+            return Mixture(...)
+
+``fit`` encodes the table, states the event, and only then touches the data. What it leaves is a
+:class:`Fitted`: everything after that is post-processing of a private release.
+"""
+
+import io
+import json
+import os
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpassay import _check, _rng
+from dpassay.errors import DpassayError, InvalidArgument
+from dpassay.mechanisms.noise import Rng, Source, source
+from dpassay.privacy import Event, account, from_dict
+from dpassay.privacy.budget import Budget, budget
+from dpassay.synth.models import MODELS, Model, Records
+from dpassay.synth.schema import Schema
+from dpassay.synth.tables import Form
+from dpassay.synth.workload import Workload
+from dpassay.types import FloatArray, Neighbouring, NoiseLevel, PrivacyCurve
+
+FORMAT = 1
+"""The version of saved files; a reader takes its own and older ones."""
+
+
+class Fitted:
+    """A private model of a table: it answers queries and samples records at no further cost.
+
+    Attributes:
+        schema: the public domain.
+        model_: the records, distribution or mixture that was learned.
+        event_: what was done to the data.
+        assumptions_: what was taken as public.
+        noise_: "exact", "cryptographic" or "reproducible"; only the first two are private.
+        method_: which algorithm learned it.
+
+    """
+
+    schema: Schema
+    model_: Model
+    event_: Event
+    assumptions_: tuple[str, ...]
+    noise_: NoiseLevel
+    method_: str
+    form_: Form
+    n_records_: int
+
+    @property
+    def privacy_(self) -> PrivacyCurve:
+        """The privacy curve of the fit: an upper bound, with what it takes as public."""
+        self._check_fitted()
+        return account(self.event_, assumptions=self.assumptions_)
+
+    def sample(
+        self, n: int | None = None, rng: Rng = None, *, where: Mapping[str, Any] | None = None
+    ) -> Any:
+        """A synthetic table in the form of the one that was fitted.
+
+        Args:
+            n: how many records; None gives as many as the public number of the fitted table.
+            rng: None draws from the operating system; a seed or a generator makes it replay.
+            where: a condition, column to a value or to a list of values; records are drawn given
+                it. For columns in bins, all values of the bin of a given value are allowed.
+
+        Raises:
+            InvalidArgument: an unknown column or value; a condition that the model rules out.
+
+        """
+        self._check_fitted()
+        n = self.n_records_ if n is None else _check.count("n", n, remedy="How many records.")
+        generator = np.random.default_rng() if rng is None else _rng.generator(rng)
+        codes = self.model_.sample(n, generator, self.schema.conditions(where or {}))
+        return self.form_.shaped(self.schema.decode(codes, generator), self.schema)
+
+    def answer(self, workload: Workload) -> FloatArray:
+        """The model's own answers, one per query: without the error of sampling records."""
+        self._check_fitted()
+        return workload.answers(self.model_)
+
+    def save(self, path: str | Path) -> Path:
+        """Write what was learned to one file (JSON and NPZ, no pickle); :func:`load` reads it.
+
+        The file is complete or not there: it is written beside its place and then moved.
+        """
+        self._check_fitted()
+        header = {
+            "format": FORMAT,
+            "method": self.method_,
+            "model": self.model_.kind,
+            "schema": self.schema.as_dict(),
+            "form": self.form_.as_dict(),
+            "event": self.event_.as_dict(),
+            "assumptions": list(self.assumptions_),
+            "noise": self.noise_,
+            "n_records": self.n_records_,
+        }
+        path = Path(path)
+        buffer = io.BytesIO()
+        text = np.frombuffer(json.dumps(header, default=_plain).encode(), np.uint8)
+        arrays: dict[str, Any] = {"header": text, **self.model_.arrays()}
+        np.savez_compressed(buffer, **arrays)
+        beside = path.with_name(path.name + ".part")
+        try:
+            beside.write_bytes(buffer.getvalue())
+            os.replace(beside, path)
+        except OSError as error:
+            raise InvalidArgument(f"path={str(path)!r} cannot be written: {error}.") from None
+        return path
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "model_"):
+            raise InvalidArgument(f"{type(self).__name__} is not fitted yet. Call fit(table).")
+
+
+def load(path: str | Path) -> Fitted:
+    """What :meth:`Fitted.save` wrote, ready to sample and to answer.
+
+    Raises:
+        InvalidArgument: the file is missing, damaged, or of a newer format.
+
+    """
+    path = Path(path)
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(arrays.pop("header").tobytes().decode())
+        if header["format"] > FORMAT:
+            raise InvalidArgument(
+                f"path={str(path)!r} has format {header['format']}, newer than {FORMAT}. "
+                "Upgrade dpassay."
+            )
+        return _restored(header, arrays)
+    except DpassayError:
+        raise
+    except OSError as error:
+        raise InvalidArgument(f"path={str(path)!r} cannot be read: {error}.") from None
+    except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+        raise InvalidArgument(
+            f"path={str(path)!r} is not a saved synthesizer, or damaged: {error}."
+        ) from None
+
+
+def _restored(header: Mapping[str, Any], arrays: dict[str, Any]) -> Fitted:
+    fitted = Fitted()
+    fitted.schema = Schema.from_dict(header["schema"])
+    fitted.model_ = MODELS[header["model"]].from_arrays(fitted.schema, arrays)
+    fitted.event_ = from_dict(header["event"])
+    fitted.assumptions_ = tuple(header["assumptions"])
+    fitted.noise_ = header["noise"]
+    fitted.method_ = header["method"]
+    fitted.form_ = Form.from_dict(header["form"])
+    fitted.n_records_ = int(header["n_records"])
+    return fitted
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    return sorted(value) if isinstance(value, set) else list(value)
+
+
+class Synthesizer(Fitted):
+    """A private algorithm that learns a model of a table; use one of its kinds.
+
+    Args:
+        schema: the public domain of the table.
+        workload: the queries that should come out right; None takes all pairs of columns.
+        epsilon: the privacy parameter.
+        delta: the probability that may escape epsilon; None takes 1/n² of the public n.
+        neighbouring: "add-remove" or "replace-one".
+        n_records: the public number of records; None takes that of the table, and the claim says
+            so.
+        rng: None for secure noise; a seed for noise that can be replayed (not private).
+
+    """
+
+    def __init__(
+        self,
+        schema: Schema,
+        workload: Workload | None = None,
+        *,
+        epsilon: float = 1.0,
+        delta: float | None = None,
+        neighbouring: Neighbouring = "add-remove",
+        n_records: int | None = None,
+        rng: Rng = None,
+    ) -> None:
+        if not isinstance(schema, Schema):
+            raise InvalidArgument(
+                f"schema={schema!r} must be a Schema. Reading the domain from the data would leak "
+                "it; declare it, e.g. Schema({'age': range(0, 120)})."
+            )
+        if workload is None:
+            workload = Workload.all_marginals(schema, min(2, len(schema.names)))
+        self.schema = schema
+        self.workload = workload.check(schema)
+        self.epsilon = epsilon
+        self.delta = delta
+        self.neighbouring: Neighbouring = neighbouring
+        self.n_records = n_records
+        self.rng = rng
+
+    def fit(self, table: Any) -> "Synthesizer":
+        """Learn a private model of the table (frame, or array with the columns in order).
+
+        Raises:
+            InvalidArgument: the table does not fit the schema, or epsilon is too small for the
+                method to do anything; nothing is released then.
+
+        """
+        codes = self.schema.encode(table)
+        n = len(codes) if self.n_records is None else _check.count("n_records", self.n_records)
+        allowed = budget(self.epsilon, self._delta(n), self.neighbouring)
+        if not allowed.is_private:
+            raise InvalidArgument("epsilon=inf asks for no privacy; release the table itself.")
+        plan = self._plan(allowed, n)
+        chosen = source(self.rng, np.inf)
+        model = self._run(Records(self.schema, codes, n), plan, chosen)
+        self.event_, self.noise_ = plan.event, chosen.level
+        self.assumptions_ = (f"n={n}", "the schema", "the types of the columns")
+        self.model_, self.form_ = model, Form.of(table, self.schema)
+        self.n_records_, self.method_ = n, type(self).__name__
+        return self
+
+    def _delta(self, n_records: int) -> float:
+        return 1.0 / n_records**2 if self.delta is None else self.delta
+
+    def _plan(self, allowed: Budget, n_records: int) -> Any:
+        """What will be done, from public quantities alone; has at least ``event``."""
+        raise NotImplementedError
+
+    def _run(self, data: Records, plan: Any, chosen: Source) -> Model:
+        """The model, learned as planned."""
+        raise NotImplementedError

@@ -1,0 +1,74 @@
+"""Marginal tables of the data plus Gaussian noise, and what they cost.
+
+A record falls into one cell of a marginal: to add or remove one moves one count by 1, and to
+replace one moves two. The l2 sensitivity of a whole table of counts is therefore 1, or √2, however
+many cells it has.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpassay.mechanisms.noise import Source
+from dpassay.privacy import Event, Gaussian
+from dpassay.privacy.events import Sequence as EventSequence
+from dpassay.synth.models import Records
+from dpassay.types import FloatArray, Neighbouring
+
+SENSITIVITY: dict[str, float] = {"add-remove": 1.0, "replace-one": math.sqrt(2)}
+"""The l2 sensitivity of one table of counts."""
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """Noisy shares of the cells of a marginal.
+
+    Attributes:
+        columns: of the marginal.
+        shares: counts over the public n, plus noise; may be negative, need not sum to 1.
+        deviation: of the noise of a share.
+
+    """
+
+    columns: tuple[str, ...]
+    shares: FloatArray
+    deviation: float
+
+
+def measure(
+    data: Records, columns: Sequence[tuple[str, ...]], sigmas: Sequence[float], chosen: Source
+) -> list[Measurement]:
+    """The marginals, each with noise of deviation ``sigma`` on every count."""
+    assert chosen.generator is not None
+    n = len(data.codes) if data.n is None else data.n
+    found = []
+    for names, sigma in zip(columns, sigmas, strict=True):
+        counts = data.counts(names)
+        noisy = counts + sigma * chosen.generator.standard_normal(counts.shape)
+        found.append(Measurement(names, noisy / n, sigma / n))
+    return found
+
+
+def measuring(sigmas: Sequence[float], neighbouring: Neighbouring) -> Event:
+    """What :func:`measure` does to the data."""
+    distance = SENSITIVITY[neighbouring]
+    return EventSequence(tuple(Gaussian(sigma / distance, neighbouring) for sigma in sigmas))
+
+
+def on_simplex(shares: FloatArray, total: float = 1.0) -> FloatArray:
+    """The table of non-negative entries with this sum that is nearest in the l2 norm.
+
+    Entries are lowered by the one threshold that meets the sum, and cut at 0 (Duchi et al. 2008).
+
+    >>> on_simplex(np.array([0.9, 0.4, -0.2]))
+    array([0.75, 0.25, 0.  ])
+
+    """
+    flat = shares.reshape(-1)
+    falling = np.sort(flat)[::-1]
+    excess = np.cumsum(falling) - total
+    count = np.arange(1, len(flat) + 1)
+    last = np.flatnonzero(falling * count > excess)[-1]
+    return np.maximum(flat - excess[last] / (last + 1), 0).reshape(shares.shape)

@@ -1,0 +1,247 @@
+"""What a synthesizer ends with: records, a distribution over all cells, or a mixture of products.
+
+All three have marginal tables (of sum 1), sample records, also under a condition, and are written
+as arrays. So do the data: :class:`Records` of the true table is what answers are compared with.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpassay.errors import InvalidArgument
+from dpassay.synth.columns import Codes
+from dpassay.synth.schema import Schema
+from dpassay.types import FloatArray
+
+Condition = Mapping[int, NDArray[np.bool_]]
+MOST_REJECTIONS = 1000  # rounds of drawing anew before a condition counts as impossible
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Base of all models; use one of its kinds."""
+
+    schema: Schema
+    kind: ClassVar[str] = ""
+
+    def marginals(self, columns: Sequence[tuple[str, ...]]) -> list[FloatArray]:
+        """The marginal tables of several sets of columns."""
+        return [self.marginal(names) for names in columns]
+
+    def marginal(self, columns: Sequence[str]) -> FloatArray:
+        """The marginal table of some columns; its shape is that of their sizes, its sum 1."""
+        raise NotImplementedError
+
+    def sample(self, n: int, rng: np.random.Generator, where: Condition | None = None) -> Codes:
+        """Codes of n records, each possible and inside the condition."""
+        raise NotImplementedError
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """What is written of it, beside the schema."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_arrays(cls, schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> "Model":
+        """What ``arrays`` gave."""
+        return cls(schema, **arrays)
+
+
+@dataclass(frozen=True, eq=False)
+class Records(Model):
+    """A table of codes; ``n`` is the public number that counts are divided by.
+
+    With add-remove neighbours the number of records is itself private, so counts of the true data
+    are divided by a public constant; None divides by the number of rows.
+    """
+
+    codes: Codes
+    n: int | None = None
+    kind: ClassVar[str] = "records"
+
+    def marginal(self, columns: Sequence[str]) -> FloatArray:
+        """Counts over n."""
+        return self.counts(columns) / (len(self.codes) if self.n is None else self.n)
+
+    def counts(self, columns: Sequence[str]) -> FloatArray:
+        """How many records fall into each cell."""
+        shape = self.schema.shape(columns)
+        places = self.schema.positions(columns)
+        cells = np.ravel_multi_index(tuple(self.codes[:, place] for place in places), shape)
+        n_cells = int(np.prod(shape, dtype=np.int64))
+        return np.bincount(cells, minlength=n_cells).reshape(shape).astype(float)
+
+    def sample(self, n: int, rng: np.random.Generator, where: Condition | None = None) -> Codes:
+        """Rows drawn with replacement."""
+        fine = self.schema.possible(self.codes) & _inside(self.codes, where or {})
+        if not fine.any():
+            raise InvalidArgument("no record of the model meets the condition of `where`.")
+        return self.codes[fine][rng.integers(0, fine.sum(), n)]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The codes."""
+        return {"codes": self.codes}
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution(Model):
+    """A probability for every cell of the universe, as an array of the shape of the sizes."""
+
+    probabilities: FloatArray
+    kind: ClassVar[str] = "distribution"
+
+    def marginal(self, columns: Sequence[str]) -> FloatArray:
+        """Sums over the other columns."""
+        places = self.schema.positions(columns)
+        others = tuple(j for j in range(self.probabilities.ndim) if j not in places)
+        table = self.probabilities.sum(axis=others)
+        return np.moveaxis(table, np.argsort(np.argsort(places)), range(len(places)))
+
+    def sample(self, n: int, rng: np.random.Generator, where: Condition | None = None) -> Codes:
+        """Cells drawn by their probability, given the condition."""
+        weights = np.where(self.schema.possible_cells(), self.probabilities, 0.0)
+        for place, allowed in (where or {}).items():
+            shape = [-1 if j == place else 1 for j in range(weights.ndim)]
+            weights = weights * allowed.reshape(shape)
+        total = weights.sum()
+        if not total > 0:
+            raise InvalidArgument("no cell of the model meets the condition of `where`.")
+        cells = rng.choice(weights.size, n, p=weights.reshape(-1) / total)
+        return np.stack(np.unravel_index(cells, weights.shape), axis=1).astype(np.int64)
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The probabilities."""
+        return {"probabilities": self.probabilities}
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture(Model):
+    """A mixture of product distributions: component k has weight w_k and independent columns.
+
+    Attributes:
+        weights: of the components, sum 1.
+        factors: all columns side by side, shape (components, sum of sizes); the part of a column
+            holds its probabilities in every component.
+
+    """
+
+    weights: FloatArray
+    factors: FloatArray
+    kind: ClassVar[str] = "mixture"
+
+    def part(self, place: int) -> FloatArray:
+        """The probabilities of one column, (components, size)."""
+        start = sum(self.schema.sizes[:place])
+        return self.factors[:, start : start + self.schema.sizes[place]]
+
+    def marginal(self, columns: Sequence[str]) -> FloatArray:
+        """Sum over components of the outer products."""
+        parts = [self.part(place) for place in self.schema.positions(columns)]
+        last = np.ones((len(self.weights), 1))
+        for part in parts[1:]:
+            last = (last[:, :, None] * part[:, None, :]).reshape(len(last), -1)
+        table = (self.weights[:, None] * parts[0]).T @ last
+        return table.reshape(self.schema.shape(columns))
+
+    def sample(self, n: int, rng: np.random.Generator, where: Condition | None = None) -> Codes:
+        """A component, then every column by itself; impossible records are drawn anew."""
+        weights, parts = self._given(where or {})
+        codes = np.empty((n, len(parts)), np.int64)
+        left = np.arange(n)
+        for _ in range(MOST_REJECTIONS):
+            components = rng.choice(len(weights), len(left), p=weights)
+            for place, part in enumerate(parts):
+                codes[left, place] = _draw(part, components, rng)
+            left = left[~self.schema.possible(codes[left])]
+            if not len(left):
+                return codes
+        raise InvalidArgument(
+            f"{len(left)} of {n} records were impossible {MOST_REJECTIONS} times in a row: "
+            "`impossible` leaves the model next to nothing."
+        )
+
+    def _given(self, where: Condition) -> tuple[FloatArray, list[FloatArray]]:
+        """Weights and factors, given that the columns are inside the condition."""
+        weights = self.weights
+        parts = [self.part(place) for place in range(len(self.schema.sizes))]
+        for place, allowed in where.items():
+            kept = parts[place] * allowed
+            mass = kept.sum(axis=1)
+            weights = weights * mass
+            parts[place] = kept / np.where(mass > 0, mass, 1.0)[:, None]
+        if not weights.sum() > 0:
+            raise InvalidArgument("no component of the model meets the condition of `where`.")
+        return weights / weights.sum(), parts
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Weights and factors."""
+        return {"weights": self.weights, "factors": self.factors}
+
+
+@dataclass(frozen=True, eq=False)
+class Tables(Model):
+    """Answers and nothing else: one table for each measured set of columns."""
+
+    tables: dict[tuple[str, ...], FloatArray]
+    kind: ClassVar[str] = "tables"
+
+    def marginal(self, columns: Sequence[str]) -> FloatArray:
+        """The table that was measured, or a margin of one that was."""
+        wanted = tuple(columns)
+        for names, table in self.tables.items():
+            if set(wanted) <= set(names):
+                others = tuple(j for j, name in enumerate(names) if name not in wanted)
+                left = [name for name in names if name in wanted]
+                return np.transpose(table.sum(axis=others), [left.index(name) for name in wanted])
+        raise InvalidArgument(
+            f"columns={wanted} were not measured. Put them into the workload before fitting."
+        )
+
+    def sample(self, n: int, rng: np.random.Generator, where: Condition | None = None) -> Codes:
+        """There is no joint model to sample from."""
+        raise InvalidArgument(
+            "noisy marginals only answer queries: they are no model of records. Fit another "
+            "method to sample a table."
+        )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """The tables, named by their columns."""
+        return {"\t".join(names): table for names, table in self.tables.items()}
+
+    @classmethod
+    def from_arrays(cls, schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> "Tables":
+        """What ``arrays`` gave."""
+        return cls(schema, {tuple(names.split("\t")): table for names, table in arrays.items()})
+
+
+MODELS: dict[str, type[Any]] = {cls.kind: cls for cls in (Records, Distribution, Mixture, Tables)}
+
+
+def universe(schema: Schema, most_cells: int) -> Codes:
+    """The codes of every cell, in row-major order; too many are an error."""
+    if schema.n_cells > most_cells:
+        raise InvalidArgument(
+            f"the universe has {schema.n_cells:.3g} cells, more than the {most_cells:.3g} that are "
+            "enumerated. Use fewer or coarser columns, or a method that needs no universe."
+        )
+    cells = np.indices(schema.sizes).reshape(len(schema.sizes), -1)
+    return np.ascontiguousarray(cells.T, dtype=np.int64)
+
+
+def _inside(codes: Codes, where: Condition) -> NDArray[np.bool_]:
+    fine = np.ones(len(codes), bool)
+    for place, allowed in where.items():
+        fine &= allowed[codes[:, place]]
+    return fine
+
+
+def _draw(part: FloatArray, components: Codes, rng: np.random.Generator) -> Codes:
+    """One code per row by the probabilities of its component: the inverse of the cumulated sums."""
+    cumulated = np.cumsum(part, axis=1)
+    cumulated /= cumulated[:, -1:]
+    # Component k's sums lie in (k, k + 1], so that one search in one sorted array serves them all.
+    ladder = (cumulated + np.arange(len(part))[:, None]).reshape(-1)
+    steps = np.searchsorted(ladder, components + rng.random(len(components)), side="right")
+    return (steps - components * part.shape[1]).clip(0, part.shape[1] - 1)

@@ -1,0 +1,85 @@
+"""The form of a table: what a synthetic one must look like to pass for the same kind of table.
+
+Container, order of columns and data types are metadata, taken as public.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpassay.errors import InvalidArgument
+from dpassay.synth.columns import Categorical, Ordinal
+from dpassay.synth.schema import Schema
+
+# Types that cannot hold a missing value, and those that can.
+_WITH_MISSING = {"b": "boolean", "i": "Int64", "u": "Int64"}
+
+
+@dataclass(frozen=True)
+class Form:
+    """A frame or an array, its columns in order, and their types by name.
+
+    Attributes:
+        container: "frame" or "array".
+        dtypes: column to the name of its type; "category" takes its categories from the schema.
+
+    """
+
+    container: str
+    dtypes: Mapping[str, str]
+
+    @classmethod
+    def of(cls, table: Any, schema: Schema) -> "Form":
+        """The form of a table."""
+        import pandas as pd
+
+        if isinstance(table, pd.DataFrame):
+            return cls("frame", {str(name): str(table[name].dtype) for name in table.columns})
+        dtype = str(np.asarray(table).dtype)
+        return cls("array", dict.fromkeys(schema.names, dtype))
+
+    def shaped(self, frame: Any, schema: Schema) -> Any:
+        """A frame of values, in this form."""
+        import pandas as pd
+
+        columns = {
+            name: _cast(frame[name], dtype, schema, name) for name, dtype in self.dtypes.items()
+        }
+        shaped = pd.DataFrame(columns, columns=list(self.dtypes))
+        if self.container == "frame":
+            return shaped
+        return shaped.to_numpy(dtype=np.dtype(next(iter(self.dtypes.values()))))
+
+    def as_dict(self) -> dict[str, Any]:
+        """What JSON holds of it."""
+        return {"container": self.container, "dtypes": list(self.dtypes.items())}
+
+    @classmethod
+    def from_dict(cls, given: Mapping[str, Any]) -> "Form":
+        """Read back what ``as_dict`` gave."""
+        return cls(given["container"], dict(given["dtypes"]))
+
+
+def _cast(values: Any, dtype: str, schema: Schema, name: str) -> Any:
+    """A series as the given type, or as the nearest one that can hold missing values."""
+    import pandas as pd
+
+    column = schema.columns[name]
+    if dtype == "category":
+        known = column.values if isinstance(column, Categorical) else None
+        return values.astype(pd.CategoricalDtype(known, ordered=isinstance(column, Ordinal)))
+    if dtype == "object":
+        return values.astype(object)
+    missing = values.isna()
+    kind = getattr(pd.api.types.pandas_dtype(dtype), "kind", "O")
+    if missing.any() and kind in _WITH_MISSING and not dtype[0].isupper() and dtype != "boolean":
+        dtype = _WITH_MISSING[kind]
+    try:
+        return values.astype(dtype)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(
+            f"column {name!r} was {dtype} in the table, but its domain holds values that are not: "
+            f"{error}."
+        ) from None
