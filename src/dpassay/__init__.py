@@ -38,6 +38,7 @@ _SUBPACKAGES = (
     "privacy",
     "mechanisms",
     "learn",
+    "nets",
     "synth",
     "runs",
     "bounds",

@@ -1,5 +1,7 @@
 """DP-SGD of small networks in JAX (``pip install 'dpassay[lab]'``), and where an adversary stands.
 
+In short::
+
     network = nets.mlp([784, 64, 10])
     training = nets.Training(network, steps=100, clip=1.0, noise_multiplier=1.0, learning_rate=0.5,
                              sampling_rate=250 / 60_000)
@@ -34,7 +36,6 @@ _PUBLIC = {
     "Records": "dpassay.nets.dpsgd",
     "Trained": "dpassay.nets.dpsgd",
     "train": "dpassay.nets.dpsgd",
-    "rounding": "dpassay.nets.dpsgd",
     "Hooks": "dpassay.nets.hooks",
     "Before": "dpassay.nets.hooks",
     "Seen": "dpassay.nets.hooks",

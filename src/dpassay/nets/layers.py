@@ -1,7 +1,7 @@
 """Layers that tell the norm of every example's gradient without forming it.
 
 A layer with parameters keeps its input of the forward pass. Where the gradient by its output comes
-back (``delta``, one row per example), :meth:`ghost` gives two things: the squared norm of each
+back (``delta``, one row per example), ``ghost`` gives two things: the squared norm of each
 example's gradient by the layer's parameters, and a function that sums these gradients with one
 factor per example. For a dense layer the gradient of an example is the outer product of delta and
 input, so that its norm is a product (Goodfellow 2015) and the sum is one matrix product. A

@@ -120,7 +120,7 @@ class Network:
 
         Args:
             parameters: flat.
-            x: a batch, (examples, *input_shape).
+            x: a batch, one example of ``input_shape`` after another.
             y: classes from 0 on.
             weights: one per example; 0 leaves it out, as in the padding of a batch.
             clip: a positive number.

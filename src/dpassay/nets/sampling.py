@@ -47,7 +47,7 @@ def poisson_batches(
 ) -> Batches:
     """Batches in which every record is with probability ``sampling_rate``, independently.
 
-    As in :func:`dpassay.optim.gradient.poisson_batch`, gaps between records are geometric, drawn as
+    As in ``dpassay.optim.gradient.poisson_batch``, gaps between records are geometric, drawn as
     the whole part of exponential variables. One more than there is room for is drawn: if even that
     one is a record, the batch does not fit.
 
