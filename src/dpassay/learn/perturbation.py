@@ -28,6 +28,7 @@ Gaussian noise on it composes with the above, and costs a hundredth of the budge
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -35,18 +36,20 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.learn.logistic_plans import Setting, Solution, targets_of
-from dpassay.mechanisms.additive import gaussian_multiplier
+from dpassay.mechanisms import gaussian, gaussian_multiplier
 from dpassay.mechanisms.noise import Rng, source
 from dpassay.optim.losses import Loss, Rows, lipschitz, smoothness
 from dpassay.privacy import Approx, Event, Gaussian, Sequence
-from dpassay.types import FloatArray
+from dpassay.types import FloatArray, Release
 
 _STOP = 1e-6  # g over L
 _NORM = 5.0  # the norm of a good W times the row bound, for the default penalties
 _CLEANING = 0.01  # share of epsilon and delta that covers the solver's inexactness
 _CURVATURE_SHARE = 0.25  # of epsilon, that the determinant takes
 _ROUNDING = 1 + 1e-9
+_SMALLEST_PENALTY = 1e-8  # over n and the squared row bound
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,12 @@ class _Perturbation:
     def _shape(self) -> tuple[int, int]:
         return self.setting.n_features + 1, self.setting.loss.n_scores
 
-    def _solution(self, W: FloatArray, deviation: float, rng: Any, level: Any) -> Solution:
-        W = W + deviation * rng.standard_normal(W.shape)
+    @property
+    def _least_penalty(self) -> float:
+        """At which the solver reaches its tolerance on any data: else to fail would tell."""
+        return _SMALLEST_PENALTY * self.setting.n_records * self.setting.full_bound**2
+
+    def _solution(self, W: FloatArray, level: Any) -> Solution:
         return Solution(W[1:].T, self.setting.constant * W[0], level)
 
 
@@ -103,11 +110,21 @@ class OutputPerturbation(_Perturbation):
         """
         setting = self.setting
         if setting.penalty is not None:
-            return setting.penalty
+            return self._solvable(setting.penalty)
         beta = smoothness(setting.loss, setting.full_bound)
         noise = setting.budget.record_changes * self.lipschitz / setting.mu
         size = _NORM / setting.row_bound
-        return (2 * setting.n_records * beta * (noise / size) ** 2) ** (1 / 3)
+        balanced = (2 * setting.n_records * beta * (noise / size) ** 2) ** (1 / 3)
+        return max(balanced, self._least_penalty)
+
+    def _solvable(self, penalty: float) -> float:
+        if not penalty >= self._least_penalty:
+            raise InvalidArgument(
+                f"penalty={penalty:g} must be at least {self._least_penalty:.3g}, 1e-8 times n and "
+                "the squared row bound: below that rounding may keep the solver from its "
+                "tolerance, depending on the data. Leave it None for the rule."
+            )
+        return penalty
 
     @property
     def sensitivity(self) -> float:
@@ -117,10 +134,11 @@ class OutputPerturbation(_Perturbation):
 
     def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution:
         """Minimise, add noise."""
-        noise = source(rng, 1, limit=0)
         W = self._minimum(X, codes, np.zeros(self._shape), self.penalty)
-        deviation = self.noise_multiplier * self.sensitivity
-        return self._solution(W, deviation, noise.generator, noise.level)
+        release: Release[Any] = gaussian(
+            W, sensitivity=self.sensitivity, mu=1 / self.noise_multiplier, rng=rng
+        )
+        return self._solution(release.value, release.noise)
 
 
 @dataclass(frozen=True)
@@ -171,7 +189,7 @@ class ObjectivePerturbation(_Perturbation):
         least = beta / math.expm1(self._exact[0] * _CURVATURE_SHARE / rank) * _ROUNDING
         length = self.deviation * math.sqrt((setting.n_features + 1) * rank)
         wanted = setting.penalty or length * setting.row_bound / (4 * _NORM)
-        return max(least, wanted)
+        return max(least, wanted, self._least_penalty)
 
     def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution:
         """Tilt, minimise, cover the rest."""
@@ -181,8 +199,12 @@ class ObjectivePerturbation(_Perturbation):
         if not self.setting.fit_intercept:
             tilt[0] = 0.0
         W = self._minimum(X, codes, tilt, self.penalty)
-        deviation = self.cleaning * 2 * self.stop / self.penalty * _ROUNDING
-        return self._solution(W, deviation, noise.generator, noise.level)
+        moved = 2 * self.stop / self.penalty * _ROUNDING
+        # Where noise is secure it is exact here, so that the lowest bits are those of a grid; the
+        # tilt, which is never seen, comes from the generator: that is the level of the whole.
+        rest = None if rng is None else noise.generator
+        clean: Release[Any] = gaussian(W, sensitivity=moved, mu=1 / self.cleaning, rng=rest)
+        return self._solution(clean.value, noise.level)
 
 
 def minimiser(
@@ -196,9 +218,12 @@ def minimiser(
     """A point where the gradient of sum loss + <linear, W> + (penalty/2) ||W||² measures <= stop.
 
     By L-BFGS, then Newton steps (by conjugate gradients on differences of gradients: what L-BFGS
-    cannot see in values it sees in gradients). Should both end early, gradient steps of
-    1/smoothness, which converge at a linear rate for certain, do the rest: the bound on the
-    gradient holds whatever the data are.
+    cannot see in values it sees in gradients). Should both end early, accelerated gradient steps
+    do the rest, as many as suffice whatever the data are.
+
+    Raises:
+        DpassayError: rounding keeps the gradient above ``stop``; nothing was released.
+
     """
     from scipy.optimize import minimize
 
@@ -209,11 +234,42 @@ def minimiser(
     w = minimize(objective.both, start, jac=True, method="L-BFGS-B", options=options).x
     w = _newton(objective, w, stop)
     steepest = penalty + loss.curvature * float(np.square(rows.norms()).sum())
-    gradient = objective.both(w)[1]
-    while not np.linalg.norm(gradient) <= stop:
-        w = w - gradient / steepest
-        gradient = objective.both(w)[1]
-    return w.reshape(linear.shape)
+    return accelerated(objective.gradient, w, penalty, steepest, stop).reshape(linear.shape)
+
+
+def accelerated(
+    gradient: Callable[[FloatArray], FloatArray],
+    w: FloatArray,
+    convexity: float,
+    steepest: float,
+    stop: float,
+) -> FloatArray:
+    """A point where the gradient of a strongly convex function measures ``stop`` at most.
+
+    Nesterov (2018, theorem 2.2.3): with q = sqrt(convexity/steepest) the value is after k steps
+    within (1 - q)^k steepest ||w - w*||² of the least, ||w - w*|| <= ||g||/convexity, and the
+    squared gradient is at most 2 steepest times that. So k = (2/q) log(sqrt(2) ||g||/(q² stop))
+    steps suffice.
+
+    Raises:
+        DpassayError: they did not, because of rounding; nothing was released.
+
+    """
+    size = float(np.linalg.norm(gradient(w)))
+    q = math.sqrt(convexity / steepest)
+    enough = math.ceil(2 / q * math.log(max(1.0, math.sqrt(2) * size / (q * q * stop)))) + 1
+    ahead = w
+    for _ in range(enough):
+        g = gradient(w)
+        if float(np.linalg.norm(g)) <= stop:
+            return w
+        there = ahead - gradient(ahead) / steepest
+        ahead, w = there + (1 - q) / (1 + q) * (there - w), there
+    raise DpassayError(
+        f"the solver stopped at a gradient of norm {np.linalg.norm(gradient(w)):.2e}, above the "
+        f"{stop:.2e} that its sensitivity allows for. Nothing was released; a larger penalty makes "
+        "the problem easier."
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -232,6 +288,10 @@ class _Objective:
         residuals = self.loss.residual(scores, self.targets)
         gradient = self.rows.adjoint(residuals) + self.linear + self.penalty * W
         return float(value + self.penalty / 2 * (W * W).sum()), gradient.ravel()
+
+    def gradient(self, w: FloatArray) -> FloatArray:
+        """The gradient alone."""
+        return self.both(w)[1]
 
 
 def _newton(objective: _Objective, w: FloatArray, stop: float, most: int = 20) -> FloatArray:
