@@ -282,6 +282,8 @@ def test_literal_is_an_estimate_and_keeps_out_of_ledgers(tmp_path):
     curve = model.fit(X, y).privacy_
     assert curve.kind == "estimate"
     assert "all residuals of all data sets within the bound" in curve.assumptions
+    assert curve.epsilon(1e-5) == pytest.approx(1.0)
+    assert da.account(model.event_).epsilon(1e-5) == math.inf, "what is priced is what is proved"
     with pytest.raises(InvalidArgument, match="no guarantee"):
         model.set_params(ledger=Ledger(tmp_path / "spent.db")).fit(X, y)
     with pytest.raises(InvalidArgument, match="estimate"):

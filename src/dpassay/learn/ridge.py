@@ -34,9 +34,9 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
             features as declared (after ``bounds`` scaled them); None leaves it to the solver's
             rule (:mod:`dpassay.learn.ridge_plans`), and is 1 without privacy.
         solver: "gd" (noisy gradient descent), "adassp" (noisy X'X and X'y), "output" (a Huberised
-            ridge plus noise), "literal" (document 000 as printed: its claim is an estimate, for
-            nothing bounds the residuals), or "auto": "gd", unless n is so large that "adassp" is
-            better; the choice rests on public quantities alone.
+            ridge plus noise), "literal" (document 000 as printed: ``privacy_`` is an estimate and
+            ``event_`` that of no privacy, for nothing bounds the residuals), or "auto": "gd",
+            unless n is so large that "adassp" is better; the choice rests on public quantities.
         data_norm: the bound on the l2 norm of a row; longer rows are shortened to it. With
             ``bounds`` it applies after scaling.
         bounds: (low, high), numbers or one per feature; entries are clipped to them. One of the two
@@ -125,6 +125,7 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
         self.solver_ = chosen(setting) if self.solver == "auto" else self.solver
         plan = PLANS[self.solver_](setting)
         self._refuse_ledger_of_estimates()
+        self._stated_mu = setting.mu
         self._spend(plan.event, setting.n_records)
         solution = plan.solve(features.values, targets.values, self._rng())
         self.noise_ = solution.noise
@@ -171,7 +172,7 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
         if getattr(self, "solver_", "") != "literal":
             return super().privacy_
         return GDP(
-            1 / self.event_.noise_multiplier,  # type: ignore[attr-defined]
+            self._stated_mu,
             kind="estimate",
             method="stated by the document",
             neighbouring=self.neighbouring,

@@ -23,7 +23,7 @@ from dpassay.learn.base import Budget
 from dpassay.learn.huber import huber_ridge, plain_ridge
 from dpassay.mechanisms import gaussian, gaussian_multiplier
 from dpassay.mechanisms.noise import Rng
-from dpassay.privacy import Event, Gaussian, Repeated, Sequence
+from dpassay.privacy import Event, Gaussian, NonPrivate, Repeated, Sequence
 from dpassay.types import FloatArray, NoiseLevel, Release
 
 _CONSTANT = 0.25
@@ -189,8 +189,14 @@ class Literal(OutputPerturbation):
 
     Unsafe. Nothing makes the residuals of *every* data set at most M: with M = 2Y, n copies of
     x = sqrt(alpha/n), y = Y pull the minimiser to sqrt(n) Y/(2 sqrt(alpha)), and one more record
-    moves it by 17 instead of 2 for n = 10⁴, alpha = R = Y = 1. For reproduction only.
+    moves it by 17 instead of 2 for n = 10⁴, alpha = R = Y = 1. For reproduction only; as nothing is
+    proved, its event is that of no privacy.
     """
+
+    @property
+    def event(self) -> Event:
+        """Not a Gaussian one: that would price a sensitivity which is believed."""
+        return NonPrivate(self.setting.budget.neighbouring)
 
     @property
     def threshold(self) -> float:
