@@ -15,6 +15,8 @@ _PUBLIC = {
     "load": "dpassay.synth.base",
     "Independent": "dpassay.synth.baselines",
     "NoisyMarginals": "dpassay.synth.baselines",
+    "BLR": "dpassay.synth.blr",
+    "blr_accuracy": "dpassay.synth.blr",
     "Quality": "dpassay.synth.comparison",
     "quality": "dpassay.synth.comparison",
     "compare": "dpassay.synth.comparison",
