@@ -22,9 +22,10 @@ LEFT_OF = {
     "runs": set(),
     "bounds": {"privacy"},
     "attacks": {"privacy", "mechanisms", "runs", "bounds"},
+    "adversaries": {"privacy", "mechanisms", "optim", "nets", "runs", "bounds", "attacks"},
     "probe": set(),
     "auditing": {"privacy", "mechanisms", "runs", "bounds", "attacks", "probe"},
-    "zoo": {"privacy", "mechanisms", "runs", "bounds", "attacks", "auditing"},
+    "zoo": {"privacy", "mechanisms", "runs", "bounds", "attacks", "adversaries", "auditing"},
     "report": {"privacy", "bounds", "auditing"},
     "reproduce": {
         "privacy",
@@ -33,9 +34,12 @@ LEFT_OF = {
         "runs",
         "bounds",
         "attacks",
+        "adversaries",
         "auditing",
         "zoo",
         "report",
+        "learn",
+        "datasets",
     },
 }
 ALLOWED = {part: LEAVES | left for part, left in LEFT_OF.items()} | {
@@ -44,7 +48,7 @@ ALLOWED = {part: LEAVES | left for part, left in LEFT_OF.items()} | {
     "_rng": {"errors"},
     "_lazy": set(),
     "types": {"_check"},
-    "datasets": {"errors", "types"},
+    "datasets": {"errors", "types", "_rng"},
     "cli": LEAVES | set(LEFT_OF),
     "__main__": {"cli"},
 }

@@ -43,6 +43,7 @@ _SUBPACKAGES = (
     "runs",
     "bounds",
     "attacks",
+    "adversaries",
     "probe",
     "auditing",
     "zoo",
