@@ -1,10 +1,11 @@
 """DP-SGD of small networks: Poisson batches, ghost clipping, one compiled program per shape.
 
-Every step sums the clipped gradients of a batch (:meth:`~dpassay.nets.network.Network.clipped_sum`), adds Gaussian noise,
-divides by the public number ``sampling_rate · n_records`` and moves. Batches and noise are drawn on
-the host, by the generator that was passed or by AES under a key of the operating system, in double
-precision: an audit plays the very code that a release runs, and no tail is cut (JAX's own normals
-in single precision end at 5.4 deviations). The steps run as one compiled loop.
+Every step sums the clipped gradients of a batch
+(:meth:`~dpassay.nets.network.Network.clipped_sum`), adds Gaussian noise, divides by the public
+number ``sampling_rate · n_records`` and moves. Batches and noise are drawn on the host in double
+precision, by the generator that was passed or by AES under a key of the operating system: an audit
+plays the very code that a release runs, and no tail is cut (JAX's own normals in single precision
+end at 5.4 deviations). The steps run as one compiled loop.
 
 A run depends on its arguments and its generator alone. All trials of one shape run the same
 program, each by itself and on one thread, so that a trial is the same to the last bit wherever and
