@@ -1,12 +1,15 @@
 """``dpassay reproduce``: the experiments of the source documents."""
 
+import inspect
 from pathlib import Path
-from typing import Annotated
+from types import ModuleType
+from typing import Annotated, Any
 
 import typer
 
 from dpassay.cli.options import Json
 from dpassay.cli.output import emit, example, say, working
+from dpassay.errors import InvalidArgument
 
 
 def register(app: typer.Typer) -> None:
@@ -16,11 +19,17 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="Which experiment: slides, hw3 or clipping.")],
+    name: Annotated[str, typer.Argument(help="Which experiment: slides, hw3, clipping or thesis.")],
     out: Annotated[
         Path | None, typer.Option(help="Folder to write to; by default its name.", file_okay=False)
     ] = None,
     image_format: Annotated[str, typer.Option("--format", help="svg or png.")] = "svg",
+    figure: Annotated[
+        str | None, typer.Option(help="One figure of thesis, such as 4.21; by default all.")
+    ] = None,
+    literal: Annotated[
+        bool, typer.Option("--literal", help="thesis: with the document's own delta and noise.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Draw the figures of a source document anew, with the numbers behind them."""
@@ -30,12 +39,35 @@ def reproduce(
 
     module = experiment(name)
     _check.choice("image_format", image_format, FORMATS)
-    folder = out if out is not None else Path(name)
-    with working(f"running {name}"):
-        files = module.run(folder, image_format=image_format)
+    options = _options(module, name, figure=figure, literal=literal)
+    folder = out if out is not None else Path(_folder(name, **options))
+    with working(f"running {name}") as shown:
+        if _takes(module, "progress"):
+            options["progress"] = lambda part: shown.update(f"running {name}: {part} …")
+        files = module.run(folder, image_format=image_format, **options)
     if as_json:
         emit({"experiment": name, "out": str(folder), "files": [str(path) for path in files]})
         return
     for path in files:
         say(str(path))
     say(f"Open {folder / 'index.html'}.")
+
+
+def _options(module: ModuleType, name: str, **given: Any) -> dict[str, Any]:
+    """Those options that were given; an experiment that does not take one says so."""
+    options = {option: value for option, value in given.items() if value}
+    for option in options:
+        if not _takes(module, option):
+            raise InvalidArgument(
+                f"--{option} is of no use for name={name!r}. Leave it out; it is for thesis."
+            )
+    return options
+
+
+def _takes(module: ModuleType, option: str) -> bool:
+    return option in inspect.signature(module.run).parameters
+
+
+def _folder(name: str, figure: str | None = None, literal: bool = False) -> str:
+    """A folder of its own for every choice, so that no page is written over by another."""
+    return "-".join([name, *["literal"] * literal, *([figure] if figure else [])])

@@ -1,7 +1,8 @@
 """The experiments of the source documents, one module each: ``run(folder, image_format=...)``.
 
 Every module writes its figures, ``numbers.json`` and ``index.html`` into the folder and returns the
-paths; it only calls the rest of dpassay.
+paths; it only calls the rest of dpassay. An experiment of many figures may take options more, which
+its ``run`` names (``thesis``).
 """
 
 import importlib
@@ -13,6 +14,7 @@ EXPERIMENTS = {
     "slides": "dpassay.reproduce.slides",
     "hw3": "dpassay.reproduce.hw3",
     "clipping": "dpassay.reproduce.clipping",
+    "thesis": "dpassay.reproduce.thesis",
 }
 
 

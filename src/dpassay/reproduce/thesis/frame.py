@@ -142,15 +142,15 @@ def draw_accuracies(
     """Draw the chapter's picture, in per cent: one colour for each of ``seen``."""
     for which, colour in zip(seen, COLOURS, strict=False):
         _draw_one(ax, which, colour, averages, extremes, fit, named=len(seen) > 1)
-    for line, style in ((0.5 - BAND, RED), (0.5 + BAND, RED)):
-        ax.axhline(100 * line, color=style, lw=1, ls="--")
+    for line in (0.5 - BAND, 0.5 + BAND):
+        label = f"50 ± {100 * BAND:g} %" if line < 0.5 else None
+        ax.axhline(100 * line, color=RED, lw=1, ls="--", label=label)
     values = np.concatenate([v.ravel() for s in seen for v in (s.values, s.non_private)])
     low, high = (100 * f for f in (min(values.min(), 0.5 - BAND), max(values.max(), 0.5 + BAND)))
-    if ceiling:
-        ax.plot(
-            seen[0].epsilons, 100 * seen[0].ceilings, color=BLACK, lw=1, ls=":", label="DP allows"
-        )
     room = 0.06 * (high - low)
+    top = 100 * seen[0].ceilings
+    if ceiling and top.min() < high + room:
+        ax.plot(seen[0].epsilons, top, color=BLACK, lw=1, ls=":", label="DP allows")
     ax.set(xlabel="ε", ylabel="accuracy of the attack, %", ylim=(low - room, high + room))
     ax.set_xlim(0, None)
 
