@@ -389,3 +389,10 @@ def test_same_key_in_every_process(tmp_path):
     keys.add(run_key(settings, code=[module.train, module.Scale], data=[np.arange(3)]))
     del sys.modules["program"]
     assert len(keys) == 1
+
+
+def test_types_of_arrays_are_no_arrays():
+    """A module that names such a type, as many do, must have a fingerprint."""
+    floats, whole = (np.ndarray[tuple[int, ...], np.dtype[kind]] for kind in (np.float64, np.int64))
+    assert fingerprint(floats) == fingerprint(np.ndarray[tuple[int, ...], np.dtype[np.float64]])
+    assert fingerprint(floats) != fingerprint(whole)

@@ -152,7 +152,8 @@ class _Walk:
             names = list(value.columns)
             parts = [value.index, names, *(value.iloc[:, i] for i in range(len(names)))]
             return "table", self._each(where, parts)
-        if hasattr(value, "__array__"):  # a column of a table, a tensor
+        typed = isinstance(value, types.GenericAlias)  # NDArray[...]: it has all names of an array
+        if hasattr(value, "__array__") and not typed:  # a column of a table, a tensor
             value = value.detach().cpu() if hasattr(value, "detach") else value
             return "array", self._each(where, [np.asarray(value)])
         return self._pickled(where, value)
