@@ -155,6 +155,17 @@ def test_portions_do_not_show(monkeypatch):
     np.testing.assert_array_equal(cut.observations["after"][-1], cut.parameters)
 
 
+def test_room_does_not_show(monkeypatch):
+    """Batches are padded to the usual size where they fit; all that changes is the padding."""
+    plan = training(sampling_rate=0.1)
+    found = {}
+    for rooms in ((32, 16), (32, 32), (32, 2)):  # usual, ample, and one in which nothing fits
+        monkeypatch.setattr(dpsgd, "_rooms", lambda *_, rooms=rooms: rooms)
+        found[rooms[1]] = nets.train(plan, records(), rng=0).parameters
+    np.testing.assert_allclose(found[16], found[32], atol=1e-6)
+    np.testing.assert_array_equal(found[2], found[32])
+
+
 def test_models_follow_each_other():
     trained = nets.train(training(), records(), rng=0, hooks=MODELS)
     seen = trained.observations

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from dpassay.nets.sampling import OVERFLOW, BatchOverflow, capacity, poisson_batches
+from dpassay.nets.sampling import OVERFLOW, SELDOM, BatchOverflow, capacity, poisson_batches
 from rates import assert_rate
 
 N, RATE, STEPS = 30, 0.3, 20_000
@@ -72,3 +72,13 @@ def test_places_without_record_point_to_the_first():
     assert batches.index.dtype == np.int32
     assert not batches.index[~batches.taken].any()
     assert (np.diff(batches.taken.astype(int), axis=1) <= 0).all()
+
+
+def test_batches_that_fit_take_less_room():
+    batches = poisson_batches(1000, 0.01, 50, 48, np.random.default_rng(0))
+    largest = batches.taken.sum(axis=1).max()
+    fitted = batches.fitted(largest)
+    assert fitted.index.shape == (50, largest)
+    assert fitted.taken.sum() == batches.taken.sum()
+    assert batches.fitted(largest - 1) is batches
+    assert capacity(1000, 0.01, SELDOM) < capacity(1000, 0.01)

@@ -1,7 +1,8 @@
 """Poisson batches of one fixed shape, drawn on the host in double precision.
 
 A compiled program wants batches of one shape, a Poisson batch has a random size. It is padded to a
-capacity that one draw exceeds with probability 1e-12; a draw that does is an error, never cut.
+capacity that one draw exceeds with probability 1e-12; a draw that does is an error, never cut. As
+most draws need much less, there is a second, smaller shape that only one in 1e4 exceeds.
 """
 
 import math
@@ -14,6 +15,8 @@ from dpassay.errors import DpassayError
 
 OVERFLOW = 1e-12
 """The probability that a batch exceeds its capacity, at most."""
+SELDOM = 1e-4
+"""The probability that a batch exceeds the smaller shape, at most."""
 _ROUND = 16
 
 
@@ -28,17 +31,23 @@ class Batches:
     index: Any  # int32, (steps, capacity); 0 where no record is
     taken: Any  # bool, (steps, capacity)
 
+    def fitted(self, room: int) -> "Batches":
+        """The same batches in less room if all of them fit there; else as they are."""
+        if self.taken[:, room:].any():
+            return self
+        return Batches(self.index[:, :room], self.taken[:, :room])
 
-def capacity(n_records: int, sampling_rate: float) -> int:
-    """The room for a batch: exceeded with probability ``OVERFLOW`` at most, a multiple of 16.
 
-    >>> capacity(60_000, 250 / 60_000)
-    384
+def capacity(n_records: int, sampling_rate: float, overflow: float = OVERFLOW) -> int:
+    """The room for a batch: exceeded with probability ``overflow`` at most, a multiple of 16.
+
+    >>> capacity(60_000, 250 / 60_000), capacity(60_000, 250 / 60_000, SELDOM)
+    (384, 320)
 
     """
     from scipy.stats import binom
 
-    room = int(binom.isf(OVERFLOW, n_records, sampling_rate))
+    room = int(binom.isf(overflow, n_records, sampling_rate))
     return min(n_records, _ROUND * math.ceil(max(room, 1) / _ROUND))
 
 
