@@ -9,9 +9,11 @@ import pytest
 
 from dpassay import ApproxDP
 from dpassay.attacks import attack
-from dpassay.learn import PrivateRidge
+from dpassay.learn import PrivateLogisticRegression, PrivateRidge
 
 N, FEATURES, TRAININGS, SURE = 6, 8, 300, 1 - 1e-9
+EPSILON, DELTA = 0.1, 1e-3
+CLAIM = ApproxDP(EPSILON, DELTA)
 
 
 def squared_losses(**settings):
@@ -30,14 +32,39 @@ def squared_losses(**settings):
     return losses
 
 
-def attacked(claim, **settings):
-    return attack(None, *squared_losses(**settings), claim=claim, confidence=SURE)
+def logistic_losses(**settings):
+    """The same for a classifier, whose loss is log(1 + e^-margin)."""
+    rng = np.random.default_rng(1)
+    losses = np.empty((2, TRAININGS))
+    for i in range(TRAININGS):
+        X = rng.normal(size=(N + 1, FEATURES))
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
+        y = np.arange(N + 1) % 2
+        y[[0, N]] = rng.integers(0, 2, 2)  # the others have both classes
+        model = PrivateLogisticRegression(
+            **settings, data_norm=1.0, classes=[0, 1], fit_intercept=False, random_state=i
+        )
+        margins = (2 * y - 1) * model.fit(X[:N], y[:N]).decision_function(X)
+        losses[:, i] = np.logaddexp(0, -margins)[[0, N]]
+    return losses
 
 
-@pytest.mark.parametrize("solver", ["output", "adassp", "gd"])
-def test_the_ceilings_hold(solver):
-    claim = ApproxDP(0.5, 1e-3)
-    found = attacked(claim, epsilon=0.5, delta=1e-3, solver=solver)
+def attacked(claim, losses=squared_losses, **settings):
+    return attack(None, *losses(**settings), claim=claim, confidence=SURE)
+
+
+@pytest.mark.parametrize(
+    ("losses", "solver"),
+    [
+        (squared_losses, "output"),
+        (squared_losses, "adassp"),
+        (squared_losses, "gd"),
+        (logistic_losses, "gd"),
+        (logistic_losses, "objective"),
+    ],
+)
+def test_the_ceilings_hold(losses, solver):
+    found = attacked(CLAIM, losses, epsilon=EPSILON, delta=DELTA, solver=solver)
     tops = found.ceilings
     assert found.accuracy.lower < tops.accuracy
     assert found.auc.lower < tops.auc
@@ -46,7 +73,10 @@ def test_the_ceilings_hold(solver):
         assert tpr.lower <= tops.tpr_at[fpr]
 
 
-def test_the_mutant_without_noise_is_caught():
-    found = attacked(ApproxDP(0.5, 1e-3), epsilon=np.inf, alpha=1e-9)
+@pytest.mark.parametrize(
+    ("losses", "settings"), [(squared_losses, {"alpha": 1e-9}), (logistic_losses, {})]
+)
+def test_the_mutant_without_noise_is_caught(losses, settings):
+    found = attacked(CLAIM, losses, epsilon=np.inf, **settings)
     assert found.auc.lower > found.ceilings.auc
     assert found.advantage.lower > found.ceilings.advantage
