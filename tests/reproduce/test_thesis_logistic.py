@@ -143,6 +143,16 @@ def test_selections_follow_the_exponential_mechanism():
         assert_rate(chosen_well(0.9, trials)[0], trials, p)
 
 
+def test_noise_has_its_distribution():
+    """P(G <= 0) = 1/e = P(|L| > 1), and P(L > 0) = 1/2."""
+    n, rng = 100_000, np.random.default_rng(2)
+    gumbel, laplace = (classifiers.NOISES[name](rng, (n,)) for name in ("gumbel", "laplace"))
+    assert_rate(int((gumbel <= 0).sum()), n, math.exp(-1))
+    assert_rate(int((gumbel <= 2).sum()), n, math.exp(-math.exp(-2)))
+    assert_rate(int((np.abs(laplace) > 1).sum()), n, math.exp(-1))
+    assert_rate(int((laplace > 0).sum()), n, 0.5)
+
+
 @pytest.mark.parametrize("noise", ["gumbel", "laplace"])
 def test_a_short_run_is_not_changed_by_a_longer_one_beside_it(noise):
     """What ended stays as it is; and noise grows with its own scale alone."""
@@ -238,6 +248,15 @@ def test_the_maximum_calls_all_members_and_shadows_bring_their_own_threshold(pla
     assert entropy.attacked(played, "DP-FW", "shadow")[0, 1] == expected
 
 
+def test_area_is_the_share_of_pairs_in_order(played):
+    inside, outside = played.entropies["DP-SGD"][:, :, -1]
+    pairs = [
+        [(a < b) + (a == b) / 2 for a, b in itertools.product(x, y)]
+        for x, y in zip(inside, outside, strict=True)
+    ]
+    assert entropy.area(played, "DP-SGD") == pytest.approx(np.mean(pairs))
+
+
 def test_experiments_can_be_replayed_and_rerun(played):
     entropy.play.cache_clear()
     again = entropy.play(played.experiment, SMALL)
@@ -307,6 +326,14 @@ def test_what_settles_sooner_and_what_spreads():
     wide = made(0.5 + (jitter([0.5] * 4) - 0.5) * np.array([[9], [9], [1], [1]]))
     assert captions.wider_at_small("", [wide]).holds
     assert not captions.wider_at_small("", [soon]).holds
+
+
+def test_one_repetition_has_no_error_and_shows_no_difference():
+    claim = captions.is_above("It is more.", "it is", np.array([0.3]))
+    assert (claim.holds, claim.measured) == (False, "it is +30.0 %.")
+    one = made(jitter([0.5] * 4)[:, :1])
+    assert not captions.is_straighter("", one, one).holds
+    assert "inf" not in captions.mostly_below_plain("", one).measured
 
 
 # Figures.

@@ -26,8 +26,15 @@ def mean_and_error(values: FloatArray) -> tuple[float, float]:
 def is_above(text: str, what: str, differences: FloatArray, least: float = 0.0) -> Claim:
     """That differences, one for each repetition, are above ``least`` on average."""
     mean, error = mean_and_error(differences)
-    seen = f"{what} {100 * mean:+.1f} % (standard error {100 * error:.1f} %)."
-    return Claim(text, mean - least > 2 * error, seen)
+    return Claim(text, mean - least > 2 * error, f"{what} {100 * mean:+.1f} %{_within(error)}.")
+
+
+def _within(*errors: float) -> str:
+    """Standard errors, in brackets; nothing where one repetition gives none."""
+    if math.inf in errors:
+        return ""
+    shown = " and ".join(f"{100 * error:.2g} %" for error in errors)
+    return f" (standard error{'s' if len(errors) > 1 else ''} {shown})"
 
 
 def is_within(text: str, what: str, values: FloatArray, low: float, high: float) -> Claim:
@@ -60,7 +67,7 @@ def mostly_below_plain(text: str, seen: Accuracies) -> Claim:
     mean, error = mean_and_error(protection(seen))
     found = (
         f"{100 * share:.0f} % of {seen.label}'s averages are below {_percent(seen.non_private)}, "
-        f"by {100 * mean:.1f} % on average (standard error {100 * error:.1f} %)."
+        f"by {100 * mean:.1f} % on average{_within(error)}."
     )
     return Claim(text, share > 0.5 and mean > 2 * error, found)
 
@@ -107,7 +114,7 @@ def is_straighter(text: str, flat: Accuracies, steep: Accuracies) -> Claim:
     """That the logarithmic fit of one experiment is flatter than that of another."""
     (b, error), (c, other) = (mean_and_error(slopes(each)) for each in (flat, steep))
     found = (
-        f"{flat.label}'s slopes in log ε are {100 * b:+.2f} % and {100 * c:+.2f} % (standard "
-        f"errors {100 * error:.2f} % and {100 * other:.2f} %)."
+        f"{flat.label}'s slopes in log ε are {100 * b:+.2f} % and {100 * c:+.2f} %"
+        f"{_within(error, other)}."
     )
     return Claim(text, abs(c) - abs(b) > 2 * math.hypot(error, other), found)

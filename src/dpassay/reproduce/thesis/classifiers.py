@@ -132,6 +132,19 @@ def frank_wolfe(
     return W
 
 
+def _gumbel(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    """P(-log E <= x) = P(E >= e^-x) = exp(-e^-x) for exponential E; half the time of rng.gumbel."""
+    return -np.log(rng.standard_exponential(shape))
+
+
+def _laplace(rng: np.random.Generator, shape: tuple[int, ...]) -> FloatArray:
+    """The difference of two exponential variables; half the time of rng.laplace."""
+    return rng.standard_exponential(shape) - rng.standard_exponential(shape)
+
+
+NOISES = {"gumbel": _gumbel, "laplace": _laplace}
+
+
 def _vertices(
     products: FloatArray, scales: FloatArray, noise: str, rng: np.random.Generator
 ) -> tuple[Any, Any, Any]:
@@ -143,7 +156,7 @@ def _vertices(
     flat = products.transpose(1, 2, 0, 3).reshape(repetitions, epsilons, k * d)
     scores = np.concatenate([-flat, flat], axis=2)
     if scales.any():
-        scores += getattr(rng, noise)(size=scores.shape) * scales[:, None]
+        scores += NOISES[noise](rng, scores.shape) * scales[:, None]
     negative, at = np.divmod(scores.argmax(axis=2), k * d)
     return *np.divmod(at, d), 1.0 - 2.0 * negative
 

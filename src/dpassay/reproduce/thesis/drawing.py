@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from dpassay.report.figures import BLACK, GREEN, PURPLE, RED, house_style, panels
-from dpassay.reproduce.thesis.entropy import COLOURS, LEARNERS, PLAIN, Played
+from dpassay.reproduce.thesis.entropy import COLOURS, LEARNERS, PLAIN, Played, area
 from dpassay.reproduce.thesis.frame import (
     Accuracies,
     Claim,
@@ -113,6 +113,15 @@ _NOISE = {
 }
 
 
+def in_words(facts: dict[str, float]) -> str:
+    """How the attack did, from the numbers of an experiment."""
+    private = ", ".join(f"on {name} {100 * facts[f'attack {name}']:.1f} %" for name in LEARNERS)
+    return (
+        f"Without privacy the attack is right {100 * facts[f'attack {PLAIN}']:.1f} % of the time "
+        f"(AUC {facts[f'auc {PLAIN}']:.2f}), {private} on average over ε."
+    )
+
+
 def numbers(played: Played, seen: Sequence[Accuracies]) -> tuple[dict[str, Any], dict[str, float]]:
     """The plotted arrays and the single numbers of an experiment, for ``numbers.json``."""
     curves: dict[str, Any] = {each.label: each.curves() for each in seen}
@@ -121,6 +130,7 @@ def numbers(played: Played, seen: Sequence[Accuracies]) -> tuple[dict[str, Any],
     }
     facts = {f"attack {PLAIN}": float(seen[0].non_private.mean())}
     facts |= {f"attack {each.label}": float(each.mean.mean()) for each in seen}
+    facts |= {f"auc {name}": area(played, name) for name in played.targets}
     facts |= {f"slope {each.label}": each.fit[1] for each in seen}
     facts |= {f"target {name}": float(v[:, -1].mean()) for name, v in played.targets.items()}
     return curves, facts

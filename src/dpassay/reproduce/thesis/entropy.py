@@ -22,6 +22,7 @@ from dpassay.attacks.counters import below_threshold_accuracy
 from dpassay.attacks.outputs import Outputs
 from dpassay.attacks.scores import metric_scores
 from dpassay.attacks.thresholds import best_cut
+from dpassay.bounds.metrics import auc
 from dpassay.report.figures import BLUE, ORANGE, PURPLE
 from dpassay.reproduce.thesis.boxes import Boxes
 from dpassay.reproduce.thesis.classifiers import (
@@ -112,7 +113,7 @@ def play(experiment: Experiment, setting: Setting) -> Played:
 
 
 def _blocks(experiment: Experiment, setting: Setting) -> Iterator[Played]:
-    """Repetitions, as many at a time as fit into the cache's neighbourhood."""
+    """Repetitions, as many at a time as should be held in memory: one of them at p = 10 000."""
     size = max(1, _BLOCK // (experiment.n_records * experiment.boxes.n_features))
     for block, start in enumerate(range(0, setting.repetitions, size)):
         repetitions = min(size, setting.repetitions - start)
@@ -210,6 +211,15 @@ def _right(seen: FloatArray, fitted: FloatArray, threshold: str) -> float:
     """The share of right guesses on entropies (2, n), at a threshold read off others."""
     inside, outside = seen
     return below_threshold_accuracy(inside, outside, THRESHOLDS[threshold](*fitted))
+
+
+def area(played: Played, learner: str) -> float:
+    """The area under the attack's ROC curve at the largest epsilon, averaged over repetitions.
+
+    It needs no threshold; 0.5 is a guess.
+    """
+    inside, outside = -played.entropies[learner][:, :, -1]
+    return float(np.mean([auc(a, b).value for a, b in zip(inside, outside, strict=True)]))
 
 
 def accuracies(played: Played, learner: str, threshold: str = "mean") -> Accuracies:

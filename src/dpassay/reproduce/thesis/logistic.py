@@ -16,6 +16,7 @@ from dpassay.reproduce.thesis.boxes import Boxes
 from dpassay.reproduce.thesis.drawing import (
     Panel,
     attack_panel,
+    in_words,
     numbers,
     picture,
     plane_panel,
@@ -80,7 +81,7 @@ def figure_4_9(setting: Setting) -> Picture:
     return picture(
         "4.9",
         "the entropy attack at 20 % overlap",
-        f"{_words(played)} Attacks, one training set with classifiers, target accuracy.",
+        f"{_words(played)} {in_words(facts)} Target accuracies are of fresh records.",
         [
             attack_panel(fw, extremes=False, fit=False),
             attack_panel(sgd, extremes=False, fit=False),
@@ -105,6 +106,7 @@ def _both(
     p: int = 2,
     rerun: int = 0,
     fit: bool = False,
+    note: str = "",
 ) -> Picture:
     """Averages with highest and lowest for both learners, and the target accuracy."""
     played, seen = _played(setting, shared, p, rerun)
@@ -112,7 +114,7 @@ def _both(
     return picture(
         name,
         title,
-        f"{_words(played)} Averages with the highest and the lowest, and the target accuracy.",
+        f"{_words(played)} {in_words(facts)}{note}",
         [*(attack_panel(each, fit=fit) for each in seen), target_panel(played)],
         setting=setting,
         curves=curves,
@@ -330,7 +332,11 @@ def _classifies_worse(played: Played) -> Claim:
 
 def figure_4_20(setting: Setting) -> Picture:
     """Ten thousand features."""
-    return _both("4.20", f"p = {MANY}", setting, _of_4_20, shared=0.2, p=MANY)
+    note = (
+        " As many weights as these memorise records, and the model that minimises the loss betrays "
+        "them: the one figure of the section in which there is something to protect."
+    )
+    return _both("4.20", f"p = {MANY}", setting, _of_4_20, shared=0.2, p=MANY, note=note)
 
 
 def _of_4_20(setting: Setting, played: Played, seen: Seen) -> list[Claim]:
