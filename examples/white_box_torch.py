@@ -6,28 +6,25 @@ Run it with ``python examples/white_box_torch.py`` (it needs ``dpassay[torch]``)
 data sets in DPASSAY_DATA it attacks Location-30, without it a made-up table of the same kind.
 """
 
-import os
-from pathlib import Path
-
 import numpy as np
 import torch
 from torch.func import functional_call, grad, vmap
 
 from dpassay.attacks import attack, train_shadows
+from dpassay.datasets import DatasetMissing, load_location30, made_up_profiles
 
 torch.set_num_threads(1)
 
 
 def load():
     """Rows of bits and their classes."""
-    rng = np.random.default_rng(0)
-    path = Path(os.environ.get("DPASSAY_DATA", ""), "location30", "location30.csv.gz")
-    if path.is_file():
-        table = rng.permutation(np.loadtxt(path, delimiter=",", quotechar='"'))
-        return table[:, 1:].astype(np.float32), table[:, 0].astype(int) - 1
-    y = rng.integers(0, 5, 1600)
-    X = rng.random((1600, 60)) < 0.15 + 0.2 * (rng.random((5, 60)) < 0.3)[y]
-    return X.astype(np.float32), y
+    try:
+        data, scale = load_location30(), 446
+    except DatasetMissing:
+        data, scale = made_up_profiles(1600, 60, 5), 60
+    X, y = np.vstack([data.X_train, data.X_test]), np.concatenate([data.y_train, data.y_test])
+    order = np.random.default_rng(0).permutation(len(y))
+    return (X[order] * scale**0.5).astype(np.float32), y[order]
 
 
 class Network:

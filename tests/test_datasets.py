@@ -8,7 +8,13 @@ import pandas as pd
 import pytest
 
 from dpassay import datasets
-from dpassay.datasets import DatasetMissing, load_adult, load_location30, load_mnist
+from dpassay.datasets import (
+    DatasetMissing,
+    load_adult,
+    load_location30,
+    load_mnist,
+    made_up_profiles,
+)
 
 ROW = (
     "39, State-gov, 77516, Bachelors, 13, Never-married, Adm-clerical, Not-in-family, White, Male, "
@@ -75,6 +81,21 @@ def test_location30(tmp_path):
     assert data.X_train.shape == (3, 446)
     assert data.y_test.tolist() == [3]
     np.testing.assert_allclose(np.linalg.norm(data.X_train, axis=1), 1)
+
+
+def test_made_up_profiles_are_of_the_kind_of_location30():
+    data = made_up_profiles()
+    assert (data.X_train.shape, data.X_test.shape) == ((1600, 446), (3410, 446))
+    bits = data.X_train * np.sqrt(446)
+    assert set(np.unique(bits).round(9)) == {0, 1}
+    assert bits.mean() == pytest.approx(0.121, abs=0.005)  # as in Location-30
+    assert set(data.y_train) == set(data.classes)
+    centers = np.array([data.X_train[data.y_train == c].mean(axis=0) for c in data.classes])
+    centers -= (centers**2).sum(axis=1, keepdims=True) / 2 / data.X_train.sum(axis=1).mean()
+    guesses = (data.X_test @ centers.T).argmax(axis=1)
+    assert 0.4 < (guesses == data.y_test).mean() < 0.95  # classes can be told, not perfectly
+    np.testing.assert_array_equal(made_up_profiles().X_test, data.X_test)
+    assert not np.array_equal(made_up_profiles(rng=1).X_test, data.X_test)
 
 
 def test_what_is_missing_is_said(tmp_path, monkeypatch):
