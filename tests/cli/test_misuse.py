@@ -95,6 +95,9 @@ def test_a_bad_value_is_named(dpassay, command, option, bad):
         ("bound --tp 1 --fn 1 --fp 1 --tn 1 --one-run", "--one-run"),
         ("reproduce nothing", "name='nothing'"),
         ("reproduce slides --format pdf", "image_format='pdf'"),
+        ("reproduce hw3 --figure 4.1", "--figure is of no use for name='hw3'"),
+        ("reproduce slides --literal", "--literal is of no use"),
+        ("reproduce thesis --figure 9", "figure='9' must be one of '4.1'"),
         ("frobnicate", "frobnicate"),
     ],
 )

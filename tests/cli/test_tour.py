@@ -105,3 +105,14 @@ def test_reproduce_calls_the_experiment(dpassay, tmp_path, monkeypatch):
     assert data["experiment"] == "slides"
     assert [path.rsplit("/", 1)[1] for path in data["files"]] == ["numbers.json", "index.html"]
     assert (tmp_path / "x" / "index.html").is_file()
+
+
+def test_reproduce_one_figure_goes_to_a_folder_of_its_own(dpassay, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def run(folder, *, image_format, figure, literal):
+        return [folder / f"{figure}-{literal}.{image_format}"]
+
+    monkeypatch.setattr("dpassay.reproduce.thesis.run", run)
+    data = dpassay("reproduce thesis --figure 4.21 --literal --json").data
+    assert data["files"] == ["thesis-literal-4.21/4.21-True.svg"]
