@@ -1,8 +1,9 @@
 """Sentences of document 004 about its figures, made precise and held against the numbers.
 
 Averages over ten repetitions of 600 guesses have a standard error of about .6 %, so "A is above B"
-is taken to hold if the mean difference over repetitions exceeds two of its standard errors, and "A
-is B" if they differ by less than two per cent, the document's red band.
+is taken to hold if the mean difference over repetitions exceeds three of its standard errors (by
+chance that happens to fewer than one in a hundred), and "A is B" if they differ by less than two
+per cent, the document's red band.
 """
 
 import math
@@ -13,6 +14,7 @@ import numpy as np
 from dpassay.reproduce.thesis.frame import BAND, Accuracies, Claim
 from dpassay.types import FloatArray
 
+_SURE = 3  # standard errors; one-sided, with ten repetitions: .75 %
 SMALL = 0.2  # epsilons up to this are "meaningless" in the document
 
 
@@ -26,7 +28,7 @@ def mean_and_error(values: FloatArray) -> tuple[float, float]:
 def is_above(text: str, what: str, differences: FloatArray, least: float = 0.0) -> Claim:
     """That differences, one for each repetition, are above ``least`` on average."""
     mean, error = mean_and_error(differences)
-    return Claim(text, mean - least > 2 * error, f"{what} {100 * mean:+.1f} %{_within(error)}.")
+    return Claim(text, mean - least > _SURE * error, f"{what} {100 * mean:+.1f} %{_within(error)}.")
 
 
 def _within(*errors: float) -> str:
@@ -69,7 +71,7 @@ def mostly_below_plain(text: str, seen: Accuracies) -> Claim:
         f"{100 * share:.0f} % of {seen.label}'s averages are below {_percent(seen.non_private)}, "
         f"by {100 * mean:.1f} % on average{_within(error)}."
     )
-    return Claim(text, share > 0.5 and mean > 2 * error, found)
+    return Claim(text, share > 0.5 and mean > _SURE * error, found)
 
 
 def _percent(values: FloatArray) -> str:
@@ -117,4 +119,4 @@ def is_straighter(text: str, flat: Accuracies, steep: Accuracies) -> Claim:
         f"{flat.label}'s slopes in log ε are {100 * b:+.2f} % and {100 * c:+.2f} %"
         f"{_within(error, other)}."
     )
-    return Claim(text, abs(c) - abs(b) > 2 * math.hypot(error, other), found)
+    return Claim(text, abs(c) - abs(b) > _SURE * math.hypot(error, other), found)
