@@ -17,6 +17,7 @@ _PUBLIC = {
     "NoisyMarginals": "dpassay.synth.baselines",
     "BLR": "dpassay.synth.blr",
     "blr_accuracy": "dpassay.synth.blr",
+    "MWEM": "dpassay.synth.mwem",
     "Quality": "dpassay.synth.comparison",
     "quality": "dpassay.synth.comparison",
     "compare": "dpassay.synth.comparison",

@@ -94,10 +94,22 @@ class Distribution(Model):
 
     def marginal(self, columns: Sequence[str]) -> FloatArray:
         """Sums over the other columns."""
-        places = self.schema.positions(columns)
-        others = tuple(j for j in range(self.probabilities.ndim) if j not in places)
-        table = self.probabilities.sum(axis=others)
-        return np.moveaxis(table, np.argsort(np.argsort(places)), range(len(places)))
+        return self.marginals([tuple(columns)])[0]
+
+    def marginals(self, columns: Sequence[tuple[str, ...]]) -> list[FloatArray]:
+        """Sums over the other columns, each shared by all marginals that need it.
+
+        One column after the other is either kept or summed over; the sets that agree so far share
+        the work. All 1140 triples of 20 bits cost as much as some 25 passes over the universe.
+        """
+        places = [self.schema.positions(names) for names in columns]
+        found: dict[frozenset[int], FloatArray] = {}
+        wanted = [frozenset(chosen) for chosen in places]
+        _sum_out(self.probabilities, (), 0, len(self.schema.sizes), wanted, found)
+        return [
+            np.transpose(found[frozenset(chosen)], np.argsort(np.argsort(chosen)))
+            for chosen in places
+        ]
 
     def sample(self, n: int, rng: np.random.Generator, where: Condition | None = None) -> Codes:
         """Cells drawn by their probability, given the condition."""
@@ -228,6 +240,26 @@ def universe(schema: Schema, most_cells: int) -> Codes:
         )
     cells = np.indices(schema.sizes).reshape(len(schema.sizes), -1)
     return np.ascontiguousarray(cells.T, dtype=np.int64)
+
+
+def _sum_out(
+    table: FloatArray,
+    kept: tuple[int, ...],
+    place: int,
+    end: int,
+    wanted: Sequence[frozenset[int]],
+    found: dict[frozenset[int], FloatArray],
+) -> None:
+    """Fill ``found``: axes of ``table`` are the kept columns, then those from ``place`` on."""
+    if place == end:
+        found[frozenset(kept)] = table
+        return
+    having = [chosen for chosen in wanted if place in chosen]
+    without = [chosen for chosen in wanted if place not in chosen]
+    if having:
+        _sum_out(table, (*kept, place), place + 1, end, having, found)
+    if without:
+        _sum_out(table.sum(axis=len(kept)), kept, place + 1, end, without, found)
 
 
 def _inside(codes: Codes, where: Condition) -> NDArray[np.bool_]:
