@@ -16,7 +16,7 @@ from dpassay.optim.polytopes import L1Ball
 from dpassay.privacy import account
 from dpassay.report.figures import Claim
 from dpassay.reproduce import thesis
-from dpassay.reproduce.thesis import linear, noise
+from dpassay.reproduce.thesis import linear, noise, regression
 from dpassay.reproduce.thesis.frame import Accuracies, Setting
 from rates import assert_rate
 
@@ -92,63 +92,63 @@ def test_noise_kept_for_ten_thousand_records_is_what_the_search_finds():
 
 @pytest.fixture(scope="module")
 def data():
-    return linear.sample(Setting(repetitions=3), 40)
+    return regression.sample(Setting(repetitions=3), 40)
 
 
 def test_data_keep_the_bounds_that_privacy_needs(data):
     assert np.abs(data.rows).max() <= 1
-    assert np.abs(data.labels).max() <= linear.LABEL_BOUND
-    assert np.abs(data.truth).sum() == pytest.approx(linear.RADIUS)
-    vertex = np.zeros(1 + linear.FEATURES)
-    vertex[3] = -linear.RADIUS
+    assert np.abs(data.labels).max() <= regression.LABEL_BOUND
+    assert np.abs(data.truth).sum() == pytest.approx(regression.RADIUS)
+    vertex = np.zeros(1 + regression.FEATURES)
+    vertex[3] = -regression.RADIUS
     gradients = (data.rows @ vertex - data.labels)[..., None] * data.rows
-    assert np.abs(gradients).max() <= linear.L0
-    assert np.linalg.norm(gradients, axis=2).max() <= linear.L2
+    assert np.abs(gradients).max() <= regression.L0
+    assert np.linalg.norm(gradients, axis=2).max() <= regression.L2
 
 
 def test_losses_by_moments_are_the_mean_losses(data):
-    W = np.random.default_rng(0).normal(size=(3, 4, 1 + linear.FEATURES))
+    W = np.random.default_rng(0).normal(size=(3, 4, 1 + regression.FEATURES))
     assert data.training_losses(W) == pytest.approx(data.losses(W)[..., :40].mean(axis=2))
-    step = 1e-6 * np.eye(1 + linear.FEATURES)[5]
+    step = 1e-6 * np.eye(1 + regression.FEATURES)[5]
     slope = (data.training_losses(W + step) - data.training_losses(W - step)) / 2e-6
     assert data.gradients(W)[..., 5] == pytest.approx(slope, abs=1e-6)
 
 
 def test_projection_is_that_of_single_vectors():
     W = np.random.default_rng(1).normal(size=(4, 5, 7)) * np.array([0.05, 0.3, 1, 5])[:, None, None]
-    found = linear.onto_l1_ball(W, 1.0)
+    found = regression.onto_l1_ball(W, 1.0)
     for index in np.ndindex(4, 5):
         assert found[index] == pytest.approx(project_l1(W[index], 1.0), abs=1e-12)
 
 
 def test_frank_wolfe_in_lockstep_is_frank_wolfe(data):
     """Without noise, for runs of different lengths; the other one is dpassay.optim's."""
-    W = linear.frank_wolfe(
+    W = regression.frank_wolfe(
         data, np.array([1, 7, 30]), np.zeros(3), "gumbel", np.random.default_rng(0)
     )
     A, b, c = data.moments
     for r in range(3):
-        objective = linear._MeanLoss(A[r], b[r], float(c[r]))
+        objective = regression.MeanLoss(A[r], b[r], float(c[r]))
         for e, steps in enumerate((1, 7, 30)):
-            alone = frank_wolfe(objective, L1Ball(1 + linear.FEATURES, 1.0), steps=steps)
+            alone = frank_wolfe(objective, L1Ball(1 + regression.FEATURES, 1.0), steps=steps)
             assert W[r, e] == pytest.approx(alone.w, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", ["gumbel", "laplace"])
 def test_the_first_vertex_is_chosen_as_often_as_the_noise_says(kind):
     """The probability of the best one; noise 10 % too small is noticed."""
-    data, runs = linear.sample(Setting(repetitions=1), 40), 60_000
-    products = data.gradients(np.zeros((1, 1, 1 + linear.FEATURES)))[0, 0]
+    data, runs = regression.sample(Setting(repetitions=1), 40), 60_000
+    products = data.gradients(np.zeros((1, 1, 1 + regression.FEATURES)))[0, 0]
     scores = np.concatenate([-products, products])
     scale = 0.2 * np.ptp(scores)
     best = int(scores.argmax())
     p = _chance_of_best(kind, scores / scale, best)
 
     def hits(factor):
-        W = linear.frank_wolfe(
+        W = regression.frank_wolfe(
             data, np.ones(runs, int), np.full(runs, factor * scale), kind, Setting(seed=5).rng(0)
         )
-        negative, at = divmod(best, 1 + linear.FEATURES)
+        negative, at = divmod(best, 1 + regression.FEATURES)
         return int((W[0, :, at] == (1 - 2 * negative)).sum())
 
     assert_rate(hits(1.0), runs, p)
@@ -168,11 +168,11 @@ def _chance_of_best(kind, scores, best):
 
 def test_sgd_has_the_noise_and_the_step_that_it_says(monkeypatch):
     """One step from 0 with so much noise that the gradient is nothing; 10 % less is noticed."""
-    monkeypatch.setattr(linear, "onto_l1_ball", lambda W, radius: W)
-    data, d = linear.sample(Setting(repetitions=4), 40), 1 + linear.FEATURES
+    monkeypatch.setattr(regression, "onto_l1_ball", lambda W, radius: W)
+    data, d = regression.sample(Setting(repetitions=4), 40), 1 + regression.FEATURES
     runs, sigma = 200, 1e5
-    W = linear.sgd(data, np.ones(runs, int), np.full(runs, sigma), np.random.default_rng(3))
-    noise_seen = W * math.sqrt(linear.L2**2 + d * sigma**2) / (2 * linear.RADIUS)
+    W = regression.sgd(data, np.ones(runs, int), np.full(runs, sigma), np.random.default_rng(3))
+    noise_seen = W * math.sqrt(regression.L2**2 + d * sigma**2) / (2 * regression.RADIUS)
 
     def tail(deviation):
         total, n = float(np.square(noise_seen / deviation).sum()), W.size
@@ -183,22 +183,22 @@ def test_sgd_has_the_noise_and_the_step_that_it_says(monkeypatch):
 
 
 def test_sgd_without_noise_comes_close_to_the_minimum():
-    data = linear.sample(Setting(repetitions=2), 400)
-    W = linear.sgd(data, np.array([4000]), np.zeros(1), np.random.default_rng(0))
-    least = data.training_losses(linear.without_privacy(data))
+    data = regression.sample(Setting(repetitions=2), 400)
+    W = regression.sgd(data, np.array([4000]), np.zeros(1), np.random.default_rng(0))
+    least = data.training_losses(regression.without_privacy(data))
     untrained = data.training_losses(np.zeros_like(W))
     assert (data.training_losses(W) - least < 0.5 * (untrained - least)).all()
-    assert (np.abs(W).sum(axis=2) <= linear.RADIUS + 1e-12).all()
+    assert (np.abs(W).sum(axis=2) <= regression.RADIUS + 1e-12).all()
 
 
 def test_minimisers_inside_and_on_the_boundary_of_the_ball(data):
     """No vertex is downhill; with 51 weights and 40 records least squares lies outside."""
-    many = linear.sample(Setting(repetitions=6, seed=1), 3000)
+    many = regression.sample(Setting(repetitions=6, seed=1), 3000)
     inside = [
         np.abs(np.linalg.solve(A, b)).sum() <= 1 for A, b in zip(*many.moments[:2], strict=True)
     ]
     for sample in (data, many):
-        W = linear.without_privacy(sample)
+        W = regression.without_privacy(sample)
         gradients = sample.gradients(W)
         gaps = np.vecdot(gradients, W) + np.abs(gradients).max(axis=2)
         assert (gaps < 1e-7).all()
@@ -211,7 +211,7 @@ def test_minimisers_inside_and_on_the_boundary_of_the_ball(data):
 
 def test_accuracies_are_those_of_the_counter():
     losses = np.random.default_rng(2).exponential(size=(3, 4, 20))
-    found = linear.accuracies(losses)
+    found = regression.accuracies(losses)
     for index in np.ndindex(3, 4):
         one = losses[index]
         assert found[index] == sorted_half_accuracy(one[:10], one[10:])
@@ -219,10 +219,10 @@ def test_accuracies_are_those_of_the_counter():
 
 def test_attack_finds_members_of_overfitted_models_and_none_where_nothing_was_learned():
     """Right guesses of one repetition are hypergeometric, lighter in the tails than binomial."""
-    data = linear.sample(Setting(repetitions=20), 100)
-    nothing = linear.accuracies(data.losses(np.zeros((20, 1, 1 + linear.FEATURES))))
+    data = regression.sample(Setting(repetitions=20), 100)
+    nothing = regression.accuracies(data.losses(np.zeros((20, 1, 1 + regression.FEATURES))))
     assert_rate(round(nothing.sum() * 100), 20 * 100, 0.5)
-    best = linear.accuracies(data.losses(linear.without_privacy(data)))
+    best = regression.accuracies(data.losses(regression.without_privacy(data)))
     with pytest.raises(AssertionError):
         assert_rate(round(best.sum() * 100), 20 * 100, 0.5)
 
