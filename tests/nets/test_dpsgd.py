@@ -14,7 +14,7 @@ import dpassay as da
 from dpassay import nets
 from dpassay._rng import for_trial
 from dpassay.errors import InvalidArgument, MissingDependency
-from dpassay.nets import dpsgd
+from dpassay.nets import feeding
 from dpassay.nets._jax import Late, jax, jnp
 from dpassay.nets.sampling import capacity, poisson_batches
 from dpassay.privacy import events
@@ -148,7 +148,7 @@ def test_portions_do_not_show(monkeypatch):
     plan = training(noise_multiplier=0.0, momentum=0.5)
     start = NETWORK.start(np.random.default_rng(0))
     whole = nets.train(plan, records(), rng=0, start=start, hooks=MODELS)
-    monkeypatch.setattr(dpsgd, "_PORTION", 4 * SIZE * 3)  # 7 steps in three portions of three
+    monkeypatch.setattr(feeding, "_PORTION", 4 * SIZE * 3)  # 7 steps in three portions of three
     cut = nets.train(plan, records(), rng=0, start=start, hooks=MODELS)
     np.testing.assert_allclose(cut.parameters, whole.parameters, rtol=1e-5, atol=1e-6)
     np.testing.assert_array_equal(cut.observations["step"], np.arange(7))
@@ -160,7 +160,7 @@ def test_room_does_not_show(monkeypatch):
     plan = training(sampling_rate=0.1)
     found = {}
     for rooms in ((32, 16), (32, 32), (32, 2)):  # usual, ample, and one in which nothing fits
-        monkeypatch.setattr(dpsgd, "_rooms", lambda *_, rooms=rooms: rooms)
+        monkeypatch.setattr(feeding, "rooms", lambda *_, rooms=rooms: rooms)
         found[rooms[1]] = nets.train(plan, records(), rng=0).parameters
     np.testing.assert_allclose(found[16], found[32], atol=1e-6)
     np.testing.assert_array_equal(found[2], found[32])
@@ -260,6 +260,24 @@ def test_the_canary_is_in_with_its_probability(rate, wanted):
     assert not nets.train(plan, records(), rng=0, canary=False, **options).observations.any()
 
 
+def test_an_audit_lets_the_event_stand_and_refutes_less():
+    """Four full batches of noise 1 are 2-GDP, exactly, against a canary of full norm."""
+    plan, data = training(steps=4, noise_multiplier=1.0), records()
+    options = {"members": np.zeros(40, bool), "hooks": GRADIENT, "context": UNIT}
+
+    def mechanism(canary, rng):
+        trained = nets.train(plan, data, rng=rng, canary=bool(canary), **options)
+        return trained.observations.sum()
+
+    claims = {"true": da.account(plan.event()), "false": da.GDP(1.4)}
+    verdicts = {
+        name: da.audit(mechanism, (1.0, 0.0), claim=claim, score=float, trials=300)
+        for name, claim in claims.items()
+    }
+    assert verdicts["false"].refuted
+    assert not verdicts["true"].refuted
+
+
 def context_example(before):
     return before.context
 
@@ -338,6 +356,27 @@ def test_records_travel_without_what_is_on_the_device():
     again = pickle.loads(pickle.dumps(data))
     assert "on_device" not in vars(again)
     np.testing.assert_array_equal(again.X, data.X)
+
+
+def trial(number):
+    context = np.roll(UNIT, number)
+    return nets.Trial(for_trial(0, number), canary=number % 2 == 0, context=context)
+
+
+def test_trainings_side_by_side():
+    """As one after another, whatever they run beside; to the last bit for one number of them."""
+    plan = training(sampling_rate=0.4)
+    alone = list(nets.train_many(plan, records(), map(trial, range(5)), hooks=GRADIENT))
+    beside = list(
+        nets.train_many(plan, records(), map(trial, range(5)), hooks=GRADIENT, together=3)
+    )
+    others = list(nets.train_many(plan, records(), [trial(4)], hooks=GRADIENT, together=3))
+    assert len(alone) == len(beside) == 5
+    for one, other in zip(alone, beside, strict=True):
+        np.testing.assert_allclose(one.parameters, other.parameters, atol=1e-5)
+        np.testing.assert_allclose(one.observations, other.observations, atol=1e-4)
+    np.testing.assert_array_equal(others[0].parameters, beside[4].parameters)
+    assert abs(alone[0].parameters - alone[1].parameters).max() > 0.01
 
 
 def test_generators_of_trials_are_taken():

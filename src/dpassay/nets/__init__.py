@@ -26,16 +26,19 @@ For example, what the sum says about a canary of gradient g, at every step:
 ``Hooks(gradient=lambda b: b.context, observe=lambda s: s.released @ s.context)`` with
 ``train(..., hooks=hooks, context=g, canary=world, rng=for_trial(seed, trial))``. Hooks are compiled
 into the step, so define them once and pass what changes as ``context``. In a hook,
-``network.losses(parameters, x, y)`` and ``network.scores`` are differentiable JAX.
+``network.losses(parameters, x, y)`` and ``network.scores`` are differentiable JAX. Many trials are
+``train_many(training, records, [Trial(rng, canary=world, context=g), ...], hooks=hooks)``.
 """
 
 from dpassay._lazy import lazily
 
 _PUBLIC = {
-    "Training": "dpassay.nets.dpsgd",
-    "Records": "dpassay.nets.dpsgd",
-    "Trained": "dpassay.nets.dpsgd",
     "train": "dpassay.nets.dpsgd",
+    "train_many": "dpassay.nets.dpsgd",
+    "Training": "dpassay.nets.training",
+    "Records": "dpassay.nets.training",
+    "Trained": "dpassay.nets.training",
+    "Trial": "dpassay.nets.feeding",
     "Hooks": "dpassay.nets.hooks",
     "Before": "dpassay.nets.hooks",
     "Seen": "dpassay.nets.hooks",

@@ -20,157 +20,25 @@ to 5e-5 too long. That is measured, not proved. The noise is floating-point as w
 "cryptographic" or "reproducible", never "exact".
 """
 
-import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpassay import _check
-from dpassay.errors import InvalidArgument
-from dpassay.mechanisms.noise import Rng, source
+from dpassay.mechanisms.noise import Rng
 from dpassay.nets._jax import jax, jnp
+from dpassay.nets.feeding import Run, Trial
 from dpassay.nets.hooks import Before, Hooks, Seen
-from dpassay.nets.layers import LARGE
 from dpassay.nets.network import Network
-from dpassay.nets.sampling import SELDOM, capacity, poisson_batches
-from dpassay.privacy import events
-from dpassay.types import FloatArray, NoiseLevel, Release
+from dpassay.nets.training import Records, Trained, Training
 
-_PORTION = 2**23  # bytes of noise that are drawn at once
 _WEIGHT_MAX = 1e30  # parameters stay finite, so that everything does
 _ONE_THREAD = {"xla_cpu_multi_thread_eigen": False}
 _NO_HOOKS = Hooks()
-
-
-@dataclass(frozen=True)
-class Training:
-    """How a network is trained; ``event()`` says what that costs.
-
-    Attributes:
-        network: what is trained.
-        steps: how many updates.
-        clip: the most that one example's gradient may measure.
-        noise_multiplier: deviation of the noise over ``clip``; 0 adds none (NonPrivate).
-        learning_rate: of the *mean* gradient; a number, or one per step.
-        sampling_rate: the probability with which a record is in a batch; 1 takes full batches.
-        momentum: the share of the last direction that is kept, in [0, 1); post-processing.
-        n_records: the public number of records in the divisor; None takes that of the data.
-
-    """
-
-    network: Network
-    steps: int
-    clip: float
-    noise_multiplier: float
-    learning_rate: float | Sequence[float]
-    sampling_rate: float = 1.0
-    momentum: float = 0.0
-    n_records: int | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.network, Network):
-            raise InvalidArgument(f"network={self.network!r} must be a Network, such as mlp(...).")
-        _check.count("steps", self.steps, remedy="It is the number of updates.")
-        remedy = "It bounds the norm of one example's gradient, to which the noise is scaled."
-        # Beyond these single precision has no room for sums.
-        _check.number("clip", self.clip, low=1e-10, high=1e10, remedy=remedy)
-        remedy = "It is the noise in units of the sensitivity; 0 adds none."
-        _check.number("noise_multiplier", self.noise_multiplier, low=0, high=1e10, remedy=remedy)
-        _check.sampling_rate(self.sampling_rate)
-        _check.number("momentum", self.momentum, low=0, high=1, high_open=True)
-        if self.n_records is not None:
-            _check.count("n_records", self.n_records)
-        self.rates()
-
-    def rates(self) -> FloatArray:
-        """The learning rate of each step."""
-        rates = _check.array("learning_rate", self.learning_rate, low=0, high=1e10)
-        if rates.ndim and rates.shape != (self.steps,):
-            raise InvalidArgument(
-                f"learning_rate has shape {rates.shape}; it must be one number, or "
-                f"steps={self.steps}."
-            )
-        return np.broadcast_to(rates, (self.steps,)).astype(np.float32)
-
-    def event(self) -> events.Event:
-        """What the training does to the data, every intermediate model and noisy sum released."""
-        if self.noise_multiplier == 0:
-            return events.NonPrivate()
-        return events.dp_sgd_event(self.noise_multiplier, self.sampling_rate, self.steps)
-
-
-@dataclass(frozen=True, eq=False)
-class Records:
-    """Examples and their classes, checked once and put on the device once, for many trainings.
-
-    Attributes:
-        X: one example per row, in single precision; every number within 1e6.
-        y: classes from 0 on.
-
-    """
-
-    X: FloatArray
-    y: NDArray[Any]
-
-    def __post_init__(self) -> None:
-        X, y = np.asarray(self.X, np.float32), np.asarray(self.y)
-        if X.ndim < 2 or not len(X) or y.shape != X.shape[:1]:
-            raise InvalidArgument(
-                f"X has shape {X.shape} and y {y.shape}; pass one row and one class per record."
-            )
-        if not np.abs(X).max() <= LARGE:
-            raise InvalidArgument(f"X must lie in [-{LARGE:g}, {LARGE:g}] and be finite; scale it.")
-        if y.dtype.kind not in "iu" or y.min() < 0:
-            raise InvalidArgument(f"y of type {y.dtype} must hold classes as integers from 0 on.")
-        object.__setattr__(self, "X", X)
-        object.__setattr__(self, "y", y.astype(np.int32))
-
-    def __len__(self) -> int:
-        return len(self.X)
-
-    @cached_property
-    def on_device(self) -> tuple[Any, Any]:
-        """Copies on the device; not sent along with a pickle."""
-        return jnp.array(self.X), jnp.array(self.y)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"X": self.X, "y": self.y}
-
-    def with_examples(self, X: ArrayLike, y: ArrayLike) -> "Records":
-        """These records and more at the end, such as canaries; see ``members`` of :func:`train`."""
-        more = np.asarray(X, np.float32).reshape(-1, *self.X.shape[1:])
-        labels = np.atleast_1d(np.asarray(y))
-        return Records(np.concatenate([self.X, more]), np.concatenate([self.y, labels]))
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """What a training releases.
-
-    Attributes:
-        parameters: the last ones, flat.
-        observations: what ``Hooks.observe`` kept, a tree of arrays with one entry per step; None
-            without it. Covered by the same event as the parameters.
-        event: what was done to the data.
-        clip: the declared sensitivity of each sum.
-        noise: its level.
-
-    """
-
-    parameters: FloatArray
-    observations: Any
-    event: events.Event
-    clip: float
-    noise: NoiseLevel
-
-    @property
-    def release(self) -> Release[FloatArray]:
-        """The parameters as a release with its event."""
-        return Release(self.parameters, self.event, self.clip, self.noise)
 
 
 def train(
@@ -207,115 +75,70 @@ def train(
         InvalidArgument: shapes do not fit. BatchOverflow: once in 1e12 batches.
 
     """
-    run = _Run(training, records, hooks, source(rng, 1, limit=0))
-    weights = run.weights(members)
-    state = run.begin(start)
-    program = _program(training.network, hooks, training.sampling_rate == 1)
-    settings, kept = run.settings(canary), []
+    run = Run(training, records, hooks, Trial(rng, start, members, canary, context))
+    program = _program(training.network, hooks, training.sampling_rate == 1, False)
+    state, kept = run.state, []
     for feed in run.portions():
-        state, seen = program(state, feed, run.data, weights, settings, context)
+        state, seen = program(state, feed, run.data, *run.own)
         kept.append(seen)
-    parameters = np.asarray(state[0])
-    cut = lambda *parts: np.concatenate([np.asarray(p) for p in parts])[: training.steps]  # noqa: E731
-    observations = None if hooks.observe is None else jax.tree.map(cut, *kept)
-    return Trained(parameters, observations, training.event(), training.clip, run.noise.level)
+    return run.finished(state, kept)
 
 
-class _Run:
-    """The host's part of one training: what is drawn, checked and fed."""
+def train_many(
+    training: Training,
+    records: Records,
+    trials: Iterable[Trial],
+    *,
+    hooks: Hooks = _NO_HOOKS,
+    together: int | None = None,
+) -> Iterator[Trained]:
+    """One result per trial, in order: one after another, or so many at a time on an accelerator.
 
-    def __init__(self, training: Training, records: Records, hooks: Hooks, noise: Any) -> None:
-        self.training, self.records, self.hooks, self.noise = training, records, hooks, noise
-        self.rng: np.random.Generator = noise.generator
-        self.data = _fitting(training.network, records)
-        self.rooms = _rooms(len(records), training.sampling_rate)
+    Args:
+        training: how.
+        records: on what.
+        trials: what each has for itself.
+        hooks: as in :func:`train`.
+        together: how many trainings make one program, in which they run side by side. None takes 1
+            on a CPU, where that is fastest, and 32 elsewhere. A trial's last bits depend on this
+            number, but not on which trials it runs beside: the last group is filled up.
 
-    def weights(self, members: ArrayLike | None) -> Any:
-        n = len(self.records)
-        weights = np.ones(n) if members is None else np.asarray(members)
-        if weights.shape != (n,) or not np.isin(weights, (0, 1)).all():
-            raise InvalidArgument(
-                f"members of shape {weights.shape} must hold one truth value for each of {n} "
-                "records."
-            )
-        return jnp.asarray(weights, jnp.float32)
+    """
+    together = _side_by_side() if together is None else _check.count("together", together)
+    waiting = iter(trials)
+    while group := list(islice(waiting, together)):
+        if together == 1:
+            yield train(training, records, hooks=hooks, **vars(group[0]))
+        else:
+            yield from _train_group(training, records, group, hooks, together)
 
-    def begin(self, start: ArrayLike | None) -> tuple[Any, ...]:
-        """Parameters, direction and step number."""
-        # Drawn in any case: where the parameters begin does not change what is drawn after them.
-        drawn = self.training.network.start(self.rng)
-        parameters = drawn if start is None else _check.array("start", start).astype(np.float32)
-        if parameters.shape != drawn.shape:
-            raise InvalidArgument(
-                f"start has shape {parameters.shape}; the network has {len(drawn)} parameters."
-            )
-        return jnp.asarray(parameters), jnp.zeros(len(drawn), jnp.float32), jnp.int32(0)
 
-    def settings(self, canary: bool) -> dict[str, Any]:
-        """Numbers that may change without a new compilation."""
-        plan = self.training
-        n = len(self.records) if plan.n_records is None else plan.n_records
-        numbers = {
-            "clip": plan.clip,
-            "deviation": plan.clip * plan.noise_multiplier,
-            "divisor": plan.sampling_rate * n,
-            "momentum": plan.momentum,
-            "canary": float(canary),
-        }
-        return {name: np.float32(value) for name, value in numbers.items()}
+def _side_by_side() -> int:
+    return 1 if jax.default_backend() == "cpu" else 32
 
-    def portions(self) -> Iterator[dict[str, Any]]:
-        """What the steps are fed, so many at a time; the last portion is filled up with rate 0."""
-        plan, n_parameters = self.training, self.training.network.n_parameters
-        n_portions = math.ceil(plan.steps * n_parameters * 4 / _PORTION)
-        length = math.ceil(plan.steps / n_portions)
-        rates = np.zeros(n_portions * length, np.float32)
-        rates[: plan.steps] = plan.rates()
-        for i in range(n_portions):
-            yield self._feed(length) | {"rate": rates[i * length : (i + 1) * length]}
 
-    def _feed(self, length: int) -> dict[str, Any]:
-        plan, n = self.training, len(self.records)
-        rate = plan.sampling_rate if self.hooks.rate is None else self.hooks.rate
-        feed: dict[str, Any] = {"inserted": (self.rng.random(length) < rate).astype(np.float32)}
-        if plan.sampling_rate < 1:
-            drawn = poisson_batches(n, plan.sampling_rate, length, self.rooms[0], self.rng)
-            drawn = drawn.fitted(self.rooms[1])
-            feed |= {"index": drawn.index, "taken": drawn.taken}
-        return feed | {"noise": _noise((length, plan.network.n_parameters), self.rng)}
+def _train_group(
+    training: Training, records: Records, group: list[Trial], hooks: Hooks, together: int
+) -> Iterator[Trained]:
+    runs = [Run(training, records, hooks, trial) for trial in group]
+    fill = [0] * (together - len(runs))  # the first once more, to have the same shape
+
+    def stacked(trees: Iterable[Any]) -> Any:
+        parts = list(trees)
+        return jax.tree.map(lambda *leaves: np.stack(leaves), *parts, *(parts[i] for i in fill))
+
+    program = _program(training.network, hooks, training.sampling_rate == 1, True)
+    state, own, kept = stacked(run.state for run in runs), stacked(run.own for run in runs), []
+    for feeds in zip(*(run.portions(fit=False) for run in runs), strict=True):
+        state, seen = program(state, stacked(feeds), runs[0].data, *own)
+        kept.append(seen)
+    for i, run in enumerate(runs):
+        state_i, kept_i = jax.tree.map(lambda leaf, i=i: leaf[i], (state, kept))
+        yield run.finished(state_i, kept_i)
 
 
 @lru_cache(maxsize=64)
-def _rooms(n_records: int, sampling_rate: float) -> tuple[int, int]:
-    """The most and the usual number of rows of a batch."""
-    return capacity(n_records, sampling_rate), capacity(n_records, sampling_rate, SELDOM)
-
-
-def _noise(shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
-    """Normal draws in double precision, each rounded once; row by row, to stay in the cache."""
-    noise, row = np.empty(shape, np.float32), np.empty(shape[1])
-    for rounded in noise:
-        rounded[:] = rng.standard_normal(out=row)
-    return noise
-
-
-def _fitting(network: Network, records: Records) -> tuple[Any, Any]:
-    if not isinstance(records, Records):
-        raise InvalidArgument("records must be Records(X, y), which many trainings can share.")
-    if math.prod(records.X.shape[1:]) != math.prod(network.input_shape):
-        raise InvalidArgument(
-            f"X has examples of shape {records.X.shape[1:]}; the network takes "
-            f"{network.input_shape}."
-        )
-    if records.y.max() >= network.n_classes:
-        raise InvalidArgument(
-            f"y has class {records.y.max()}; the network has classes 0 to {network.n_classes - 1}."
-        )
-    return records.on_device
-
-
-@lru_cache(maxsize=64)
-def _program(network: Network, hooks: Hooks, full: bool) -> Any:
+def _program(network: Network, hooks: Hooks, full: bool, many: bool) -> Any:
     """The compiled steps; JAX keeps one program for each combination of shapes."""
 
     def step(state: Any, feed: Any, data: Any, members: Any, settings: Any, context: Any) -> Any:
@@ -337,6 +160,8 @@ def _program(network: Network, hooks: Hooks, full: bool) -> Any:
         one = lambda state, now: step(state, now, data, members, settings, context)  # noqa: E731
         return jax.lax.scan(one, state, feed)
 
+    if many:
+        return jax.jit(jax.vmap(steps, (0, 0, None, 0, 0, 0)))
     return jax.jit(steps, compiler_options=_ONE_THREAD)
 
 
