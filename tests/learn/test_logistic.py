@@ -169,7 +169,9 @@ def test_which_frank_wolfe_takes_sparse_rows(thin_rows, monkeypatch, settings, l
     options = {"solver": "frank-wolfe", "data_norm": 1.0, "max_iter": 5, "random_state": 0}
     model = PrivateLogisticRegression(1.0, 1e-6, **options, **settings).fit(*thin_rows)
     assert taken == [loop]
-    assert model.event_.count == 5
+    # One more selection chooses the unit of length; the document has none.
+    assert model.event_.count == (5 if settings.get("calibration") else 6)
+    assert model.n_iter_ == 5
 
 
 def test_frank_wolfe_ends_by_a_public_rule():
@@ -308,7 +310,7 @@ def test_column_sums_move_by_the_bound_at_most():
     np.testing.assert_allclose(center, X.mean(axis=0))
     np.testing.assert_allclose(sizes, np.abs(X).mean(axis=0))
     assert error == 0
-    assert column_sizes(X, 2.0, 10, 3.0, NoNoise())[2] == pytest.approx(0.6, rel=1e-5)
+    assert column_sizes(X, 2.0, 10, 3.0, NoNoise())[2] == pytest.approx(0.6, rel=2e-4)
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 30.0])

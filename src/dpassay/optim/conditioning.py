@@ -15,14 +15,16 @@ import numpy as np
 from scipy import sparse
 
 from dpassay import _check
+from dpassay.optim.clipping import lengths, rounding
 from dpassay.optim.losses import Rows
+from dpassay.optim.products import sum_of_pieces
 from dpassay.types import FloatArray
 
 CONSTANT = 0.25
 """The intercept's feature, in units of a typical row: small, for it is in every gradient."""
 _PER_OCTAVE, _OCTAVES = 2, 10
 _PROBES, _LONGEST = 20, 1.5
-_ROUNDING = 1 + 1e-6  # of sensitivities: rows may be in single precision
+_ROUNDING = 1 + rounding(single=False)  # of sensitivities
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,10 +103,17 @@ def column_sizes(
     """
     error = deviation * norm_bound * _ROUNDING / n_records
     positive, negative = (
-        _shrunk(np.asarray(part.sum(axis=0, dtype=float)).ravel() / n_records, error, rng)
+        _shrunk(_column_sums(part) / n_records, error, rng)
         for part in (_positive(X), _positive(-X))
     )
     return positive - negative, np.maximum(positive + negative, 0.0), error
+
+
+def _column_sums(X: Any) -> FloatArray:
+    """In double precision and in pieces, as :func:`dpassay.optim.clipping.rounding` asks for."""
+    return sum_of_pieces(
+        lambda part: np.asarray(X[part].sum(axis=0, dtype=float)).ravel(), X.shape[0]
+    )
 
 
 def _positive(X: Any) -> Any:
@@ -147,9 +156,9 @@ def second_moment(rows: Rows, n_records: int, deviation: float, rng: np.random.G
     """
     probes = rng.standard_normal((rows.shape[1], _PROBES)).astype(rows.X.dtype)
     images = rows.scores(probes)
-    lengths = np.linalg.norm(images.astype(float), axis=1) / math.sqrt(_PROBES)
-    weights = _LONGEST / np.maximum(rows.norms(), _LONGEST)
-    weights *= _LONGEST / np.maximum(lengths, _LONGEST)
+    sizes = np.linalg.norm(images.astype(float), axis=1) / math.sqrt(_PROBES)
+    weights = _LONGEST / np.maximum(lengths(rows), _LONGEST)
+    weights *= _LONGEST / np.maximum(sizes, _LONGEST)
     total = rows.adjoint((images * weights[:, None]).astype(rows.X.dtype))
     size = float(np.linalg.norm(total.astype(float))) / math.sqrt(_PROBES) / n_records
     error = deviation * _LONGEST**2 * _ROUNDING / n_records

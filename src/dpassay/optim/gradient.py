@@ -5,8 +5,10 @@ gradient of a record is the outer product of a residual and a row (:mod:`dpassay
 its norm is the product of two and clipping is a factor per record.
 
 What one record changes in the sum: under add-remove at most ``clip``; under replace-one, where a
-clipped gradient is exchanged for another, at most twice that. The number of records that the sum is
-divided by is *public*: ``sampling_rate`` times ``n_records``, whatever the batch turned out to be.
+clipped gradient is exchanged for another, at most twice that. Gradients are clipped to slightly
+less, so that this includes rounding (:func:`dpassay.optim.clipping.rounding`). The number of
+records that the sum is divided by is *public*: ``sampling_rate`` times ``n_records``, whatever the
+batch turned out to be.
 """
 
 import math
@@ -20,6 +22,7 @@ from numpy.typing import ArrayLike
 from dpassay import _check
 from dpassay.errors import InvalidArgument
 from dpassay.mechanisms.noise import Rng, source
+from dpassay.optim.clipping import clip_factors, lengths, rounding
 from dpassay.optim.losses import Loss, Rows
 from dpassay.privacy import events
 from dpassay.types import FloatArray, Neighbouring, Release
@@ -28,7 +31,7 @@ Projection = Callable[[FloatArray], FloatArray]
 _ORDER = {"l2": 2, "l1": 1}
 _LEAF = {"l2": events.Gaussian, "l1": events.Laplace}
 _SCHEME = {"add-remove": "poisson", "replace-one": "without-replacement"}
-_SHRINK = 1 - 1e-6  # rounding in single precision must not carry a clipped gradient over the bound
+_MOST_RECORDS = 2**22  # that the bound on rounding is proved for
 
 
 def noisy_gradient_descent(
@@ -144,10 +147,23 @@ class _Plan:
         return replace(self, sampling_rate=size / n, divisor=self.divisor * scale, batch_size=size)
 
     def batch(self, rng: np.random.Generator) -> Any:
-        """The numbers of the records of one batch."""
+        """The numbers of the records of one batch; of a Poisson batch in random order.
+
+        The order matters to :func:`~dpassay.optim.clipping.rounding`.
+        """
         if self.batch_size is None:
-            return poisson_batch(len(self.targets), self.sampling_rate, rng)
+            return rng.permutation(poisson_batch(len(self.targets), self.sampling_rate, rng))
         return rng.choice(len(self.targets), self.batch_size, replace=False, shuffle=False)
+
+    @property
+    def single(self) -> bool:
+        """Whether blocks of a sum are in single precision: where it is charged for, and faster.
+
+        Not where the rows of a block could overflow or vanish in it, which is up to ``clip``.
+        """
+        dense = isinstance(self.rows.X, np.ndarray) and self.rows.center is None
+        batches = self.sampling_rate < 1 and self.rows.X.dtype == np.float32
+        return dense and batches and 2.0**-60 <= self.clip <= 2.0**60
 
 
 def _plan(
@@ -165,6 +181,11 @@ def _plan(
     if len(targets) != rows.shape[0]:
         raise InvalidArgument(
             f"targets has {len(targets)} entries for {rows.shape[0]} records; pass one each."
+        )
+    if rows.shape[0] > _MOST_RECORDS:
+        raise InvalidArgument(
+            f"rows has {rows.shape[0]} records; what rounding adds to a sum is bounded for up to "
+            f"{_MOST_RECORDS} of them. Pass fewer."
         )
     n = rows.shape[0] if n_records is None else _check.count("n_records", n_records)
     return _Plan(rows, targets, loss, clip, rate, rate * n)
@@ -199,8 +220,9 @@ class _Directions:
     def __init__(self, plan: _Plan, norm: str, scale: float, penalty: float, rng: Any) -> None:
         self.plan, self.rng, self.scale, self.penalty = plan, rng, scale, penalty
         self.order = _ORDER[norm]
+        self.clip = plan.clip / (1 + rounding(plan.single))
         # Of every row once, or of a batch's rows when it is drawn: a run may not see the others.
-        self.norms = plan.rows.norms(self.order) if plan.sampling_rate == 1 else None
+        self.norms = lengths(plan.rows, self.order) if plan.sampling_rate == 1 else None
         self.draw = rng.standard_normal if norm == "l2" else rng.laplace
 
     def __call__(self, W: FloatArray) -> FloatArray:
@@ -209,39 +231,20 @@ class _Directions:
         if norms is None:
             batch = plan.batch(self.rng)
             rows, targets = rows.take(batch), targets[batch]
-            norms = rows.norms(self.order)
+            norms = lengths(rows, self.order)
         residuals = plan.loss.residual(rows.scores(W), targets)
         with np.errstate(invalid="ignore"):
-            residuals *= clip_factors(residuals, norms, plan.clip, self.order)[:, None]
+            residuals *= clip_factors(residuals, norms, self.clip, self.order)[:, None]
         finite = np.isfinite(residuals)
         if not finite.all():  # where weights diverged: one record's NaN would be the sum's
             residuals[~finite.all(axis=1)] = 0
-        total = rows.adjoint(residuals)
+        total = rows.adjoint(residuals, single=plan.single)
         if self.scale:
             total += self.scale * self.draw(size=total.shape[::-1]).T
         total /= plan.divisor
         if self.penalty:
             total[1:] += self.penalty * W[1:]
         return total
-
-
-def clip_factors(
-    residuals: FloatArray, row_norms: FloatArray, clip: float, order: float = 2
-) -> FloatArray:
-    """The factor per record that brings its gradient to norm ``clip`` at most, in closed form.
-
-    The gradient is an outer product, so its entrywise norm of order 1, 2 or inf is the product of
-    the residual's and the row's.
-
-    >>> clip_factors(np.array([[3.0, 4.0]]), np.array([2.0]), clip=5.0)
-    array([0.5])
-
-    """
-    with np.errstate(over="ignore"):
-        sizes = np.linalg.norm(residuals.astype(np.float64, copy=False), ord=order, axis=1)
-        sizes *= row_norms
-    factors = clip * _SHRINK / np.maximum(sizes, clip * _SHRINK)
-    return factors.astype(residuals.dtype, copy=False)
 
 
 def poisson_batch(n_records: int, sampling_rate: float, rng: np.random.Generator) -> Any:
@@ -277,7 +280,8 @@ def _walk(
     first = len(rates) - max(1, round(average * len(rates)))
     kept = np.zeros_like(W, np.float64)
     for t, rate in enumerate(rates):
-        velocity = momentum * velocity + directions(W).astype(W.dtype, copy=False)
+        direction = directions(W).astype(W.dtype, copy=False)
+        velocity = momentum * velocity + direction if momentum else direction
         W = W - W.dtype.type(rate) * velocity
         if project is not None:
             W = project(W)

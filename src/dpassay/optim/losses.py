@@ -32,12 +32,21 @@ from scipy import special
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
+from dpassay.optim.products import (
+    is_sparse,
+    product_by_blocks,
+    product_in_double,
+    row_products,
+    sum_of_pieces,
+)
 from dpassay.types import FloatArray
 
 
 class Loss(Protocol):
     """A convex loss of scores (n, K) against targets (n,).
 
+    The residual of a record is a function of its own scores and target, bit for bit: were it
+    rounded differently in other company, taking out one record would change all the others'.
     ``residual_bound`` is the most that a residual measures, by the order of the norm (1, 2, inf);
     ``curvature`` the largest eigenvalue of the second derivative in the scores;
     ``entry_curvature`` its largest entry.
@@ -169,12 +178,13 @@ class Multinomial:
         by_class = np.array(scores.T, order="C")
         by_class -= by_class.max(axis=0)
         np.exp(by_class, out=by_class)
-        by_class /= by_class.sum(axis=0)
+        # Of a single column NumPy adds up in another order than of many; two columns are many.
+        sums = by_class.sum(axis=0) if len(scores) > 1 else np.repeat(by_class, 2, 1).sum(axis=0)
+        by_class /= sums[: len(scores)]
         by_class[targets.astype(np.intp), np.arange(len(scores))] -= 1
         return by_class.T
 
 
-_ENTRIES = 2**15  # of a block in double precision: it stays in the cache
 _POSITIVE = "It is the most that |prediction - target| may be; derive it from declared bounds."
 
 
@@ -194,7 +204,9 @@ class Rows:
     center: FloatArray | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "X", without_duplicates(self.X))
+        X = without_duplicates(self.X)
+        # A record is looked at as a whole, so that its numbers stand together.
+        object.__setattr__(self, "X", X if is_sparse(X) else np.ascontiguousarray(X))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -203,31 +215,39 @@ class Rows:
 
     def take(self, rows: Any) -> "Rows":
         """Some of the records, by their numbers or by a mask."""
-        by_number = not _is_sparse(self.X) and getattr(rows, "dtype", None) == np.intp
+        by_number = not is_sparse(self.X) and getattr(rows, "dtype", None) == np.intp
         # Two thirds of the time of indexing; but a mask would be taken for numbers.
         some = self.X.take(rows, axis=0) if by_number else self.X[rows]
         return Rows(some, self.constant, self.center)
 
     def scores(self, W: FloatArray) -> FloatArray:
-        """[c, x - center]'W for every record, of shape (n, K)."""
+        """[c, x - center]'W for every record, of shape (n, K).
+
+        A record's scores are a function of the record and W, bit for bit
+        (:func:`~dpassay.optim.products.row_products`).
+        """
         shift = self.constant * W[0]
         if self.center is not None:
             shift = shift - self.center @ W[1:]
-        scores = self.X @ W[1:]
+        scores = row_products(self.X, W[1:])
         scores += shift
         return scores
 
-    def adjoint(self, residuals: FloatArray) -> FloatArray:
+    def adjoint(self, residuals: FloatArray, *, single: bool = False) -> FloatArray:
         """The sum over records of [c, x - center] times residual, of shape (1 + p, K).
 
         In double precision whatever the rows are in: a sum in single precision can move by many
         times the record that is taken out, because all that is added later is rounded differently
-        (Casacuberta et al. 2022).
+        (Casacuberta et al. 2022). With ``single`` the products of 64 dense rows at a time are in
+        the rows' own precision, and only their sum is in double: a third of the time, for callers
+        that charge for it (:func:`dpassay.optim.clipping.rounding`).
         """
-        total = residuals.sum(axis=0, dtype=np.float64)
-        gradient = np.empty((self.shape[1], residuals.shape[1]), order="F")
+        product = product_by_blocks if single else product_in_double
+        n, p = self.X.shape
+        total = sum_of_pieces(lambda part: residuals[part].sum(axis=0, dtype=np.float64), n)
+        gradient = np.empty((1 + p, len(total)), order="F")
         gradient[0] = self.constant * total
-        gradient[1:] = _transposed_product(self.X, residuals)
+        gradient[1:] = sum_of_pieces(lambda part: product(self.X[part], residuals[part]), n)
         if self.center is not None:
             gradient[1:] -= np.outer(self.center, total)
         return gradient
@@ -239,19 +259,6 @@ class Rows:
         return _ROW_NORMS[order](self.X, abs(float(self.constant)), self.center)
 
 
-def _transposed_product(X: Any, residuals: FloatArray) -> FloatArray:
-    """X'residuals in double precision, without a copy of all of a dense X."""
-    residuals = residuals.astype(np.float64, copy=False)
-    if _is_sparse(X) or X.dtype == np.float64:
-        return X.T @ residuals if _is_sparse(X) else (residuals.T @ X).T
-    product, block = np.zeros((residuals.shape[1], X.shape[1])), _ENTRIES // max(X.shape[1], 1) + 1
-    for first in range(0, X.shape[0], block):
-        part = slice(first, first + block)
-        # Thin on the left is what matrix products are fastest for: half the time of X'residuals.
-        product += residuals[part].T @ X[part].astype(np.float64)
-    return product.T
-
-
 def _l2(X: Any, constant: float, center: FloatArray | None) -> FloatArray:
     squared = _squared_norms(X)
     if center is None:
@@ -259,21 +266,28 @@ def _l2(X: Any, constant: float, center: FloatArray | None) -> FloatArray:
     own = float(center @ center)
     # ||x||² - 2 x'm + ||m||² cancels; the most that rounding can take away is added back.
     rounding = (16 + X.shape[1]) * np.finfo(X.dtype).eps * (squared + own)
-    apart = squared - 2 * np.asarray(X @ center.astype(X.dtype), float) + own
+    along = row_products(X, center.astype(X.dtype)[:, None])[:, 0].astype(float)
+    apart = squared - 2 * along + own
     return np.sqrt(np.maximum(apart, 0) + rounding + constant**2)
 
 
 def _squared_norms(X: Any) -> FloatArray:
-    if _is_sparse(X):
-        return _row_sums(X, np.square(X.data, dtype=np.float64))
-    squared = np.vecdot(X, X).astype(np.float64)
-    # In single precision a sum of p squares may lose a share p eps of itself: it is added back.
-    return squared * (1 + (2 + X.shape[1]) * np.finfo(X.dtype).eps)
+    if is_sparse(X):
+        lost = 2 * np.diff(X.indptr) * np.finfo(np.float64).tiny
+        return _row_sums(X, np.square(X.data, dtype=np.float64)) + lost
+    with np.errstate(over="ignore"):  # a row too long to be measured is infinitely long
+        squared = np.vecdot(X, X).astype(np.float64)
+    # A sum of p squares may lose a share p eps of itself, and where a square or a sum is too small
+    # for the precision, as much as its smallest number: both are added back.
+    kind = np.finfo(X.dtype)
+    return squared * (1 + (2 + X.shape[1]) * kind.eps) + 2 * X.shape[1] * float(kind.tiny)
 
 
 def _l1(X: Any, constant: float, center: FloatArray | None) -> FloatArray:
-    if not _is_sparse(X):
-        return constant + np.abs(X if center is None else X - center).sum(axis=1, dtype=float)
+    if not is_sparse(X):
+        sizes = np.abs(X if center is None else X - center)
+        sums = np.vecdot(sizes, np.ones(sizes.shape[1], sizes.dtype)).astype(float)
+        return constant + sums * (1 + sizes.shape[1] * np.finfo(sizes.dtype).eps)
     if center is None:
         return constant + _row_sums(X, np.abs(X.data.astype(float)))
     at = center[X.indices]
@@ -286,12 +300,12 @@ def _row_sums(X: Any, values: FloatArray) -> FloatArray:
 
 
 def _linf(X: Any, constant: float, center: FloatArray | None) -> FloatArray:
-    if center is not None and _is_sparse(X):
+    if center is not None and is_sparse(X):
         raise InvalidArgument(
             "order=inf is not to be had for sparse rows with a center. Pass center=None; "
             "subtracting it would make every row dense."
         )
-    if _is_sparse(X):
+    if is_sparse(X):
         largest = np.asarray(abs(X).max(axis=1).todense(), float).ravel()
     else:
         largest = np.abs(X if center is None else X - center).max(axis=1, initial=0).astype(float)
@@ -301,17 +315,13 @@ def _linf(X: Any, constant: float, center: FloatArray | None) -> FloatArray:
 _ROW_NORMS = {1: _l1, 2: _l2, math.inf: _linf}
 
 
-def _is_sparse(X: Any) -> bool:
-    return hasattr(X, "indptr")
-
-
 def without_duplicates(X: Any) -> Any:
     """X itself; for a CSR matrix that has entries twice, a copy in which they are added up.
 
     Norms and bounds are taken entry by entry: k entries in one place would each be within the
     bound, and their sum k times above it.
     """
-    if not _is_sparse(X) or X.has_canonical_format:
+    if not is_sparse(X) or X.has_canonical_format:
         return X
     X = X.copy()
     X.sum_duplicates()
