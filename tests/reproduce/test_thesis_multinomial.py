@@ -47,6 +47,15 @@ def test_classes_apart_are_learned_and_overlap_costs_target_accuracy():
     assert complete["without privacy"].mean() == pytest.approx(1 / 3, abs=0.07)
 
 
+def test_drawn_classifiers_can_be_drawn_again(literal):
+    """The weights in the numbers classify the drawn points as the model did without privacy."""
+    plane = literal["4.23"].curves["plane"]
+    rows = np.stack([np.ones(300), plane["x"], plane["y"]])
+    assert set(plane["weights"]) >= {"DP-FW, ε = 0.5", "DP-SGD, ε = 6", "without privacy"}
+    scores = np.vstack([plane["weights"]["without privacy"] @ rows, np.zeros(300)])
+    assert (scores.argmax(axis=0) == plane["class"]).mean() > 0.95
+
+
 def test_a_rerun_draws_anew(literal):
     one, other = (literal[name].curves["DP-FW"]["accuracy"] for name in ("4.21", "4.22"))
     assert not np.array_equal(one, other)

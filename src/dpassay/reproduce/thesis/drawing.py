@@ -65,6 +65,19 @@ def plane_panel(played: Played, epsilons: Sequence[float]) -> Panel:
     return draw
 
 
+def plane_numbers(played: Played, epsilons: Sequence[float]) -> dict[str, Any]:
+    """What :func:`plane_panel` draws: points with classes, and weights (scores, [1, x, y])."""
+    X, labels = played.sample
+    at = {epsilon: played.experiment.epsilons.index(epsilon) for epsilon in epsilons}
+    weights = {
+        f"{name}, ε = {epsilon:g}": played.weights[name][:, place]
+        for name in LEARNERS
+        for epsilon, place in at.items()
+    }
+    weights[PLAIN] = played.weights[PLAIN][:, 0]
+    return {"x": X[:, 0], "y": X[:, 1], "class": labels, "weights": weights}
+
+
 def _boundary(ax: Any, played: Played, name: str, at: int, style: str, label: str) -> None:
     colour = BLACK if name == PLAIN else COLOURS[name]
     side = np.linspace(-1.05, 1.05, 211)

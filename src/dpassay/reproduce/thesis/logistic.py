@@ -19,6 +19,7 @@ from dpassay.reproduce.thesis.drawing import (
     in_words,
     numbers,
     picture,
+    plane_numbers,
     plane_panel,
     target_panel,
 )
@@ -89,7 +90,7 @@ def figure_4_9(setting: Setting) -> Picture:
             target_panel(played),
         ],
         setting=setting,
-        curves=curves,
+        curves=curves | {"plane": plane_numbers(played, (0.5, 1.0))},
         facts=facts,
         claims=claims,
         width=3.6,

@@ -17,6 +17,7 @@ from dpassay.reproduce.thesis.drawing import (
     in_words,
     numbers,
     picture,
+    plane_numbers,
     plane_panel,
     target_panel,
 )
@@ -59,6 +60,7 @@ def _picture(
     """Both attacks, one training set with classifiers, and the target accuracy."""
     played, seen = _played(setting, overlap, epsilons, rerun)
     curves, facts = numbers(played, seen)
+    shown = (0.5, epsilons[-1])
     model = "a reference class" if setting.literal else "a score for every class"
     return picture(
         name,
@@ -67,11 +69,11 @@ def _picture(
         f"{in_words(facts)}{note}",
         [
             *(attack_panel(each, extremes=extremes, fit=False) for each in seen),
-            plane_panel(played, (0.5, epsilons[-1])),
+            plane_panel(played, shown),
             target_panel(played),
         ],
         setting=setting,
-        curves=curves,
+        curves=curves | {"plane": plane_numbers(played, shown)},
         facts=facts,
         claims=claims(setting, played, seen),
         width=3.6,
