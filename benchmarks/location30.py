@@ -13,10 +13,10 @@ LiRA and RMIA are given k shadows: online, half of them trained on a record; off
 LiRA is also played with the variances of its paper, of each record and of all. RMIA is ML Privacy
 Meter's, number by number (tests/attacks/test_privacy_meter.py), so that the rows of RMIA are what
 it would find in these targets with these shadows. Its authors publish nothing on Location-30. For
-CIFAR-10 they report AUC 0.686, 0.701 and 0.710 with 1, 2 and 4 shadows offline (Zarifzadeh, Liu and
-Shokri 2024, tables 1 and 2), of which users of their code could repeat 0.647 with 4 (issue 151 of
-privacytrustlab/ml_privacy_meter). What carries over is the behaviour: RMIA is ahead of published
-LiRA with few shadows, and one or two are nearly enough for it.
+CIFAR-10 and 4 shadows offline they report AUC 0.710 (Zarifzadeh, Liu and Shokri 2024, table 2), of
+which a user of their code could repeat 0.647 (issue 151 of privacytrustlab/ml_privacy_meter). What
+should carry over is the behaviour: one or two shadows are nearly enough for RMIA, which is then far
+ahead of LiRA with each record's own variances.
 """
 
 import argparse
