@@ -72,7 +72,8 @@ def plain_loop(plan, data, members, seed):
 def test_training_is_the_plain_loop():
     rates = tuple(np.linspace(1.0, 0.1, 7))
     plan = training(sampling_rate=0.4, momentum=0.7, learning_rate=rates, n_records=50)
-    data, members = records(), np.arange(40) % 5 != 0
+    # The first record is there: padding that counted would count it.
+    data, members = records(), np.arange(40) % 5 != 1
     found = nets.train(plan, data, rng=3, members=members).parameters
     wanted = plain_loop(plan, data, members, 3)
     np.testing.assert_allclose(found, wanted, atol=2e-4)
