@@ -11,7 +11,8 @@ import pytest
 from scipy.special import expit
 
 from attacks.planted import outputs
-from dpassay.attacks import Shadows, rmia_scores
+from dpassay.attacks import Shadows, rmia_scores, tuned_offline_slope
+from dpassay.errors import InvalidArgument
 
 N, N_POPULATION, MODELS = 14, 9, 6
 
@@ -78,3 +79,49 @@ def test_for_one_target_the_population_does_not_change_the_order():
     )
     order = np.argsort(alone)
     assert (np.diff(against_population[order]) >= 0).all()
+
+
+def slope_by_loops(phi, inside):
+    """Each model attacked with the others, for every slope of the grid; the best on average."""
+    p, models = expit(phi), range(len(phi))
+    best = []
+    for a in np.arange(0, 1.05, 0.1):
+        areas = []
+        for i in models:
+            gains = {0: [], 1: []}
+            for x in range(phi.shape[1]):
+                without = [p[j, x] for j in models if j != i and not inside[j, x]]
+                if without:
+                    average = (1 + a) / 2 * np.mean(without) + (1 - a) / 2
+                    gains[inside[i, x]].append(p[i, x] / average)
+            wins = [(u > v) + (u == v) / 2 for u in gains[1] for v in gains[0]]
+            areas.append(np.mean(wins))
+        best.append(np.mean(areas))
+    return 0.1 * int(np.argmax(best))
+
+
+@pytest.mark.parametrize("shift", [0.3, 4.0])
+def test_the_slope_is_the_best_of_the_grid(shift):
+    rng = np.random.default_rng(7)
+    coins = rng.integers(0, 2, (3, 60))
+    inside = np.concatenate([coins, 1 - coins]).astype(np.int8)
+    phi = rng.normal(-1, 1.5, 60) + shift * inside + 0.3 * rng.normal(size=inside.shape)
+    found = tuned_offline_slope(Shadows(outputs(phi), inside))
+    assert found == pytest.approx(slope_by_loops(phi, inside))
+
+
+def test_little_leakage_has_a_slope_near_one():
+    """Members of memorising models have a probability near 1 whatever it would be without them."""
+    rng = np.random.default_rng(8)
+    coins = rng.integers(0, 2, (3, 2000))
+    inside = np.concatenate([coins, 1 - coins]).astype(np.int8)
+    usual, noise = rng.normal(-1, 2, 2000), 0.3 * rng.normal(size=inside.shape)
+    little, much = usual + 0.2 * inside + noise, np.where(inside, 5.0, usual) + noise
+    slopes = [tuned_offline_slope(Shadows(outputs(phi), inside)) for phi in (little, much)]
+    assert slopes[0] >= 0.9
+    assert slopes[1] <= 0.5
+
+
+def test_a_slope_needs_members_and_others():
+    with pytest.raises(InvalidArgument, match="Train 4 or more"):
+        tuned_offline_slope(Shadows(outputs(np.zeros((4, 5))), np.zeros((4, 5), np.int8)))

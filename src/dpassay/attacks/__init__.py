@@ -21,6 +21,7 @@ _PUBLIC = {
     "train_shadows": "dpassay.attacks.shadows",
     "lira_scores": "dpassay.attacks.likelihood",
     "rmia_scores": "dpassay.attacks.likelihood",
+    "tuned_offline_slope": "dpassay.attacks.likelihood",
     "shadow_scores": "dpassay.attacks.learned",
     "quantile_scores": "dpassay.attacks.quantile",
     "WhiteBox": "dpassay.attacks.whitebox",

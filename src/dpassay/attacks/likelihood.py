@@ -20,6 +20,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray
 
 VARIANCES = ("shrunk", "record", "pooled")
+SLOPES = np.linspace(0, 1, 11)
 _NEARLY_NORMAL = 1e6  # degrees of freedom
 _UNRESOLVED = -math.log(FLOOR) - 0.02  # probabilities sum to one but for a hundredth
 
@@ -65,8 +66,7 @@ def lira_scores(
     Online: log of the density of the target's log odds under the shadows trained with the record,
     minus that under the others. Offline: -log P(a shadow trained without it has larger log odds),
     an order of the records that is that of 1 - P in the paper, but without its ties near 1. What a
-    model cannot resolve (votes of trees that are all the same) is put beyond what it can, see
-    :func:`resolved`.
+    model cannot resolve (votes of trees that are all the same) is put next to what it can.
 
     Args:
         outputs: what the target says about the candidates.
@@ -77,8 +77,7 @@ def lira_scores(
             "shrunk": a Student-t predictive law whose variance lies between these, by the
             empirical Bayes weights of Smyth (2004): nearly pooled for few shadows, nearly each
             record's own for many. Online, what training on the record adds is likewise drawn to
-            what it adds for records like it (:func:`with_common_shift`). One law for all numbers
-            of shadows; the default.
+            what it adds for records like it. One law for all numbers of shadows; the default.
 
     Raises:
         InvalidArgument: shadows of other records, or too few of them: a variance needs two.
@@ -262,6 +261,7 @@ def rmia_scores(
         online: None is online if every record has a shadow trained with it. Offline, p(x) is
             ((1 + a) mean + 1 - a) / 2 of the shadows without it, since with it is larger.
         offline_slope: that a, in [0, 1]; 0.3 is the authors' choice, tuned on a pair of models.
+            :func:`tuned_offline_slope` tunes it on the attacker's own.
         population: what target and shadows say about other records; None takes the candidates.
 
     """
@@ -270,6 +270,47 @@ def rmia_scores(
     gains = _gain(outputs, shadows, online, slope)
     others = gains if population is None else _gain(*population, online, slope)
     return np.searchsorted(np.sort(others), gains / gamma) / others.size
+
+
+def tuned_offline_slope(shadows: Shadows) -> float:
+    """The slope with which offline RMIA tells best who was in each of these shadows; an estimate.
+
+    As ML Privacy Meter chooses it, on models whose members the attacker knows: its own. Every
+    shadow is attacked in turn with the others as references, for slopes 0, 0.1, ..., 1; the one
+    with the largest mean AUC is returned. Models that hardly change with a record, such as private
+    ones, have slopes near 1.
+
+    Args:
+        shadows: at least 4, observed at the records that they were trained on, design "halves".
+
+    Raises:
+        InvalidArgument: no shadow has records of both kinds that others were trained without.
+
+    """
+    p, found = shadows.outputs.of_label, []
+    for i, inside in enumerate(shadows.inside):
+        rest = np.arange(len(shadows)) != i
+        without = _mean_where(p[rest], shadows.inside[rest] == 0)
+        sides = [(inside == world) & ~np.isnan(without) for world in (1, 0)]
+        if all(side.any() for side in sides):
+            found.append([_auc(p[i] / _offline(without, slope), *sides) for slope in SLOPES])
+    if not found:
+        raise InvalidArgument(
+            "no shadow has members and others that further shadows were trained without. Train 4 "
+            "or more with train_shadows(..., design='halves'), and observe them at their own data."
+        )
+    return float(SLOPES[np.mean(found, axis=0).argmax()])
+
+
+def _offline(without: FloatArray, slope: float) -> FloatArray:
+    """The average over models with and without the record, from those without."""
+    return np.maximum(((1 + slope) * without + 1 - slope) / 2, np.finfo(float).tiny)
+
+
+def _auc(scores: FloatArray, inside: FloatArray, outside: FloatArray) -> float:
+    others = np.sort(scores[outside])
+    below, upto = (np.searchsorted(others, scores[inside], side) for side in ("left", "right"))
+    return float((below + upto).mean() / 2 / others.size)
 
 
 def _gain(outputs: Outputs, shadows: Shadows, online: bool | None, slope: float) -> FloatArray:
@@ -287,8 +328,9 @@ def _gain(outputs: Outputs, shadows: Shadows, online: bool | None, slope: float)
             "a record has no shadow trained without it, or, for online=True, none with it. Train "
             "more shadows, or pass online=False."
         )
-    average = (within + without) / 2 if online else ((1 + slope) * without + 1 - slope) / 2
-    return p / np.maximum(average, np.finfo(float).tiny)
+    if not online:
+        return p / _offline(without, slope)
+    return p / np.maximum((within + without) / 2, np.finfo(float).tiny)
 
 
 def _mean_where(values: FloatArray, used: FloatArray) -> FloatArray:
