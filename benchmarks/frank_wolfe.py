@@ -221,9 +221,9 @@ def _on_l2_ball(n):
     X, y = regression(n)
     rows = Rows(X[:, 1:])  # its constant is the first feature
     found = optimize.minimize(
-        lambda w: mean_loss(LOSS, rows, y, w[:, None]),
+        lambda w: mean_loss(LOSS, rows, y, w[:, None], n_records=len(y)),
         np.zeros(P),
-        jac=lambda w: mean_gradient(LOSS, rows, y, w[:, None])[:, 0],
+        jac=lambda w: mean_gradient(LOSS, rows, y, w[:, None], n_records=len(y))[:, 0],
         method="L-BFGS-B",
         options={"ftol": 1e-14, "gtol": 1e-9},
     )
@@ -258,7 +258,7 @@ def gradient_risk(n, epsilon, steps, seeds=3):
         for seed in range(seeds)
     ]
     bound = excess_risk.sgd_excess_risk(T, n_features=P, diameter=2 * RADIUS, **constants)
-    return T, [mean_loss(LOSS, rows, y, W) - best for W in runs], bound
+    return T, [mean_loss(LOSS, rows, y, W, n_records=len(y)) - best for W in runs], bound
 
 
 # What is drawn: (N, epsilon, steps) of each point, by what varies.

@@ -45,11 +45,11 @@ def test_gradient_against_finite_differences(loss, center):
     rng = np.random.default_rng(0)
     X, targets, W = problem(loss, rng)
     rows = Rows(X, 0.5, None if center is None else rng.normal(size=3))
-    gradient = mean_gradient(loss, rows, targets, W)
+    gradient = mean_gradient(loss, rows, targets, W, n_records=7)
     for index in np.ndindex(*W.shape):
         step = np.zeros_like(W)
         step[index] = 1e-6
-        up, down = (mean_loss(loss, rows, targets, W + s) for s in (step, -step))
+        up, down = (mean_loss(loss, rows, targets, W + s, n_records=7) for s in (step, -step))
         assert gradient[index] == pytest.approx((up - down) / 2e-6, abs=1e-7)
 
 
@@ -60,7 +60,7 @@ def test_sparse_rows_equal_dense_ones(loss, center):
     X, targets, W = problem(loss, rng)
     center = None if center is None else rng.normal(size=3)
     dense, thin = Rows(X, 1.0, center), Rows(sparse.csr_matrix(X), 1.0, center)
-    gradients = [mean_gradient(loss, rows, targets, W) for rows in (dense, thin)]
+    gradients = [mean_gradient(loss, rows, targets, W, n_records=7) for rows in (dense, thin)]
     np.testing.assert_allclose(*gradients, atol=1e-14)
     for order in (1, 2):
         np.testing.assert_allclose(dense.norms(order), thin.norms(order), rtol=1e-12)
@@ -108,7 +108,8 @@ def test_smoothness_bounds_how_fast_gradients_change(loss, seed, far):
     X, targets, W = problem(loss, rng, n=1)
     rows = Rows(X)
     V = W + far * rng.normal(size=W.shape)
-    change = mean_gradient(loss, rows, targets, V) - mean_gradient(loss, rows, targets, W)
+    at = [mean_gradient(loss, rows, targets, point, n_records=1) for point in (V, W)]
+    change = at[0] - at[1]
     most = smoothness(loss, rows.norms()[0]) * np.linalg.norm(V - W)
     assert np.linalg.norm(change) <= most * (1 + 1e-12)
     most = smoothness(loss, rows.norms(math.inf)[0], order=1) * np.abs(V - W).sum()
@@ -124,6 +125,15 @@ def test_constants_of_the_corrected_document():
     assert lipschitz(Multinomial(5), rinf, math.inf) == rinf
     squared = Squared(radius * rinf + target)
     assert lipschitz(squared, rinf, math.inf) == (radius * rinf + target) * rinf
+
+
+def test_means_are_over_the_number_that_is_stated():
+    """Not over the rows at hand: without its first record a mean of 4 is still over 4."""
+    rows, targets, W = Rows(np.ones((4, 1)), 0.0), np.zeros(4), np.full((2, 1), 2.0)
+    part = rows.take(slice(1, None))
+    assert mean_loss(Squared(), rows, targets, W, n_records=4) == 2
+    assert mean_loss(Squared(), part, targets[1:], W, n_records=4) == 1.5
+    assert mean_gradient(Squared(), part, targets[1:], W, n_records=4)[1, 0] == 1.5
 
 
 def test_huber_is_squared_inside():
@@ -148,6 +158,9 @@ def test_large_scores_stay_finite():
         lambda: lipschitz(Logistic(), math.nan),
         lambda: smoothness(Logistic(), 1.0, order=3),
         lambda: Rows(np.zeros((1, 1))).norms(3),
+        lambda: mean_loss(
+            Logistic(), Rows(np.zeros((1, 1))), np.zeros(1), np.zeros((2, 1)), n_records=0
+        ),
         lambda: Rows(sparse.csr_matrix((1, 1)), 1.0, np.ones(1)).norms(math.inf),
     ],
 )

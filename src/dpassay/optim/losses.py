@@ -328,14 +328,22 @@ def without_duplicates(X: Any) -> Any:
     return X
 
 
-def mean_loss(loss: Loss, rows: Rows, targets: FloatArray, W: FloatArray) -> float:
-    """The mean loss of the records at W; a statistic of the data, not private."""
-    return float(loss.value(rows.scores(W), targets).mean())
+def mean_loss(
+    loss: Loss, rows: Rows, targets: FloatArray, W: FloatArray, *, n_records: int
+) -> float:
+    """The sum of the records' losses at W over ``n_records``; a statistic of the data, not private.
+
+    The number is asked for, as the number of rows at hand is no public divisor.
+    """
+    return float(loss.value(rows.scores(W), targets).sum()) / _check.count("n_records", n_records)
 
 
-def mean_gradient(loss: Loss, rows: Rows, targets: FloatArray, W: FloatArray) -> FloatArray:
-    """The gradient of :func:`mean_loss` in W, of its shape; not private."""
-    return rows.adjoint(loss.residual(rows.scores(W), targets)) / rows.shape[0]
+def mean_gradient(
+    loss: Loss, rows: Rows, targets: FloatArray, W: FloatArray, *, n_records: int
+) -> FloatArray:
+    """The gradient of :func:`mean_loss` in W, of its shape; neither clipped nor private."""
+    total = rows.adjoint(loss.residual(rows.scores(W), targets))
+    return total / _check.count("n_records", n_records)
 
 
 def lipschitz(loss: Loss, row_bound: float, order: float = 2) -> float:

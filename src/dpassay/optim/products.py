@@ -29,7 +29,7 @@ def is_sparse(X: Any) -> bool:
 
 
 def sum_of_pieces(term: Callable[[slice], FloatArray], n_records: int) -> FloatArray:
-    """The sum of ``term`` over slices of the records, :data:`PIECE` of them at a time.
+    """The sum of ``term`` over slices of the records, 4096 of them at a time.
 
     The first term, which must be in double precision, is added to in place. Of no records it is
     that of an empty slice.
@@ -43,11 +43,11 @@ def row_products(X: Any, W: FloatArray) -> FloatArray:
 
     A matrix product is not: how a library adds up a row may depend on where the row stands and on
     how many there are. Where terms cancel, the last bits of a score decide about a whole gradient,
-    so that taking out one record would change the gradients of others. Here every product is of
-    :data:`BLOCK` rows and a few columns, short ones filled up, and for its shape it is tried out
-    once whether all places give the same bits. Where they do not, rows are multiplied one by one.
-    It is taken for granted that what a library does to a row depends on shapes and the number of
-    threads, not on values.
+    so that taking out one record would change the gradients of others. Here every product is of 64
+    rows and a few columns, short ones filled up, and for its shape it is tried out once whether all
+    places give the same bits. Where they do not, rows are multiplied one by one. It is taken for
+    granted that what a library does to a row depends on shapes, not on values, and that the number
+    of threads stays what it was when it was tried out.
     """
     if is_sparse(X):
         return X @ W  # row by row
