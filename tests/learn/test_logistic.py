@@ -142,7 +142,7 @@ def test_sparse_frank_wolfe_is_the_dense_one(thin_rows, fit_intercept):
     X, y = thin_rows
     model = PrivateLogisticRegression(
         1e4, 1e-6, solver="frank-wolfe", data_norm=1.0, max_iter=500, random_state=0
-    ).set_params(fit_intercept=fit_intercept)
+    ).set_params(fit_intercept=fit_intercept, radius=10.0)
     thin, dense = clone(model).fit(X, y), clone(model).fit(X.toarray(), y)
     assert thin.event_ == dense.event_
     # With hardly any noise both end at the minimiser, up to steps of radius · 2/502 = .04.

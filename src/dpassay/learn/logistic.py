@@ -47,7 +47,8 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
         fit_intercept: whether to fit one.
         max_iter: steps; None leaves it to the rule.
         batch_size: the expected size of a batch, for "sgd"; None leaves it to the rule.
-        radius: of the l1 ball of "frank-wolfe"; None for 10/row bound.
+        radius: of the l1 ball of "frank-wolfe", for rows as given; None for 30 over a typical
+            row's largest entry, which is measured privately.
         penalty: beside the sum of losses, penalty ||W||²/2, for "output" and "objective" (which
             raises it to what its proof needs); None leaves it to the rule.
         calibration: "tight", or "thesis" for the noise of document 004 ("sgd" under replace-one,

@@ -1,20 +1,43 @@
-"""Logistic regression on an l1 ball: the plan of ``solver="frank-wolfe"``."""
+"""Logistic regression on an l1 ball: the plan of ``solver="frank-wolfe"``.
+
+**The unit of length.** The noise of selections is scaled to the declared bound on the entries of a
+row, and the ball too; both are wasted where the entries that there are stay far below it, as those
+of rows of l2 norm 1 do. So the first selection chooses a unit R among 21 shares of the bound, 1
+to 1/32: the one below which about three quarters of the rows lie. It is one more use of
+the exponential mechanism, with the epsilon of a step. Entries are then clipped to R and divided by
+it, and the intercept's feature is 1 beside them.
+
+*Sensitivity.* Bin k holds the rows whose largest entry is in (R_(k+1), R_k]; let A_k be the number
+of rows up to R_(k+1), B_k that up to R_k. The score -max(0, q N - B_k, A_k - q N) is 0 for the bin
+that holds the quantile q of N (public) records; one record added, removed or replaced moves A_k and
+B_k by at most 1 each, and a maximum of functions by at most the most that any of them moves: 1.
+
+**The radius** is 30 in that unit. On held-out training records of Adult and digits, accuracy with
+radii of 10, 30, 100 was .813, .825, .827 (Adult, epsilon = 1) and .38, .47, .43 (digits, 3): less
+cannot reach the weights, and more takes twice the steps for little.
+"""
 
 import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from dpassay.learn.logistic_plans import Setting, Solution, default_radius, targets_of
+import numpy as np
+
+from dpassay.learn.logistic_plans import Setting, Solution, targets_of
 from dpassay.mechanisms.noise import Rng
+from dpassay.mechanisms.selection import exponential
 from dpassay.optim import frank_wolfe as fw
 from dpassay.optim.losses import Rows, lipschitz, smoothness
 from dpassay.optim.objectives import LinearObjective
 from dpassay.optim.polytopes import L1Ball
-from dpassay.privacy import Event
+from dpassay.privacy import Event, Repeated
 from dpassay.types import FloatArray
 
 _MOST_STEPS = 3000
+_RADIUS = 30.0
+_QUANTILE = 0.75
+_UNITS = 2.0 ** (-np.arange(21) / 4)  # shares of the row bound
 
 
 @dataclass(frozen=True)
@@ -22,16 +45,20 @@ class FrankWolfe:
     """Frank-Wolfe on the l1 ball: selections of vertices by the exponential mechanism.
 
     Rows are bounded in the infinity norm. The number of steps is a fifth of what minimises the
-    bound on the excess risk, 3000 at most: a step looks at all of dense data, and after so many the
-    curvature's part of that bound is below .07 (default radius, row bound of 1 or more).
+    bound on the excess risk, 3000 at most: a step looks at all of dense data. With the document's
+    calibration the unit is the row bound, and no selection is spent on it.
     """
 
     setting: Setting
 
     @property
-    def radius(self) -> float:
-        """Of the l1 ball."""
-        return self.setting.radius or default_radius(self.setting)
+    def _is_tight(self) -> bool:
+        return self.setting.calibration == "tight"
+
+    def radius(self, unit: float) -> float:
+        """Of the l1 ball, for rows divided by the unit; a given radius is one for rows as given."""
+        given = self.setting.radius
+        return _RADIUS if given is None else given * unit
 
     @cached_property
     def _plan(self) -> fw.Plan:
@@ -42,20 +69,50 @@ class FrankWolfe:
 
     def _planned(self, steps: int | None) -> fw.Plan:
         setting, budget = self.setting, self.setting.budget
-        bound = max(setting.row_bound, setting.constant)
-        dimension = (setting.n_features + setting.fit_intercept) * setting.loss.n_scores
         return fw.plan(
-            L1Ball(dimension, self.radius),
+            self._ball(setting.row_bound),
             n_records=setting.n_records,
-            lipschitz=lipschitz(setting.loss, bound, math.inf),
-            smoothness=smoothness(setting.loss, bound, order=1),
+            lipschitz=self._lipschitz,
+            smoothness=smoothness(setting.loss, 1.0, order=1),
             epsilon=budget.epsilon,
             delta=budget.delta,
             neighbouring=budget.neighbouring,
             calibration=setting.calibration,
-            selection="laplace" if setting.calibration != "tight" else "gumbel",
+            selection="gumbel" if self._is_tight else "laplace",
             steps=steps,
         )
+
+    def _ball(self, unit: float) -> L1Ball:
+        setting = self.setting
+        dimension = (setting.n_features + setting.fit_intercept) * setting.loss.n_scores
+        return L1Ball(dimension, self.radius(unit))
+
+    @property
+    def _lipschitz(self) -> float:
+        return lipschitz(self.setting.loss, 1.0, math.inf)
+
+    def _selection(self, unit: float) -> fw.Selection:
+        """Of vertices: its sensitivity is for rows divided by the unit."""
+        budget, planned = self.setting.budget, self._plan.selection
+        assert planned is not None
+        sensitivity = fw.score_sensitivity(
+            self._lipschitz, self.radius(unit), self.setting.n_records, budget.neighbouring
+        )
+        epsilon = self._epsilon if self._is_tight else planned.epsilon
+        return fw.Selection(planned.kind, sensitivity, epsilon, budget.neighbouring)
+
+    @cached_property
+    def _epsilon(self) -> float:
+        """Of one selection, where the unit takes one more than the steps."""
+        budget = self.setting.budget
+        return fw.calibrated_selection(
+            "gumbel",
+            sensitivity=1.0,
+            steps=self.steps + 1,
+            epsilon=budget.epsilon,
+            delta=budget.delta,
+            neighbouring=budget.neighbouring,
+        ).epsilon
 
     @property
     def steps(self) -> int:
@@ -65,52 +122,89 @@ class FrankWolfe:
     @property
     def noise_multiplier(self) -> float:
         """The scale of the selections' noise over the sensitivity of the scores."""
-        selection = self._plan.selection
-        assert selection is not None
-        return selection.scale / selection.sensitivity
+        return 2 / self._selection(self.setting.row_bound).epsilon
 
     @property
     def event(self) -> Event:
-        """One selection per step."""
-        return self._plan.event
+        """One selection per step, and one of the unit."""
+        if not self._is_tight:
+            return self._plan.event
+        return Repeated(self._selection(self.setting.row_bound).event, self.steps + 1)
 
     def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution:
-        """Run it, and split the flat vector."""
-        setting = self.setting
+        """Choose the unit, run it, and go back to the units of X."""
+        setting, unit = self.setting, self.unit(X, rng)
+        X = _in_units(X, unit)
         rows, targets = Rows(X, setting.constant), targets_of(codes, setting.loss, X.dtype)
         objective = LinearObjective(setting.loss, rows, targets, setting.n_records)
-        found = self._sparse(objective, rng) if self._is_sparse(X) else self._dense(objective, rng)
+        solver = self._sparse if self._is_sparse(X) else self._dense
+        found = solver(objective, unit, rng)
         W = objective.matrix(found.w)
         assert found.noise is not None
-        return Solution(W[1:].T, setting.constant * W[0], found.noise)
+        return Solution(W[1:].T / unit, setting.constant * W[0], found.noise)
+
+    def unit(self, X: Any, rng: Rng) -> float:
+        """R: what about three quarters of the rows stay below; released and paid for."""
+        setting = self.setting
+        if not self._is_tight:
+            return setting.row_bound
+        release = exponential(
+            unit_scores(Rows(X, 0.0).norms(math.inf), setting.row_bound, setting.n_records),
+            sensitivity=1.0,
+            epsilon=self._epsilon,
+            rng=rng,
+            neighbouring=setting.budget.neighbouring,
+        )
+        return float(setting.row_bound * _UNITS[release.value])
 
     def _is_sparse(self, X: Any) -> bool:
-        """Whether steps may cost what they touch: same event, same sensitivity, same vertices."""
-        # The document's Laplace selections are not sampled in less than one operation per vertex.
-        tight, single = self.setting.calibration == "tight", self.setting.loss.n_scores == 1
-        return hasattr(X, "indptr") and tight and single
+        """Whether steps may cost what they touch: same event, same sensitivity, same vertices.
 
-    def _dense(self, objective: LinearObjective, rng: Rng) -> fw.Solution:
+        Not for the document's Laplace selections, which are not sampled in less than one operation
+        per vertex; and not for more than two classes, where a step towards one class changes all K
+        residuals of the rows that it touches. The other loop never makes X dense either: its steps
+        take X @ W and X'residuals of the sparse X, n K + p K numbers beside it.
+        """
+        return hasattr(X, "indptr") and self._is_tight and self.setting.loss.n_scores == 1
+
+    def _dense(self, objective: LinearObjective, unit: float, rng: Rng) -> fw.Solution:
         return fw.frank_wolfe(
             objective,
-            L1Ball(objective.dimension, self.radius),
+            self._ball(unit),
             steps=self.steps,
-            selection=self._plan.selection,
+            selection=self._selection(unit),
             rng=rng,
         )
 
-    def _sparse(self, objective: LinearObjective, rng: Rng) -> fw.Solution:
+    def _sparse(self, objective: LinearObjective, unit: float, rng: Rng) -> fw.Solution:
         from dpassay.optim.sparse_frank_wolfe import sparse_frank_wolfe
 
-        assert self._plan.selection is not None
         return sparse_frank_wolfe(
             objective.rows.X,
             objective.targets,
             objective.loss,
-            radius=self.radius,
+            radius=self.radius(unit),
             n_records=objective.n_records,
             steps=self.steps,
-            selection=self._plan.selection,
+            selection=self._selection(unit),
             constant=objective.rows.constant,
             rng=rng,
         )
+
+
+def unit_scores(norms: FloatArray, row_bound: float, n_records: int) -> FloatArray:
+    """How near the quantile every unit is, in records, 0 being best; of sensitivity 1."""
+    edges = row_bound * _UNITS
+    up_to = np.searchsorted(np.sort(norms), edges, side="right")
+    up_to[0] = len(norms)  # within the bound all rows are, up to rounding
+    before = np.append(up_to[1:], 0)
+    wanted = _QUANTILE * n_records
+    return -np.maximum(0.0, np.maximum(wanted - up_to, before - wanted))
+
+
+def _in_units(X: Any, unit: float) -> Any:
+    """X with entries clipped to the unit and divided by it: within ±1, sparse where X is."""
+    limit = X.dtype.type(unit)
+    if not hasattr(X, "indptr"):
+        return np.clip(X, -limit, limit) / limit
+    return type(X)((np.clip(X.data, -limit, limit) / limit, X.indices, X.indptr), X.shape)
