@@ -5,11 +5,10 @@ import math
 import numpy as np
 import pytest
 
-import dpassay as da
 from dpassay.errors import InvalidArgument
 from dpassay.optim import stochastic_frank_wolfe as sfw
 from dpassay.optim.frank_wolfe import Selection
-from dpassay.optim.losses import Huber, Logistic, Rows
+from dpassay.optim.losses import Logistic, Rows
 from dpassay.optim.objectives import LinearObjective
 from dpassay.optim.polytopes import L1Ball
 from dpassay.privacy import account, events
@@ -117,31 +116,3 @@ def test_misuse_is_named(change, name):
         sfw.stochastic_plan(BALL, **{"steps": 5} | SETTING | change)
     with pytest.raises(InvalidArgument, match="independent"):
         sfw.StochasticPlan("independent", 5, 10, 2, Selection("gumbel", 1.0, 1.0))
-
-
-# The audit: one record, which is in one of two batches.
-
-EPSILON = 2.0
-PAIR = (np.array([[1.0, 9.0]]), np.array([[1.0, -9.0]]))
-
-
-def pushed(noise):
-    def mechanism(data, rng):
-        objective = LinearObjective(Huber(1.0), Rows(data[:, :1], 0.0), data[:, 1], 1)
-        selection = Selection("gumbel", noise * 2.0 * 2.0, EPSILON, "replace-one")
-        plan = sfw.StochasticPlan("disjoint", 2, 1, 0.5, selection)
-        line = L1Ball(1, 1.0)
-        return sfw.stochastic_frank_wolfe(objective, line, plan, n_rows=1, rng=rng).vertices
-
-    return mechanism
-
-
-def test_audit():
-    """The divisor is 1/2, so the sensitivity 4; with a quarter of the noise it is refuted.
-
-    On a ball the loss of this pair is half of epsilon, which half of the noise would not exceed.
-    """
-    claim = da.PureDP(EPSILON, neighbouring="replace-one")
-    options = {"claim": claim, "score": lambda v: float((v == 0).sum()), "trials": 1000}
-    assert not da.audit(pushed(1.0), PAIR, **options, confidence=1 - 1e-6).refuted
-    assert da.audit(pushed(0.25), PAIR, **options, confidence=1 - 1e-6).refuted
