@@ -19,7 +19,12 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    name: Annotated[str, typer.Argument(help="Which experiment: slides, hw3, clipping or thesis.")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Which experiment: slides, hw3, clipping, thesis, debugging or one-dimension."
+        ),
+    ],
     out: Annotated[
         Path | None, typer.Option(help="Folder to write to; by default its name.", file_okay=False)
     ] = None,

@@ -15,6 +15,8 @@ EXPERIMENTS = {
     "hw3": "dpassay.reproduce.hw3",
     "clipping": "dpassay.reproduce.clipping",
     "thesis": "dpassay.reproduce.thesis",
+    "debugging": "dpassay.reproduce.debugging",
+    "one-dimension": "dpassay.reproduce.one_dimension",
 }
 
 
