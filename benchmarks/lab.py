@@ -1,6 +1,6 @@
 """What DP-SGD of small networks costs in JAX beside Opacus: CPU seconds in one run, a thread each.
 
-Run with ``python -m benchmarks lab`` (``--quick``: two repetitions, fewer steps). Poisson batches
+Run with ``python -m benchmarks lab`` (``--quick``: two repetitions, not five). Poisson batches
 of 250 of MNIST's 60 000 records, clip 1, noise 1, secure noise here. Goals: the softmax in a tenth
 of the time of Opacus' tutorial form (hooks) and a seventh of its ghost mode, the MLP in a third of
 its ghost mode, the CNN in no more than its best mode. "roomy" is hooks with a memory allocator that
@@ -46,7 +46,7 @@ CASES = {
 Run = Callable[[], Callable[[Any], Any]]  # trains, and gives back a predictor
 
 
-def ours(case: Case, data: Dataset, records: nets.Records) -> Run:
+def ours(case: Case, records: nets.Records) -> Run:
     """With secure noise and secure batches."""
     plan = nets.Training(
         case.network,
@@ -142,9 +142,9 @@ def compare(name: str, data: Dataset, records: nets.Records, repetitions: int) -
     """One network in all engines."""
     case = CASES[name]
     start = time.process_time()
-    ours(case, data, records)()
+    ours(case, records)()
     first = time.process_time() - start
-    runs = {"dpassay": ours(case, data, records)}
+    runs = {"dpassay": ours(case, records)}
     runs |= {mode: opacus(name, case, data, mode) for mode in ("hooks", "ghost")}
     found = measured(runs, data, repetitions)
     found |= _roomy(name, case, data, repetitions)
@@ -161,7 +161,7 @@ def compare(name: str, data: Dataset, records: nets.Records, repetitions: int) -
 
 
 def _roomy(name: str, case: Case, data: Dataset, repetitions: int) -> dict[str, Any]:
-    """Last of its kind, as the allocator cannot be told to forget it."""
+    """In a process of its own, as the allocator cannot be told to forget it."""
     import multiprocessing
 
     with multiprocessing.get_context("spawn").Pool(1, keep_pages) as pool:
