@@ -13,7 +13,7 @@ from dpassay.report.figures import save_all
 from dpassay.reproduce.thesis import real
 from rates import assert_rate
 
-FEW = {"online": 4, "offline": 4, "learned": 2}
+FEW = {"online": 4, "offline": 4, "learned": 4}
 
 
 def small(n=1200, n_features=80, n_classes=4):
@@ -95,7 +95,7 @@ def test_the_mutant_that_leaves_the_noise_out_is_caught():
 def test_shadows_are_kept(tmp_path):
     game, store = real.deal(TABLE, 100), tmp_path / "shadows.db"
     train = real.trainings(TABLE, 100)["ε = 8"]
-    numbers = {"online": 2, "offline": 2, "learned": 2}
+    numbers = dict.fromkeys(FEW, 2)
     first, again = (real.prepared(game, train, **numbers, store=store) for _ in range(2))
     np.testing.assert_array_equal(first.online.outputs.vectors, again.online.outputs.vectors)
     assert not first.offline.inside.any()

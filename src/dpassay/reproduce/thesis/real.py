@@ -26,6 +26,7 @@ from dpassay.attacks import (
     Shadows,
     attack,
     train_shadows,
+    tuned_offline_slope,
     white_box_features,
 )
 from dpassay.report.figures import BLUE, GREEN, ORANGE, Claim, Picture, house_style, panels
@@ -186,6 +187,11 @@ class Target:
             **given,
         )
 
+    @functools.cached_property
+    def offline_slope(self) -> float:
+        """Of RMIA, tuned on the attacker's own shadows."""
+        return tuned_offline_slope(self.learned)
+
     @property
     def accuracies(self) -> tuple[float, float]:
         """How often the model is right about members, and about others."""
@@ -236,9 +242,10 @@ def attacks(target: Target) -> Iterator[tuple[str, dict[str, Any]]]:
         given = {"method": method, "shadows": target.learned}
         yield f"{name}, k = {len(target.learned)}", given
     for k in sorted({2, 4, len(target.offline)} & set(range(len(target.offline) + 1))):
-        for name in ("RMIA", "LiRA"):
-            given = {"method": f"{name.lower()}-offline", "shadows": first(target.offline, k)}
-            yield f"{name} offline, k = {k}", given
+        given = {"shadows": first(target.offline, k)}
+        slope = {"offline_slope": target.offline_slope}
+        yield f"RMIA offline, k = {k}", {"method": "rmia-offline"} | slope | given
+        yield f"LiRA offline, k = {k}", {"method": "lira-offline"} | given
     for k in sorted({4, len(target.online)}):
         for name in ("RMIA", "LiRA"):
             given = {"method": name.lower(), "shadows": first(target.online, k)}
