@@ -37,6 +37,7 @@ from dpassay.optim.products import (
     product_by_blocks,
     product_in_double,
     row_products,
+    some_rows,
     sum_of_pieces,
 )
 from dpassay.types import FloatArray
@@ -247,7 +248,9 @@ class Rows:
         total = sum_of_pieces(lambda part: residuals[part].sum(axis=0, dtype=np.float64), n)
         gradient = np.empty((1 + p, len(total)), order="F")
         gradient[0] = self.constant * total
-        gradient[1:] = sum_of_pieces(lambda part: product(self.X[part], residuals[part]), n)
+        gradient[1:] = sum_of_pieces(
+            lambda part: product(some_rows(self.X, part), residuals[part]), n
+        )
         if self.center is not None:
             gradient[1:] -= np.outer(self.center, total)
         return gradient
