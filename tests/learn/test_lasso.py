@@ -1,4 +1,4 @@
-"""Private lasso: checks of scikit-learn, the non-private limit, sparse input, budget, audit."""
+"""Private lasso: checks of scikit-learn, the non-private limit, sparse input, budget."""
 
 import math
 import pickle
@@ -14,7 +14,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import dpassay as da
 from dpassay.errors import BudgetExceeded, InvalidArgument
 from dpassay.learn import Ledger, PrivateLasso
-from dpassay.optim.losses import Huber
 from dpassay.privacy import events
 
 FIT = {"radius": 2.0, "data_norm": 1.0, "target_bound": 2.0, "random_state": 0}
@@ -168,49 +167,3 @@ def test_misuse_is_named(change, name):
     X, y = regression(50, 3)
     with pytest.raises(InvalidArgument, match=name):
         PrivateLasso(**FIT | change).fit(X, y)
-
-
-# The audit.
-
-BUDGET = {"epsilon": 4.0, "delta": 1e-3, "steps": 2, "neighbouring": "replace-one"}
-PAIR = (np.array([[1.0, 5.0]]), np.array([[1.0, -5.0]]))
-
-
-class Understated(Huber):
-    """Huber's loss at bound 1 that states a smaller bound: less noise than its gradients need."""
-
-    @property
-    def residual_bound(self):
-        return dict.fromkeys((1, 2, math.inf), 0.7)
-
-
-def fitted(kind):
-    """One record of one feature whose residual is at its bound wherever w is; N = 1."""
-
-    def mechanism(data, rng):
-        model = PrivateLasso(
-            radius=1.0,
-            residual_bound=1.0,
-            data_norm=1.0,
-            target_bound=5.0,
-            fit_intercept=False,
-            random_state=rng,
-            **BUDGET,
-        )
-        model._loss = lambda *_: kind(1.0)
-        return model.fit(data[:, :1], data[:, 1]).coef_[0]
-
-    return mechanism
-
-
-def ups(coefficient):
-    """How often +1 was chosen, of two steps that weigh 1/3 and 2/3: 2, 1 or 0, less 1."""
-    return float(round(coefficient))
-
-
-def test_audit():
-    """The released coefficient: not refuted as it is, refuted with 70 % of its noise."""
-    claim = PrivateLasso(**BUDGET, **FIT).fit(np.eye(2), np.ones(2)).privacy_
-    options = {"claim": claim, "score": ups, "trials": 2500, "confidence": 1 - 1e-6}
-    assert not da.audit(fitted(Huber), PAIR, **options).refuted
-    assert da.audit(fitted(Understated), PAIR, **options).refuted

@@ -1,6 +1,5 @@
-"""Private logistic regression: what it promises, what it learns, what audits see."""
+"""Private logistic regression: what it promises, what it learns; audits are in test_audits."""
 
-import copy
 import math
 import pickle
 from dataclasses import replace
@@ -422,100 +421,6 @@ def test_objective_perturbation_spends_what_its_proof_says(neighbouring):
     assert_rate(exceeds, len(normal), plan._exact[1] / changes)
     beta = 0.5 * setting.full_bound**2
     assert 3 * math.log1p(beta / plan.penalty) <= plan._exact[0] * 0.25 * (1 + 1e-9)
-
-
-# Audits. The pair: a record that is always clipped, or none.
-
-
-class LessNoise(Setting):
-    """A setting whose noise is a share of what its claim needs."""
-
-    share = 1.0
-
-    @property
-    def mu(self):
-        return super().mu / self.share
-
-
-def audited(solver, share, budget, trials, alarm=1e-6, **options):
-    claimed = planned_with(solver, Setting(2, 1, 2, 1.0, budget, False, **options), 1.0)
-    setting = LessNoise(2, 1, 2, 1.0, budget, False, **options)
-    object.__setattr__(setting, "share", share)
-    plan = planned_with(solver, setting, share)
-
-    def mechanism(data, rng):
-        X, y = data
-        return plan.solve(X, y.astype(int), rng).coef[0, 0]
-
-    row = np.array([[1.0]])
-    pair = ((np.vstack([row, 0 * row]), np.array([1.0, 1.0])), (0 * row, np.array([1.0])))
-    return da.audit(
-        mechanism,
-        pair,
-        claim=da.account(claimed.event),
-        score=float,
-        trials=trials,
-        confidence=1 - alarm,
-        rng=1,
-    )
-
-
-def planned_with(solver, setting, share):
-    if solver != "objective":
-        return OutputPerturbation(setting)
-    plan = ObjectivePerturbation(setting)
-    plan.__dict__["noise_multiplier"] = plan.noise_multiplier * share
-    plan.__dict__["cleaning"] = plan.cleaning * share
-    return plan
-
-
-@pytest.mark.parametrize(("share", "refuted"), [(1.0, False), (0.35, True)])
-def test_audit_of_output_perturbation(share, refuted):
-    """The logistic loss attains half of its Lipschitz constant here: .35 is a cut to 70 %."""
-    budget = Budget(8.0, 1e-5, "add-remove")
-    verdict = audited("output", share, budget, 1500, penalty=100.0)
-    assert verdict.refuted == refuted
-
-
-@pytest.mark.parametrize(("share", "trials"), [(1.0, 1000), (0.2, 4000)])
-def test_audit_of_objective_perturbation(share, trials):
-    """Its proof bounds two tails and keeps a share for the determinant: slack that .7 fits in."""
-    budget = Budget(3.0, 0.05, "add-remove")
-    verdict = audited("objective", share, budget, trials, alarm=1e-4, penalty=1e-9)
-    assert verdict.refuted == (share < 1)
-
-
-@pytest.mark.parametrize(("share", "trials"), [(1.0, 700), (0.7, 2000)])
-def test_audit_of_gradient_descent_with_its_preparation(share, trials):
-    """The whole plan, of one step: a long record across a crowd whose gradients cancel.
-
-    The score is the record's weight in the units of the steps, an inner value that the event
-    covers: the scale that the preparation drew is recomputed from a copy of the generator.
-    """
-    budget, n = Budget(8.0, 1e-5, "add-remove"), 41
-    claim = da.account(GradientDescent(Setting(n, 2, 2, 1.0, budget, False, max_iter=1)).event)
-    setting = LessNoise(n, 2, 2, 1.0, budget, False, max_iter=1)
-    object.__setattr__(setting, "share", share)
-    plan = GradientDescent(setting)
-
-    def mechanism(data, rng):
-        X, y = data
-        scale = plan._conditioned(X, copy.deepcopy(rng)).scale
-        return plan.solve(X, y.astype(int), rng).coef[0, 0] / scale[0]
-
-    i = np.arange(n - 1)
-    crowd, labels = np.column_stack([0 * i, np.where(i % 2, 0.8, -0.8)]), (i // 2 % 2).astype(float)
-    X, y = np.vstack([crowd, [1.0, 0.0]]), np.append(labels, 0.0)
-    verdict = da.audit(
-        mechanism,
-        ((X, y), (crowd, labels)),
-        claim=claim,
-        score=float,
-        trials=trials,
-        confidence=1 - 1e-6,
-        rng=1,
-    )
-    assert verdict.refuted == (share < 1)
 
 
 def test_planned_refuses_what_it_does_not_know():
