@@ -277,8 +277,8 @@ def tuned_offline_slope(shadows: Shadows) -> float:
 
     As ML Privacy Meter chooses it, on models whose members the attacker knows: its own. Every
     shadow is attacked in turn with the others as references, for slopes 0, 0.1, ..., 1; the one
-    with the largest mean AUC is returned. Models that hardly change with a record, such as private
-    ones, have slopes near 1.
+    with the largest mean AUC is returned: near 1 where training on a record adds little to its
+    probability, near 0 where it makes all probabilities large.
 
     Args:
         shadows: at least 4, observed at the records that they were trained on, design "halves".
