@@ -12,7 +12,7 @@ alone: a score is computed from a model and other records. A record of the valid
 the scores alone. So a run costs the *larger* of its fit and its score, not their sum; both are made
 to cost ``Gaussian(s)`` at the most, in what the theorem of the law asks for: Rényi divergence at
 every order, and for the Poisson law also delta at log(1 + 1/(order - 1)). That is settled for every
-setting before any data are touched (:mod:`dpassay.learn.search_price`). (Which setting was drawn,
+setting before any data are touched (``search_price``). (Which setting was drawn,
 and which coins were thrown, does not depend on the record: the output is a mixture with the same
 weights on both data sets, and the divergence of mixtures is at most that of their worst parts.
 Under replace-one, the new record takes the coin of the old.) The runs are independent, so that the
