@@ -133,7 +133,7 @@ class Tilted:
         return float((b * b - a * a) / (2 * self.s**2) + np.log1p(expit(w) * expit(-w) / bend))
 
 
-# epsilon, delta, rows, and the largest share at which a pair breaks the claim: the proof adds the
+# epsilon, delta, rows, and a share at which this pair breaks the claim: the proof adds the
 # tails of both signs and the determinant's whole quarter, which weighs less as epsilon grows.
 TILTS = {
     "epsilon 30": (30.0, 0.05, 240, 0.7),
