@@ -96,16 +96,19 @@ def test_weights_come_back_in_the_units_of_the_rows(storage):
     assert l1 <= 30 * (1 + 1e-9)
 
 
-def test_it_learns_digits():
-    # The largest class is a tenth; measured .72 and .25 at these two.
+@pytest.mark.parametrize(("epsilon", "least"), [(10.0, 0.7), (1.0, 0.15)])
+def test_it_learns_digits(epsilon, least):
+    # The largest class is a tenth; the means of twenty seeds are .816 and .222.
     X, y = load_digits(return_X_y=True)
     X = X / np.linalg.norm(X, axis=1, keepdims=True)
     test = np.arange(len(X)) % 4 == 0
-    for epsilon, least in ((10.0, 0.6), (1.0, 0.15)):
-        model = PrivateLogisticRegression(
-            epsilon, solver="frank-wolfe", data_norm=1.0, random_state=0
-        ).fit(X[~test], y[~test])
-        assert model.score(X[test], y[test]) > least
+    scores = [
+        PrivateLogisticRegression(epsilon, solver="frank-wolfe", data_norm=1.0, random_state=seed)
+        .fit(X[~test], y[~test])
+        .score(X[test], y[test])
+        for seed in range(10)
+    ]
+    assert np.mean(scores) > least
 
 
 def test_a_sparse_table_of_many_classes_takes_no_dense_memory():

@@ -23,9 +23,9 @@ full-batch steps with gradients clipped to C:
   less than the path needs, momentum up to .9 makes up for it;
 * the last half of the iterates is averaged, and columns are evened less as noise grows.
 
-The constants were chosen on held-out parts of the training records of Adult, digits and MNIST, on
-wine, breast cancer, Location-30 and generated tables; test records of the first three were looked
-at for the table of ``docs/learners.md`` alone.
+The constants of path, shrinkage, steps and averaging were chosen on held-out parts of the training
+records of Adult, digits and MNIST, on wine, breast cancer, Location-30 and generated tables, not on
+the test records that ``docs/learners.md`` reports.
 """
 
 import math
