@@ -99,7 +99,7 @@ def _of_4_21(_setting: Setting, _played_here: Played, seen: Seen) -> list[Claim]
     return [
         captions.is_above(
             "The not private attack has a very high accuracy: above 60 %.",
-            "less 60 % it is",
+            "it differs from 60 % by",
             fw.non_private - HIGH,
         ),
         captions.is_above(
