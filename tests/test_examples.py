@@ -36,6 +36,9 @@ EXAMPLES = {
     "jax_training.py": Example("honest: not refuted.*\nbroken: refuted", "jax", "lab"),
     "make_scores.py": Example("canaries.csv"),
     "one_run_audit.py": Example("ceiling"),
+    "opacus_canary.py": Example(
+        "honest: not refuted.*\nhalf the noise: refuted", "opacus", "torch", warnings="ignore"
+    ),
     "opacus_mnist.py": Example(r"accuracy 0\.[3-9]", "opacus", "torch", warnings="ignore"),
     "price_a_training.py": Example("noise multiplier"),
     "private_release.py": Example("exact"),

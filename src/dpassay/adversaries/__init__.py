@@ -1,14 +1,36 @@
-"""The parts of an adversary against DP-SGD: who tells the worlds apart, and by what.
+"""The parts of an adversary against DP-SGD: who crafts, who trains, who tells the worlds apart.
 
-Names are imported when they are first used.
+Names are imported when they are first used. Games need JAX (``pip install 'dpassay[lab]'``); the
+distinguishers alone do not.
 """
 
 from dpassay._lazy import lazily
 
+_CRAFTERS = (
+    "Data",
+    "Crafted",
+    "NaturalExample",
+    "StaticPoison",
+    "ClipBKD",
+    "AdaptivePoison",
+    "GradientCanary",
+    "MaliciousData",
+    "FromTrainedStart",
+)
+_SIX = ("ADVERSARIES", "VARIANTS", "Adversary", "capabilities")
+_GAME = ("Game", "GameStopped", "play", "steps_bound")
 _PUBLIC = {
     "LikelihoodRatio": "dpassay.adversaries.likelihood",
     "LossScore": "dpassay.adversaries.likelihood",
     "along": "dpassay.adversaries.likelihood",
+    **dict.fromkeys(_CRAFTERS, "dpassay.adversaries.crafters"),
+    **dict.fromkeys(_SIX, "dpassay.adversaries.six"),
+    **dict.fromkeys(_GAME, "dpassay.adversaries.game"),
+    "Searched": "dpassay.adversaries.search",
+    "OneRun": "dpassay.adversaries.one_run",
+    "dirac_canaries": "dpassay.adversaries.one_run",
+    "mislabelled_canaries": "dpassay.adversaries.one_run",
+    "CanaryOptimizer": "dpassay.adversaries.opacus",
 }
 
 __all__ = list(_PUBLIC)

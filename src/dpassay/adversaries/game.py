@@ -1,0 +1,336 @@
+"""The game against DP-SGD, played many times.
+
+A trial: a fair coin picks a world, training runs with what the crafter brought or without it, and a
+distinguisher turns what it may see into a score.
+
+Trials are played by :mod:`dpassay.runs`: logged, resumed, each the same whoever plays it. What is
+logged is what a training showed, step by step, so that two adversaries who differ only in how they
+look share their trainings, and so that a distinguisher can be chosen among several: on trials of
+its own, which do not count afterwards.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpassay import _check
+from dpassay._rng import for_trial
+from dpassay.adversaries.crafters import Crafted, Data
+from dpassay.adversaries.six import Adversary, Score
+from dpassay.adversaries.trainers import Trainer
+from dpassay.bounds import lower_bound, lower_bound_from_steps
+from dpassay.bounds.sequential import SequentialTest, sequential_bound
+from dpassay.errors import DpassayError, InvalidArgument
+from dpassay.nets import Training
+from dpassay.privacy import account
+from dpassay.runs import Outcome, Outcomes, Played, TrialLog, Workers, opened, run_key
+from dpassay.runs import play as play_trials
+from dpassay.types import Evidence, FloatArray, LowerBound, PrivacyCurve, Verdict
+
+_COIN, _TRAINING, _CRAFTING, _CHOOSING = range(4)  # streams of randomness
+CHOOSING_TRIALS = 100
+
+
+class GameStopped(DpassayError):
+    """Too many trainings failed, or the user interrupted; the first error is in the message."""
+
+
+@dataclass(frozen=True, eq=False)
+class Game:
+    """What a game came to.
+
+    Attributes:
+        adversary: who played.
+        training: against what.
+        crafted: with what.
+        evidence: worlds and scores.
+        distinguisher: the score that was used.
+        n_choosing: trials that chose it, which do not count.
+        n_deaths: how often a worker died.
+        watched: whether playing was to stop when a claim was refuted. Then the number of trials
+            says something as well, and only bounds that hold at all times are valid.
+
+    """
+
+    adversary: Adversary
+    training: Training
+    crafted: Crafted
+    evidence: Evidence
+    distinguisher: str
+    n_choosing: int
+    n_deaths: int
+    watched: bool = False
+
+    def bounds(self, delta: float, confidence: float = 0.95) -> dict[str, LowerBound]:
+        """Lower bounds on epsilon(delta), by method: "clopper-pearson", and "gdp" (an assumption).
+
+        Thresholds are paid for. Each bound holds by itself; the larger of the two does not. Of a
+        game that was watched there is "sequential" alone.
+        """
+        stated: Any = {"delta": delta, "confidence": confidence}
+        if self.watched:
+            seen = self.evidence
+            return {"sequential": sequential_bound(seen.worlds, seen.scores, **stated)}
+        sides = self.evidence.sides()
+        return {
+            method: lower_bound(*sides, method=method, **stated)
+            for method in ("clopper-pearson", "gdp")
+        }
+
+    def verdict(
+        self,
+        claim: PrivacyCurve | None = None,
+        *,
+        delta: float = 1e-5,
+        confidence: float = 0.95,
+    ) -> Verdict:
+        """Whether a claim stands: by default the accountant's curve of the training.
+
+        The whole curve is bet against, trial by trial, in number order.
+        """
+        claim = account(self.training.event()) if claim is None else claim
+        test = SequentialTest(claim, confidence=confidence)
+        test.update(self.evidence.worlds, self.evidence.scores)
+        return Verdict(
+            claim,
+            next(iter(self.bounds(delta, confidence).values())),
+            test.refuted,
+            confidence,
+            test.refuted_at or self.evidence.trials,
+            "refuted" if test.refuted else "budget spent",
+            self.evidence,
+            f"{self.adversary.name}, by {self.distinguisher}",
+            log_wealth=test.wealth_path[: test.refuted_at],
+        )
+
+
+def play(
+    adversary: Adversary,
+    training: Training,
+    data: Data,
+    *,
+    trials: int = 400,
+    choosing: int = CHOOSING_TRIALS,
+    crafted: Crafted | None = None,
+    claim: PrivacyCurve | None = None,
+    confidence: float = 0.95,
+    store: str | Path | TrialLog | None = None,
+    executor: Executor | Workers | Callable[[], Executor] | None = None,
+    workers: int = 1,
+    rng: int = 0,
+    progress: Any = "quiet",
+) -> Game:
+    """What an adversary sees in many trainings, as worlds and scores.
+
+    Args:
+        adversary: one of ``ADVERSARIES``, or any other.
+        training: how training is done.
+        data: what is trained on, and what the adversary has.
+        trials: trainings that count; the world of each is a fair coin.
+        choosing: trainings before that, where the adversary has several distinguishers.
+        crafted: what the crafter made, if that is there already (:class:`Searched`).
+        claim: a curve to be bet against while trials come in; playing stops when it is refuted.
+        confidence: of that bet.
+        store: a file that keeps what the trainings showed; the same call then goes on where it was.
+        executor: who plays, see :func:`dpassay.runs.play`.
+        workers: processes of our own; 1 plays in this one.
+        rng: seed of worlds, crafting and trainings.
+        progress: "auto", "bar", "lines", "quiet" or a progress object.
+
+    Raises:
+        InvalidArgument: a value out of range.
+        GameStopped: too many trainings failed, or the user interrupted; with a store the same call
+            goes on.
+
+    """
+    trials = _check.count("trials", trials, remedy="It is the number of trainings that count.")
+    choosing = _check.count("choosing", choosing, low=4)
+    seed = _check.count("rng", rng, low=0, remedy="Pass a seed: a game must be reproducible.")
+    crafted = crafted_for(adversary, training, data, seed) if crafted is None else crafted
+    options = {"executor": executor, "workers": workers, "progress": progress}
+    with opened(store) as log:
+        task = _Trials(adversary.train, training, crafted, seed)
+        candidates = dict(adversary.distinguish(training, crafted))
+        n_choosing = choosing if len(candidates) > 1 else 0
+        name, score = _chosen(candidates, task, n_choosing, log, options)
+        bets = None if claim is None else SequentialTest(claim, confidence=confidence)
+
+        def refuted(seen: Outcomes) -> bool:
+            assert bets is not None
+            return bets.update(*_scored(task, seen, score))
+
+        run = _played(task, trials, log, options, None if bets is None else refuted)
+    worlds, scores = _scored(task, run.outcomes, score)
+    evidence = Evidence(worlds, scores, run.key, seed, run.n_failed)
+    return Game(
+        adversary, training, crafted, evidence, name, n_choosing, run.n_deaths, bets is not None
+    )
+
+
+def crafted_for(adversary: Adversary, training: Training, data: Data, rng: int = 0) -> Crafted:
+    """What an adversary brings to the game with this seed."""
+    return adversary.craft(training, data, for_trial(rng, 0, _CRAFTING))
+
+
+def steps_bound(
+    adversary: Adversary,
+    training: Training,
+    data: Data,
+    *,
+    trainings: int = 10,
+    delta: float = 1e-5,
+    confidence: float = 0.95,
+    estimator: str = "threshold",
+    store: str | Path | TrialLog | None = None,
+    rng: int = 0,
+) -> LowerBound:
+    """A lower bound on epsilon(delta) of the training from few trainings, by their single steps.
+
+    The gradient is in *every* step of every other training, whatever the sampling rate; what the
+    steps show gives the mu of one, which the accountant composes
+    (:func:`dpassay.bounds.lower_bound_from_steps`, which also states what that assumes).
+
+    Args:
+        adversary: one that inserts a gradient.
+        training: how training is done.
+        data: what is trained on, and what the adversary has.
+        trainings: how many; 2 at least.
+        delta: where the bound is stated.
+        confidence: the probability that it holds.
+        estimator: "threshold", at half the clipping norm, or "location", which knows the noise.
+        store: a file that keeps what the trainings showed.
+        rng: seed of crafting and trainings.
+
+    """
+    trainings = _check.count("trainings", trainings, low=2)
+    crafted = crafted_for(adversary, training, data, rng)
+    if crafted.hooks.gradient is None:
+        raise InvalidArgument(
+            f"adversary={adversary.name!r} inserts no gradient, so its steps say nothing each. "
+            "Take ADVERSARIES['gradient'] or ADVERSARIES['malicious data']."
+        )
+    crafted = replace(crafted, hooks=replace(crafted.hooks, rate=1.0))
+    with opened(store) as log:
+        run = _played(_Trials(adversary.train, training, crafted, rng, dealt=True), trainings, log)
+    seen = [_observed(run.outcomes.payloads[k]) for k in range(trainings)]
+    noise = training.clip * training.noise_multiplier
+    known = {
+        "threshold": {"threshold": training.clip / 2},
+        "location": {"sigma": float(np.hypot(noise, crafted.interference))},
+    }
+    return lower_bound_from_steps(
+        np.concatenate(seen[1::2]),
+        np.concatenate(seen[::2]),
+        sampling_rate=training.sampling_rate,
+        steps=training.steps,
+        delta=delta,
+        confidence=confidence,
+        estimator=estimator,
+        **known[_check.choice("estimator", estimator, tuple(known))],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Trials:
+    """The task of a game: trainings, and what each showed at every step."""
+
+    train: Trainer
+    training: Training
+    crafted: Crafted
+    seed: int
+    stream: int = _TRAINING
+    dealt: bool = False  # worlds in turn, for single steps; else fair coins
+
+    def __call__(self, trials: Sequence[int]) -> list[Outcome]:
+        return [Outcome(payload=self._seen(trial)) for trial in trials]
+
+    def _seen(self, trial: int) -> bytes:
+        rng = for_trial(self.seed, trial, self.stream)
+        seen = self.train(self.training, self.crafted, bool(self.world(trial)), rng)
+        return np.asarray(seen, np.float32).tobytes()
+
+    def world(self, trial: int) -> int:
+        """1 with, 0 without."""
+        if self.dealt:
+            return trial % 2
+        return int(for_trial(self.seed, trial, _COIN, self.stream).integers(2))
+
+    def key(self) -> str:
+        """The name of the run: everything that its trainings depend on."""
+        made = self.crafted
+        configuration = {"seed": self.seed, "stream": self.stream, "dealt": self.dealt}
+        hooks = [made.hooks.example, made.hooks.gradient, made.hooks.observe, made.hooks.rate]
+        return run_key(
+            configuration,
+            code=[self.train],
+            data=[self.training, hooks, made.records, made.context, made.start],
+        )
+
+
+def _played(
+    task: _Trials,
+    trials: int,
+    log: TrialLog,
+    options: Mapping[str, Any] | None = None,
+    stop: Any = None,
+) -> Played:
+    options = {"workers": 1} if options is None else options
+    about = {"game": "against DP-SGD", "seed": task.seed}
+    run = play_trials(
+        task, trials, key=task.key(), configuration=about, store=log, stop=stop, **options
+    )
+    if run.ended == "interrupted":
+        raise GameStopped(
+            f"interrupted after {len(run.outcomes)} of {trials} trainings. With store= the same "
+            "call goes on."
+        )
+    if run.ended == "too many failures":
+        raise GameStopped(f"too many trainings failed; the first said:\n{run.first_error}")
+    return run
+
+
+def _observed(payload: bytes) -> FloatArray:
+    return np.frombuffer(payload, np.float32).astype(float)
+
+
+def _scored(task: _Trials, outcomes: Outcomes, score: Score) -> tuple[Any, FloatArray]:
+    """Worlds and scores in number order; a training that failed has the lowest score there is."""
+    numbers = outcomes.trials.tolist()
+    worlds = np.array([task.world(trial) for trial in numbers], dtype=int)
+    scores = np.full(len(numbers), -np.inf)
+    done = [i for i, trial in enumerate(numbers) if trial in outcomes.payloads]
+    if done:
+        seen = np.stack([_observed(outcomes.payloads[numbers[i]]) for i in done])
+        found = score(seen)
+        scores[done] = np.where(np.isnan(found), -np.inf, found)
+    return worlds, scores
+
+
+def _chosen(
+    candidates: dict[str, Score],
+    task: _Trials,
+    trials: int,
+    log: TrialLog,
+    options: Mapping[str, Any],
+) -> tuple[str, Score]:
+    """The distinguisher that does best in trials of its own; where there is one, no trial."""
+    if not trials:
+        return next(iter(candidates.items()))
+    task = replace(task, stream=_CHOOSING)
+    run = _played(task, trials, log, options)
+    shown = {name: separation(*_scored(task, run.outcomes, s)) for name, s in candidates.items()}
+    best = max(shown, key=shown.__getitem__)
+    return best, candidates[best]
+
+
+def separation(worlds: Any, scores: FloatArray) -> float:
+    """How well scores tell the worlds apart: the area under the ROC curve; 1/2 says nothing."""
+    inside, outside = scores[worlds == 1], scores[worlds == 0]
+    if not inside.size or not outside.size:
+        return 0.5
+    above = (inside[:, None] > outside).mean()
+    return float(above + (inside[:, None] == outside).mean() / 2)
