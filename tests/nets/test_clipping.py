@@ -83,6 +83,30 @@ def test_diverged_weights_make_no_nan(network):
         assert np.linalg.norm(np.asarray(total, float)) <= 10
 
 
+def test_sums_that_overflow_on_both_sides_make_no_nan():
+    """A row of +inf and -inf is a NaN, which would tell that its record is in the batch."""
+    network = softmax(4000, 2)
+    weights = np.zeros(network.n_parameters, np.float32)
+    weights[:4000] = np.tile([1e30, -1e30], 2000)
+    x = jnp.full((1, 4000), LARGE)
+    total = jax.jit(network.clipped_sum)(weights, x, jnp.zeros(1, int), jnp.ones(1), 1.0)
+    assert np.linalg.norm(np.asarray(total, float)) <= 1
+
+
+@pytest.mark.parametrize("size", [1.0, 1e2, 1e4, 1e6])
+def test_gradients_of_places_that_cancel_are_clipped(size):
+    """Where all patches are one and signals nearly cancel, a norm from places is all rounding."""
+    network = Network((3, 3, 8), (Conv(64, 2), Flatten(), Dense(2)))
+    sum_of = jax.jit(network.clipped_sum)
+    x, rng = jnp.full((1, 3, 3, 8), size), np.random.default_rng(0)
+    for left in np.geomspace(1e-5, 1e-2, 12):
+        parameters = np.zeros(network.n_parameters, np.float32)
+        outgoing = network.parts(parameters)[2][0]
+        outgoing[0] = np.outer([1, -1, 1, -1 + left], rng.normal(size=64)).ravel()
+        total = sum_of(parameters, x, jnp.zeros(1, int), jnp.ones(1), 1.0)
+        assert np.linalg.norm(np.asarray(total, float)) <= 1 + 1e-4
+
+
 def test_start_has_the_law_of_pytorch():
     weights, bias = mlp([400, 50, 3]).parts(mlp([400, 50, 3]).start(np.random.default_rng(0)))[0]
     assert abs(weights).max() <= 0.05

@@ -31,12 +31,11 @@ from numpy.typing import ArrayLike
 from dpassay import _check
 from dpassay.mechanisms.noise import Rng
 from dpassay.nets._jax import jax, jnp
-from dpassay.nets.feeding import Run, Trial
+from dpassay.nets.feeding import WEIGHT_MAX, Run, Trial
 from dpassay.nets.hooks import Before, Hooks, Seen
 from dpassay.nets.network import Network
 from dpassay.nets.training import Records, Trained, Training
 
-_WEIGHT_MAX = 1e30  # parameters stay finite, so that everything does
 _ONE_THREAD = {"xla_cpu_multi_thread_eigen": False}
 _NO_HOOKS = Hooks()
 
@@ -152,7 +151,7 @@ def _program(network: Network, hooks: Hooks, full: bool, many: bool) -> Any:
         released = total + settings["deviation"] * feed["noise"]
         direction = settings["momentum"] * direction + released / settings["divisor"]
         updated = parameters - feed["rate"] * direction
-        updated = jnp.clip(updated, -_WEIGHT_MAX, _WEIGHT_MAX)
+        updated = jnp.clip(updated, -WEIGHT_MAX, WEIGHT_MAX)
         seen = hooks.seen(Seen(number, parameters, released, updated, context))
         return (updated, direction, number + 1), seen
 

@@ -19,6 +19,8 @@ from dpassay.nets.sampling import SELDOM, capacity, poisson_batches
 from dpassay.nets.training import Records, Trained, Training
 from dpassay.types import FloatArray
 
+WEIGHT_MAX = 1e30
+"""Parameters stay within this, so that everything stays finite."""
 _PORTION = 2**23  # bytes of noise that are drawn at once
 
 
@@ -59,7 +61,10 @@ class Run:
         """Parameters, direction and step number."""
         # Drawn in any case: where the parameters begin does not change what is drawn after them.
         drawn = self.training.network.start(self.rng)
-        parameters = drawn if start is None else _check.array("start", start).astype(np.float32)
+        parameters = drawn
+        if start is not None:
+            checked = _check.array("start", start, low=-WEIGHT_MAX, high=WEIGHT_MAX)
+            parameters = checked.astype(np.float32)
         if parameters.shape != drawn.shape:
             raise InvalidArgument(
                 f"start has shape {parameters.shape}; the network has {len(drawn)} parameters."
@@ -68,6 +73,8 @@ class Run:
 
     def _settings(self, canary: bool) -> dict[str, Any]:
         """Numbers that may change without a new compilation."""
+        if canary not in (True, False):
+            raise InvalidArgument(f"canary={canary!r} must be True or False; it is in or not.")
         plan = self.training
         n = len(self.records) if plan.n_records is None else plan.n_records
         numbers = {

@@ -82,7 +82,7 @@ class Hooks:
         if self.example is None:
             return x, y, weights
         own_x, own_y = self.example(before)
-        row = bounded(jnp.nan_to_num(jnp.asarray(own_x, x.dtype))).reshape(1, *x.shape[1:])
+        row = bounded(jnp.asarray(own_x, x.dtype)).reshape(1, *x.shape[1:])
         label = jnp.asarray(own_y, y.dtype).reshape(1)
         return (
             jnp.concatenate([x, row]),

@@ -26,6 +26,7 @@ from dpassay.nets._jax import jax, jnp
 Shape = tuple[int, ...]
 Ghost = tuple[Any, Callable[[Any], list[Any]]]
 LARGE = 1e6
+_CANCELLED = 1e-5  # what a squared norm from places may lose to rounding, of its largest value
 
 
 class Layer(Protocol):
@@ -210,10 +211,16 @@ class Conv:
 
 
 def _from_places(patches: Any, delta: Any, bias: Any) -> Ghost:
-    """Norms from inner products among places; T² (inputs + channels) operations an example."""
+    """Norms from inner products among places; T² (inputs + channels) operations an example.
+
+    Where places cancel, little is left of that sum but its rounding, while the gradient itself may
+    be long: a share of what it would be if nothing cancelled is added. Else it hardly matters.
+    """
     inputs = jnp.einsum("btk,bsk->bts", patches, patches)
     outputs = jnp.einsum("bto,bso->bts", delta, delta)
+    lengths = jnp.sqrt((patches * patches).sum(2)) * jnp.sqrt((delta * delta).sum(2))
     squared = jnp.maximum((inputs * outputs).sum((1, 2)), 0) + (bias * bias).sum(1)
+    squared += _CANCELLED * lengths.sum(1) ** 2
 
     def total(factors: Any) -> list[Any]:
         scaled = delta * factors[:, None, None]
@@ -234,5 +241,5 @@ def _from_gradients(patches: Any, delta: Any, bias: Any) -> Ghost:
 
 
 def bounded(x: Any) -> Any:
-    """Numbers within ``LARGE``; for what an adversary crafts as well."""
-    return jnp.clip(x, -LARGE, LARGE)
+    """Numbers within ``LARGE``, 0 for NaN; for what an adversary crafts as well."""
+    return jnp.where(jnp.isnan(x), 0, jnp.clip(x, -LARGE, LARGE))
