@@ -167,3 +167,36 @@ def test_a_start_out_of_the_polytope_is_refused(polytope, inside, outside):
             frank_wolfe(objective, polytope, steps=2, start=np.array(start))
         with pytest.raises(InvalidArgument, match="start"):
             stochastic_frank_wolfe(objective, polytope, plan, n_rows=3, start=np.array(start))
+
+
+# Numbers next to the smallest one are multiples of it: what is half of it is rounded up to it.
+
+
+@pytest.mark.parametrize(("dtype", "far"), [(np.float32, 120), (np.float64, 1000)])
+@pytest.mark.parametrize("norm", ["l2", "l1"])
+def test_records_of_any_length_count_for_no_more_than_the_clip(norm, dtype, far):
+    rng = np.random.default_rng(0)
+    shares = []
+    for length, small, target in zip(*rng.uniform(0, far, (3, 300)), strict=True):
+        clip = 2.0 ** (-small)
+        step = noisy_gradient_descent(
+            Rows(np.array([[2.0**length]], dtype), 0.0), np.array([2.0 ** (target / 9)], dtype),
+            Squared(), steps=1, learning_rate=1.0, clip=clip, noise_multiplier=0.0, norm=norm,
+            n_records=1, rng=0,
+        )  # fmt: skip
+        shares.append(abs(step.value[1, 0]) / clip)
+    assert max(shares) <= 1
+    assert np.mean(np.array(shares) > 0.99) > 0.2
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+def test_a_row_that_is_not_finite_is_refused(form, value):
+    X = np.ones((5, 2))
+    X[3, 0] = value
+    refused = pytest.raises(InvalidArgument, match="rows must be finite")
+    with refused, np.errstate(invalid="ignore"):
+        noisy_gradient_descent(
+            Rows(form(X)), np.ones(5), Logistic(), steps=1, learning_rate=1.0, clip=1.0,
+            noise_multiplier=1.0, rng=0,
+        )  # fmt: skip

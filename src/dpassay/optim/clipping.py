@@ -28,6 +28,8 @@ def clip_factors(
 
     The gradient is an outer product, so its entrywise norm of order 1, 2 or inf is the product of
     the residual's and the row's. In double precision: in single, factors of long gradients vanish.
+    A record so long that its factor, or its residual after clipping, comes near the smallest number
+    there is gets 0: such numbers are rounded by up to their own size.
 
     >>> clip_factors(np.array([[3.0, 4.0]]), np.array([2.0]), clip=5.0)
     array([0.5])
@@ -37,7 +39,9 @@ def clip_factors(
         sizes = np.linalg.norm(residuals.astype(np.float64, copy=False), ord=order, axis=1)
         sizes += 2.0**-500  # the most that is lost where squares vanish
         sizes *= row_norms
-    return clip / np.maximum(sizes, clip)
+        too_long = row_norms > clip / (64 * float(np.finfo(residuals.dtype).tiny))
+        too_long |= sizes > clip * 2.0**1000
+    return np.where(too_long, 0.0, clip / np.maximum(sizes, clip))
 
 
 def rounding(single: bool) -> float:
@@ -73,7 +77,7 @@ def rounding(single: bool) -> float:
     than 1e-5 of a clip of 2^-60, the least that single precision is used for.
 
     *Clipping itself*: norms are upper bounds, and factors and sizes are off by a few 2^-53; a
-    residual that is stored in single precision by 2^-24.
+    residual that is stored in single precision by 2^-24, never being among the smallest numbers.
 
     >>> rounding(single=False), round(rounding(single=True), 6)
     (0.0001, 0.001077)

@@ -239,6 +239,8 @@ class _Directions:
         if not finite.all():  # where weights diverged: one record's NaN would be the sum's
             residuals[~finite.all(axis=1)] = 0
         total = rows.adjoint(residuals, single=plan.single)
+        if not np.isfinite(total).all():  # clipped gradients of finite rows have a finite sum
+            raise InvalidArgument("rows must be finite; a NaN in one of them would be the result.")
         if self.scale:
             total += self.scale * self.draw(size=total.shape[::-1]).T
         total /= plan.divisor
