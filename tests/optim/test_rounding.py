@@ -1,5 +1,6 @@
 """Rounding: a record's part is its own, bit for bit, and sums move by no more than is charged."""
 
+from fractions import Fraction
 from functools import partial
 
 import numpy as np
@@ -308,10 +309,32 @@ def test_pieces_add_up():
     np.testing.assert_allclose(thin.adjoint(R.astype(np.float32), single=True), expected, atol=1e-2)
 
 
-def test_more_records_than_the_bound_is_for_are_refused():
+@pytest.mark.parametrize("n_records", [None, 2**22])
+def test_more_records_are_charged_for(n_records):
+    """Of 2²² + 1 equal records every one is clipped to what is left of the clip for so many."""
     n = 2**22 + 1
-    with pytest.raises(InvalidArgument, match="rows has 4194305 records"):
+    step = noisy_gradient_descent(
+        Rows(np.ones((n, 1), np.float32), 0.0), np.ones(n, np.float32), Logistic(), steps=1,
+        learning_rate=1.0, clip=2.0**-10, noise_multiplier=0.0, n_records=n_records, rng=0,
+    ).value[1, 0]  # fmt: skip
+    moved = step / n * (n_records or n)
+    expected = 2.0**-10 / (1 + rounding(False, n))
+    assert moved == pytest.approx(expected, rel=1e-6)
+    assert rounding(False, n) > 2 * rounding(False)
+
+
+def test_more_records_than_are_charged_for_are_refused():
+    n = 2**22 + 1
+    with pytest.raises(InvalidArgument, match="n_records=1000 is less than half of the 4194305"):
         noisy_gradient_descent(
             Rows(np.zeros((n, 1), np.float32)), np.zeros(n, np.float32), Logistic(), steps=1,
-            learning_rate=1.0, clip=1.0, noise_multiplier=1.0,
+            learning_rate=1.0, clip=1.0, noise_multiplier=1.0, n_records=1000,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [1, 4096, 4097, 2**22, 10**7, 10**9])
+def test_the_error_of_sums_is_that_of_their_proof(n):
+    """2 n γ_k in exact numbers, k = 4096 of a piece, and as many more as there are pieces."""
+    u, k = Fraction(1, 2**53), 4096 + -(-n // 4096) + 8
+    assert 2 * n * k * u / (1 - k * u) <= products.sum_error(n) < 1.01 * float(2 * n * k * u)
+    assert 16.5 * products.sum_error(n) + 1e-5 <= rounding(False, n)  # with a center

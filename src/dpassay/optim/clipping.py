@@ -3,7 +3,7 @@
 import numpy as np
 
 from dpassay.optim.losses import Rows
-from dpassay.optim.products import BLOCK
+from dpassay.optim.products import BLOCK, most_rows, sum_error
 from dpassay.types import FloatArray
 
 _NEAREST = 1 / 16  # how near to the center a row may be taken to stand, as a share of both lengths
@@ -44,24 +44,22 @@ def clip_factors(
     return np.where(too_long, 0.0, clip / np.maximum(sizes, clip))
 
 
-def rounding(single: bool) -> float:
+def rounding(single: bool, n_records: float = 0) -> float:
     """An upper bound on what rounding adds to the change of a sum by one record, over ``clip``.
 
     Gradients are clipped to C = clip/(1 + rounding), so that ``clip`` bounds the change of the sum
     *as computed*, and noise and event need no word about it. The bound is public: it depends on no
-    record and on no number of them (up to 2²² are taken).
+    record, and not on their number n but for the public one (``n_records``): it is for up to 2²²
+    of them, or twice the public number.
 
     What a record adds before summation, its clipped residual times its row, is a function of the
     record and the weights, bit for bit (:func:`dpassay.optim.products.row_products`, and operations
     on single entries). Exact sums of neighbours therefore differ by C. The errors of computed ones:
 
-    *Double precision*, u = 2^-53. A sum of k products has an error of at most
-    γ_k Σ |r||x|, γ_k = ku/(1 - ku), entry by entry, in whatever order it is taken, fused or not
-    (Higham 2002, section 3.1); in norm that is γ_k times the number of gradients times C. A sum of
-    n records comes in pieces of 4096, whose sums are added up: k = 4096 + n/4096 and a few more.
-    Twice, for either neighbour: 2 n γ_k <= 5e-6 for n = 2²². Rows with a center are multiplied
-    and the center's share is subtracted: row and center are at most 16 times as long as their
-    difference is taken to be, which makes it 8e-5.
+    *Double precision*: :func:`dpassay.optim.products.sum_error`, 4.8e-6 for n = 2²². Rows with
+    a center are multiplied and the center's share is subtracted: row and center are at most 16
+    times as long as their difference is taken to be, which makes it 16 times as much and a little.
+    It is taken 20 times; the rest of at least 1e-5 is for what follows.
 
     *Blocks in single precision*, u = 2^-24, m = 64 rows each (batches of dense rows without a
     center). A Poisson batch is in uniformly random order. Let S be one in order π, and z the record
@@ -79,8 +77,9 @@ def rounding(single: bool) -> float:
     *Clipping itself*: norms are upper bounds, and factors and sizes are off by a few 2^-53; a
     residual that is stored in single precision by 2^-24, never being among the smallest numbers.
 
-    >>> rounding(single=False), round(rounding(single=True), 6)
-    (0.0001, 0.001077)
+    >>> [round(rounding(single), 6) for single in (False, True)], round(rounding(False, 10**8), 3)
+    ([9.6e-05, 0.001072], 0.047)
 
     """
-    return 1e-4 + (4 * BLOCK * BLOCK * 2.0**-24 * (1 + 1e-5) if single else 0)
+    blocks = 4 * BLOCK * BLOCK * 2.0**-24 * (1 + 1e-5) if single else 0.0
+    return 20 * sum_error(most_rows(n_records)) + blocks

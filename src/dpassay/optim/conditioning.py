@@ -24,7 +24,6 @@ CONSTANT = 0.25
 """The intercept's feature, in units of a typical row: small, for it is in every gradient."""
 _PER_OCTAVE, _OCTAVES = 2, 10
 _PROBES, _LONGEST = 20, 1.5
-_ROUNDING = 1 + rounding(single=False)  # of sensitivities
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +100,7 @@ def column_sizes(
     ||(x+, x-)||_2 = ||x||_2, so that one record moves them by ``norm_bound`` and both means come at
     the price of one. Each half is then shrunk towards 0 (James and Stein 1961).
     """
-    error = deviation * norm_bound * _ROUNDING / n_records
+    error = deviation * norm_bound * (1 + rounding(False, n_records)) / n_records
     positive, negative = (
         _shrunk(_column_sums(part) / n_records, error, rng)
         for part in (_positive(X), _positive(-X))
@@ -161,5 +160,5 @@ def second_moment(rows: Rows, n_records: int, deviation: float, rng: np.random.G
     weights *= _LONGEST / np.maximum(sizes, _LONGEST)
     total = rows.adjoint((images * weights[:, None]).astype(rows.X.dtype))
     size = float(np.linalg.norm(total.astype(float))) / math.sqrt(_PROBES) / n_records
-    error = deviation * _LONGEST**2 * _ROUNDING / n_records
+    error = deviation * _LONGEST**2 * (1 + rounding(False, n_records)) / n_records
     return max(size + error * float(rng.standard_normal()), 0.0) + error

@@ -24,6 +24,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.mechanisms.noise import Rng, source
 from dpassay.optim.clipping import clip_factors, lengths, rounding
 from dpassay.optim.losses import Loss, Rows
+from dpassay.optim.products import refuse_more_rows
 from dpassay.privacy import events
 from dpassay.types import FloatArray, Neighbouring, Release
 
@@ -31,7 +32,6 @@ Projection = Callable[[FloatArray], FloatArray]
 _ORDER = {"l2": 2, "l1": 1}
 _LEAF = {"l2": events.Gaussian, "l1": events.Laplace}
 _SCHEME = {"add-remove": "poisson", "replace-one": "without-replacement"}
-_MOST_RECORDS = 2**22  # that the bound on rounding is proved for
 
 
 def noisy_gradient_descent(
@@ -129,6 +129,7 @@ class _Plan:
     clip: float
     sampling_rate: float
     divisor: float
+    n_records: int
     batch_size: int | None = None  # none for Poisson batches
 
     def with_subsets(self) -> "_Plan":
@@ -182,13 +183,9 @@ def _plan(
         raise InvalidArgument(
             f"targets has {len(targets)} entries for {rows.shape[0]} records; pass one each."
         )
-    if rows.shape[0] > _MOST_RECORDS:
-        raise InvalidArgument(
-            f"rows has {rows.shape[0]} records; what rounding adds to a sum is bounded for up to "
-            f"{_MOST_RECORDS} of them. Pass fewer."
-        )
     n = rows.shape[0] if n_records is None else _check.count("n_records", n_records)
-    return _Plan(rows, targets, loss, clip, rate, rate * n)
+    refuse_more_rows(rows.shape[0], n)
+    return _Plan(rows, targets, loss, clip, rate, rate * n, n)
 
 
 _CLIP = "It bounds the norm of one record's gradient, to which the noise is scaled."
@@ -220,7 +217,7 @@ class _Directions:
     def __init__(self, plan: _Plan, norm: str, scale: float, penalty: float, rng: Any) -> None:
         self.plan, self.rng, self.scale, self.penalty = plan, rng, scale, penalty
         self.order = _ORDER[norm]
-        self.clip = plan.clip / (1 + rounding(plan.single))
+        self.clip = plan.clip / (1 + rounding(plan.single, plan.n_records))
         # Of every row once, or of a batch's rows when it is drawn: a run may not see the others.
         self.norms = lengths(plan.rows, self.order) if plan.sampling_rate == 1 else None
         self.draw = rng.standard_normal if norm == "l2" else rng.laplace

@@ -13,12 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray
 
 BLOCK = 64
 """Records per product: few enough for the kernels that do without packing, in twice the speed."""
 PIECE = 4096
 """Records per sum in double precision, before it is added to those of the others."""
+MANY = 2**22
+"""Records that are allowed for whatever number of them is public."""
 _COLUMNS = 32  # of wider products, OpenBLAS gives the last of 64 rows other bits than the first
 _ENTRIES = 2**15  # of a block in double precision: it stays in the cache
 
@@ -36,6 +39,37 @@ def sum_of_pieces(term: Callable[[slice], FloatArray], n_records: int) -> FloatA
     """
     parts = (slice(first, first + PIECE) for first in range(0, max(n_records, 1), PIECE))
     return reduce(iadd, map(term, parts))
+
+
+def most_rows(n_records: float, least: int = MANY) -> float:
+    """How many rows rounding is charged for, where this is the public number of records."""
+    return max(least, 2 * n_records)
+
+
+def refuse_more_rows(n_rows: int, n_records: float, least: int = MANY) -> None:
+    """Raise where there are more rows than rounding is charged for."""
+    if n_rows > most_rows(n_records, least):
+        raise InvalidArgument(
+            f"n_records={n_records:g} is less than half of the {n_rows} rows that there are; what "
+            "rounding adds to a sum is charged for up to twice the public number of records. "
+            "Declare a larger one."
+        )
+
+
+def sum_error(n_rows: float) -> float:
+    """An upper bound on what rounding adds to the change of a sum by one row, over its largest.
+
+    In double precision, u = 2^-53: a sum of k products has an error of at most γ_k Σ |r||x|,
+    γ_k = ku/(1 - ku), entry by entry, in whatever order it is taken, fused or not (Higham 2002,
+    section 3.1); in norm that is γ_k times the number of terms times the largest. A sum of n comes
+    in pieces of 4096, whose sums are added up: k = 4096 + n/4096 and a few more. Twice, for either
+    neighbour: 2 n γ_k.
+
+    >>> f"{sum_error(2**22):.1e} {sum_error(1e8):.1e}"
+    '4.8e-06 6.4e-04'
+
+    """
+    return 2 * n_rows * (PIECE + n_rows / PIECE + 16) * 2.0**-53 * (1 + 1e-6)
 
 
 def some_rows(X: Any, part: slice) -> Any:
