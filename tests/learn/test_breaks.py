@@ -146,3 +146,25 @@ def test_a_large_penalty_shrinks_and_does_not_diverge(alpha):
         solver="gd", alpha=alpha, data_norm=1.0, target_bound=1.0, random_state=0
     ).fit(X, X[:, 0])
     assert np.abs(model.coef_).max() < 1
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_an_answer_does_not_depend_on_the_other_records(n_classes, order):
+    """Rows on the boundary, where the last bit decides: a product of all rows flips up to three."""
+    rng = np.random.default_rng(0)
+    model = PrivateLogisticRegression(classes=range(n_classes), bounds=(-1, 1), random_state=0)
+    model.fit(rng.uniform(-1, 1, (50, 8)), np.arange(50) % n_classes)
+    flipped = 0
+    for _ in range(40):
+        w = model.coef_ = rng.standard_normal((1 if n_classes == 2 else n_classes, 8))
+        model.intercept_ = np.zeros(len(w))
+        normal = w[0] if n_classes == 2 else w[0] - w[1]
+        x = np.append(rng.standard_normal(7), 0.0)
+        x[-1] = -(x @ normal) / normal[-1]
+        X = np.array(np.tile(x, (7, 1)), order=order)
+        alone = model.predict(X[:1])[0]
+        flipped += sum((X[:n] @ w.T)[-1].argmax() != (X[:1] @ w.T)[0].argmax() for n in range(2, 8))
+        flipped += sum(((X[:n] @ w.T)[-1, 0] > 0) != ((X[:1] @ w.T)[0, 0] > 0) for n in range(2, 8))
+        assert all((model.predict(X[:n]) == alone).all() for n in range(2, 8))
+    assert flipped > 0

@@ -21,6 +21,7 @@ from dpassay.learn.base import (
 )
 from dpassay.learn.ledger import Ledger
 from dpassay.learn.logistic_plans import Setting, chosen, planned
+from dpassay.optim.products import is_sparse, row_products
 from dpassay.types import FloatArray, Neighbouring
 
 SOLVERS = ("auto", "gd", "sgd", "frank-wolfe", "output", "objective")
@@ -194,10 +195,15 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: Any) -> FloatArray:
-        """The scores ``X @ coef_.T + intercept_``: (n,) for two classes, (n, K) for more."""
+        """The scores ``X @ coef_.T + intercept_``: (n,) for two classes, (n, K) for more.
+
+        Those of a row are a function of the row, bit for bit: a search that counts right answers
+        must not see others change with a record (:func:`~dpassay.optim.products.row_products`).
+        """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=_DTYPES, reset=False)
-        scores = np.asarray(X @ self.coef_.T) + self.intercept_
+        X = X if is_sparse(X) else np.ascontiguousarray(X)
+        scores = row_products(X, self.coef_.T) + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores
 
     def predict(self, X: Any) -> Any:

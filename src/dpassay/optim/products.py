@@ -66,7 +66,7 @@ def sum_error(n_rows: float) -> float:
     neighbour: 2 n γ_k.
 
     >>> f"{sum_error(2**22):.1e} {sum_error(1e8):.1e}"
-    '4.8e-06 6.4e-04'
+    '4.8e-06 6.3e-04'
 
     """
     return 2 * n_rows * (PIECE + n_rows / PIECE + 16) * 2.0**-53 * (1 + 1e-6)
