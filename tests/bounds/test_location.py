@@ -85,6 +85,39 @@ def test_limit_of_the_noncentrality(df, t, alpha):
         assert stats.nct.sf(t, df, found) == pytest.approx(alpha, rel=2e-5)
 
 
+def true_level(noncentrality, t, df):
+    """P(T >= t) as E P(S <= (Z + noncentrality) / t), on a fine grid of Z."""
+    z = np.linspace(max(-noncentrality, -40), 40, 200_001)
+    chi = stats.chi2.cdf(df * ((z + noncentrality) / t) ** 2, df)
+    return np.trapezoid(stats.norm.pdf(z) * chi, z)
+
+
+@pytest.mark.parametrize("df", [2, 3, 20])
+@pytest.mark.parametrize("t", [1e3, 1e4, 1e7])
+@pytest.mark.parametrize("alpha", [0.3, 1e-3, 1e-6, 1e-9])
+def test_the_level_is_kept_where_worlds_lie_far_apart(df, t, alpha):
+    found = noncentrality_lower(t, df, alpha)
+    if found > 0:
+        assert true_level(found, t, df) == pytest.approx(alpha, rel=1e-5)
+    else:
+        assert stats.t.sf(t, df) >= alpha * (1 - 1e-4)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-100, 1e99])
+def test_the_size_of_scores_does_not_matter(size):
+    x, y = np.array([1.0, 2.0, 4.0]), np.array([0.0, 0.3])
+    wanted = lower_bound_gaussian_location(x, y, delta=1e-5, confidence=0.6)
+    found = lower_bound_gaussian_location(size * x, size * y, delta=1e-5, confidence=0.6)
+    assert found.details["mu_lower"] == pytest.approx(wanted.details["mu_lower"], rel=1e-9)
+    assert wanted.details["mu_lower"] > 0.5
+
+
+def test_worlds_without_noise_show_a_finite_number():
+    for sigma in (1e-99, None):
+        bound = lower_bound_gaussian_location([1.0, 1.0], [0.0, 5e-324], delta=1e-5, sigma=sigma)
+        assert 1e100 < bound.epsilon < math.inf
+
+
 def test_whole_scores_say_more_than_a_threshold():
     rng = np.random.default_rng(5)
     mu = float(gaussian.mu_of(4.0, 1e-5))
@@ -119,6 +152,10 @@ def test_units_do_not_matter():
         ({"confidence": 0.3}, "confidence=0.3"),
         ({"scores_in": [1.0], "scores_out": [0.0]}, "takes 4"),
         ({"scores_in": [1.0, 1.0], "scores_out": [0.0, 0.0]}, "do not vary"),
+        # The mean of three times 0.1 is not 0.1: rounding is no deviation.
+        ({"scores_in": [0.1, 0.1, 0.1], "scores_out": [0.0, 0.0]}, "do not vary"),
+        ({"scores_in": [1e200, 2.0]}, r"scores_in\[0\]=1e\+200"),
+        ({"sigma": 1e-200}, "sigma=1e-200"),
     ],
 )
 def test_misuse(change, message):

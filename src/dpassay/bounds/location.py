@@ -6,6 +6,7 @@ so with about half the error of the best threshold.
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,6 +22,8 @@ METHOD = "gaussian location"
 _FINITE = (
     "Whole scores must be finite; where trials failed (-inf), pass lower_bound(..., method='gdp')."
 )
+_LARGE = 1e100  # scores and deviations beyond this, or below its inverse, are a mistake
+_FAR = 1e150  # a larger mu, or t, is lowered to this: its square is finite
 _POSITIVE_DELTA = "A Gaussian trade-off has no finite epsilon at 0; a common value is 1e-5."
 
 
@@ -76,7 +79,7 @@ of deviation at most 1 in both worlds; ceiling inf)
 
     """
     x, y = (
-        _check.array(name, values, ndim=1, empty=False, remedy=_FINITE)
+        _check.array(name, values, low=-_LARGE, high=_LARGE, ndim=1, empty=False, remedy=_FINITE)
         for name, values in (("scores_in", scores_in), ("scores_out", scores_out))
     )
     _check.number("delta", delta, low=0, high=1, low_open=True, remedy=_POSITIVE_DELTA)
@@ -88,7 +91,8 @@ of deviation at most 1 in both worlds; ceiling inf)
         mu = _mu_of_unknown(x, y, 1 - confidence)
         assumption = "Gaussian scores of one deviation in both worlds"
     else:
-        sigma = _check.number("sigma", sigma, low=0, low_open=True, remedy="It is a deviation.")
+        remedy = "It is the deviation of the scores."
+        sigma = _check.number("sigma", sigma, low=1 / _LARGE, high=_LARGE, remedy=remedy)
         mu = _mu_of_known(x, y, sigma, 1 - confidence)
         assumption = f"Gaussian scores of deviation at most {sigma:g} in both worlds"
     return LowerBound(
@@ -105,7 +109,8 @@ of deviation at most 1 in both worlds; ceiling inf)
 def _mu_of_known(x: FloatArray, y: FloatArray, sigma: float, alpha: float) -> float:
     """The lower limit on the difference of means, in units of sigma; 0 where it is negative."""
     error = math.sqrt(1 / x.size + 1 / y.size)
-    return max(float((x.mean() - y.mean()) / sigma + special.ndtri(alpha) * error), 0.0)
+    mu = float((x.mean() - y.mean()) / sigma + special.ndtri(alpha) * error)
+    return min(max(mu, 0.0), _FAR)
 
 
 def _mu_of_unknown(x: FloatArray, y: FloatArray, alpha: float) -> float:
@@ -116,32 +121,57 @@ def _mu_of_unknown(x: FloatArray, y: FloatArray, alpha: float) -> float:
             f"scores_in and scores_out hold {df + 2} scores; to estimate a deviation takes 4. "
             "Pass sigma=, or play more trials."
         )
-    pooled = math.sqrt((x.size * x.var() + y.size * y.var()) / df)
-    if not pooled > 0:
+    # Of the range, not of the variance: that of equal scores may be rounding, and not 0.
+    width = max(float(np.ptp(x)), float(np.ptp(y)))
+    if not width > 0:
         raise InvalidArgument(
             "scores_in and scores_out do not vary within a world; Gaussian scores do. "
             "Pass lower_bound(..., method='clopper-pearson')."
         )
+    squares = sum(z.size * float(((z - z.min()) / width).var()) for z in (x, y))
     error = math.sqrt(1 / x.size + 1 / y.size)
-    return noncentrality_lower(float(x.mean() - y.mean()) / (pooled * error), df, alpha) * error
+    t = float(x.mean() - y.mean()) / width / (math.sqrt(squares / df) * error)
+    return noncentrality_lower(min(t, _FAR), df, alpha) * error
 
 
 def noncentrality_lower(t: float, df: int, alpha: float) -> float:
     """The exact lower limit on the noncentrality of a t statistic; 0 where it is negative.
 
-    P(T >= t) = E Phi(noncentrality - t S) grows with the noncentrality, where S² is chi-square over
-    its degrees of freedom, at least two; the limit is where it is alpha. The expectation is a sum
-    over 28 deviations of S: the integrand is smooth and gone at the ends, so it converges fast.
+    T is (Z + noncentrality) / S with Z normal and S² chi-square over its degrees of freedom, at
+    least two. P(T >= t) grows with the noncentrality; the limit is where it is alpha.
     """
-    width = 14 / math.sqrt(2 * df)
-    s = np.linspace(max(1 - width, 0.0), 1 + width, 4001)[1:-1]
+    tail = _over_deviations(t, df) if t * t < 2 * df else _over_noise(t, df)
+    high = np.float64(max(t, 0.0) * (1 + _width(df)) + 40.0)
+    found = smallest_true(lambda nc: tail(nc) >= alpha, np.float64(0.0), high)  # type: ignore[arg-type]
+    return float(found) * (1 - 1e-9)
+
+
+def _width(df: int) -> float:
+    """14 deviations of S, or somewhat more."""
+    return 14 / math.sqrt(2 * df)
+
+
+def _over_deviations(t: float, df: int) -> Callable[[FloatArray], FloatArray]:
+    """P(T >= t) = E Phi(noncentrality - t S), summed over S.
+
+    The integrand is gone at the ends and smooth, if t S varies by less than Z does: the sum
+    converges fast.
+    """
+    s = np.linspace(max(1 - _width(df), 0.0), 1 + _width(df), 4001)[1:-1]
     log_density = (df - 1) * np.log(s) - df * s**2 / 2
     weights = np.exp(log_density - log_density.max())
     weights /= weights.sum()
+    return lambda noncentrality: weights @ special.ndtr(noncentrality - t * s)
+
+
+def _over_noise(t: float, df: int) -> Callable[[FloatArray], FloatArray]:
+    """P(T >= t) = E P(S <= (Z + noncentrality) / t), summed over Z, if that varies by less."""
+    z = np.linspace(-14, 14, 4001)
+    weights = np.exp(-(z**2) / 2)
+    weights /= weights.sum()
 
     def tail(noncentrality: FloatArray) -> FloatArray:
-        return weights @ special.ndtr(noncentrality - t * s)
+        s = np.maximum(z + noncentrality, 0) / t
+        return weights @ special.gammainc(df / 2, df * s**2 / 2)
 
-    high = np.float64(max(t, 0.0) * (1 + width) + 40.0)
-    found = smallest_true(lambda nc: tail(nc) >= alpha, np.float64(0.0), high)  # type: ignore[arg-type]
-    return float(found) * (1 - 1e-9)
+    return tail
