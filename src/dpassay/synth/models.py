@@ -158,12 +158,17 @@ class Mixture(Model):
         return table.reshape(self.schema.shape(columns))
 
     def sample(self, n: int, rng: np.random.Generator, where: Condition | None = None) -> Codes:
-        """A component, then every column by itself; impossible records are drawn anew."""
+        """A component, then every column by itself; impossible records are drawn anew.
+
+        Every record follows the model, but they are not independent of each other: components, and
+        values inside a component, come as often as expected, to within one. A table is then closer
+        to the model than independent draws would be.
+        """
         weights, parts = self._given(where or {})
         codes = np.empty((n, len(parts)), np.int64)
         left = np.arange(n)
         for _ in range(MOST_REJECTIONS):
-            components = rng.choice(len(weights), len(left), p=weights)
+            components = _draw(weights[None], np.zeros(len(left), np.int64), rng)
             for place, part in enumerate(parts):
                 codes[left, place] = _draw(part, components, rng)
             left = left[~self.schema.possible(codes[left])]
@@ -275,5 +280,14 @@ def _draw(part: FloatArray, components: Codes, rng: np.random.Generator) -> Code
     cumulated /= cumulated[:, -1:]
     # Component k's sums lie in (k, k + 1], so that one search in one sorted array serves them all.
     ladder = (cumulated + np.arange(len(part))[:, None]).reshape(-1)
-    steps = np.searchsorted(ladder, components + rng.random(len(components)), side="right")
+    steps = np.searchsorted(ladder, components + _evenly(components, rng), side="right")
     return (steps - components * part.shape[1]).clip(0, part.shape[1] - 1)
+
+
+def _evenly(groups: Codes, rng: np.random.Generator) -> FloatArray:
+    """A uniform number each; the m of a group are 1/m apart, in random order."""
+    order = np.lexsort((rng.random(len(groups)), groups))
+    counts = np.bincount(groups)
+    ranks = np.empty(len(groups), np.int64)
+    ranks[order] = np.arange(len(groups)) - (np.cumsum(counts) - counts)[groups[order]]
+    return (ranks + rng.random(len(counts))[groups]) / counts[groups]
