@@ -13,6 +13,8 @@ _PUBLIC = {
     "Fitted": "dpassay.synth.base",
     "Synthesizer": "dpassay.synth.base",
     "load": "dpassay.synth.base",
+    "ProductMixture": "dpassay.synth.mixture",
+    "fit": "dpassay.synth.mixture",
     "Independent": "dpassay.synth.baselines",
     "NoisyMarginals": "dpassay.synth.baselines",
     "BLR": "dpassay.synth.blr",

@@ -1,0 +1,279 @@
+"""The recommended synthesizer: noisy marginals of the workload, fitted by a mixture of products.
+
+Measured are every column by itself, the pairs inside the workload's sets of columns, and those sets
+themselves, all by Gaussian noise whose curve composes exactly. The small tables are there because
+their noise is not summed over the values of a third column: a pair costs what a triple costs, and
+says more of what triples have in common. :mod:`dpassay.synth.descent` fits the mixture.
+
+**Large workloads.** Where the sets of three columns and more are too many or too large, all pairs
+are measured first; then, of the sets that the mixture of that step gets most wrong beyond the
+noise they would be measured with, some are selected by the exponential mechanism (as McKenna et al.
+2022, AIM, do), measured, and the mixture is fitted on. The score of a set is the l1 distance of its
+counts to the model's, less the expected noise √(2/π) σ per cell, which is public; to add or remove
+a record moves it by 1 at most, to replace one by 2. The k best of scores plus Gumbel noise are k
+selections without replacement (Durfee and Rogers 2019), ε²/8-zCDP each.
+"""
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpassay import _check
+from dpassay.errors import InvalidArgument
+from dpassay.mechanisms.noise import Rng, Source
+from dpassay.privacy import BoundedRange, Event, calibrate, gaussian_noise_multiplier
+from dpassay.privacy.budget import Budget
+from dpassay.privacy.events import Repeated
+from dpassay.privacy.events import Sequence as EventSequence
+from dpassay.synth.base import Synthesizer
+from dpassay.synth.descent import fitted
+from dpassay.synth.measurements import SENSITIVITY, Measurement, measure, measuring
+from dpassay.synth.models import Mixture, Model, Records
+from dpassay.synth.schema import Schema
+from dpassay.synth.workload import Workload
+from dpassay.types import Neighbouring
+
+Sets = tuple[tuple[str, ...], ...]
+
+COMPONENTS = 100
+STEPS = 300
+PENALTY = 1.2
+SHARES = {1: 0.1, 2: 0.2, 3: 0.7}
+"""Of the budget, for columns by themselves, for pairs, and for sets of three columns and more."""
+MOST_SETS = 128
+MOST_CELLS = 1_500_000
+"""Of the sets of three columns and more: beyond either they are selected."""
+LARGEST = 100_000  # cells of a set that may be selected
+SELECTION = 0.1  # of the budget of the selected sets, for selecting them
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is measured, with which noise; and what is selected, if anything.
+
+    Attributes:
+        columns: the sets of columns that are measured at once.
+        sigmas: the deviation of the noise on a count of each.
+        candidates: sets to select from; none if all were measured.
+        picks: how many are selected.
+        selection: epsilon of one selection.
+        late: the deviation of the noise on a count of a selected set.
+        event: all of it.
+
+    """
+
+    columns: Sets
+    sigmas: tuple[float, ...]
+    candidates: Sets
+    picks: int
+    selection: float
+    late: float
+    event: Event
+
+
+def planned(schema: Schema, workload: Workload, allowed: Budget, picks: int | None = None) -> Plan:
+    """The plan that spends the budget, from public quantities alone."""
+    if not allowed.delta > 0:
+        raise InvalidArgument("delta=0 must be positive: the noise of marginals is Gaussian.")
+    levels = _levels(schema, workload)
+    large = levels.get(3, ())
+    cells = [math.prod(schema.shape(names)) for names in large]
+    if len(large) <= MOST_SETS and sum(cells) <= MOST_CELLS and picks is None:
+        return _at_once(levels, allowed)
+    levels.pop(3, None)
+    candidates = tuple(c for c, n in zip(large, cells, strict=True) if n <= LARGEST)
+    if picks is None:
+        picks = len(schema.names)
+    picks = min(picks, len(candidates))
+    return _selecting(levels, candidates, picks, allowed) if picks else _at_once(levels, allowed)
+
+
+def _levels(schema: Schema, workload: Workload) -> dict[int, Sets]:
+    """Columns by themselves, pairs inside the workload's sets, and its sets of three and more."""
+    sets = [tuple(sorted(names, key=schema.names.index)) for names in workload.column_sets()]
+    pairs = dict.fromkeys(pair for names in sets for pair in itertools.combinations(names, 2))
+    large = dict.fromkeys(names for names in sets if len(names) > 2)
+    levels: dict[int, Sets] = {1: tuple((name,) for name in schema.names)}
+    return levels | {k: tuple(found) for k, found in ((2, pairs), (3, large)) if found}
+
+
+def _weights(levels: dict[int, Sets]) -> tuple[Sets, list[float]]:
+    """All sets, and the part of the budget of each (of its square: 1/σ²)."""
+    sets = tuple(names for found in levels.values() for names in found)
+    return sets, [SHARES[k] / len(found) for k, found in levels.items() for _ in found]
+
+
+def _at_once(levels: dict[int, Sets], allowed: Budget) -> Plan:
+    """Everything measured: the l2 distance of all tables together, each over its σ, is exact."""
+    sets, weights = _weights(levels)
+    least = gaussian_noise_multiplier(allowed.epsilon, allowed.delta)
+    least *= SENSITIVITY[allowed.neighbouring] * math.sqrt(sum(weights))
+    sigmas = tuple(least / math.sqrt(weight) for weight in weights)
+    return Plan(sets, sigmas, (), 0, 0.0, 0.0, measuring(sigmas, allowed.neighbouring))
+
+
+def _selecting(levels: dict[int, Sets], candidates: Sets, picks: int, allowed: Budget) -> Plan:
+    """Small tables, then selected ones: priced together, each part by its share."""
+    sets, weights = _weights(levels)
+    relation, distance = allowed.neighbouring, SENSITIVITY[allowed.neighbouring]
+
+    def plan(noise: float) -> Plan:
+        sigmas = tuple(distance * noise / math.sqrt(weight) for weight in weights)
+        late = distance * noise / math.sqrt(SHARES[3] * (1 - SELECTION) / picks)
+        # ε²/8 = share/(2 noise²), the price of Gaussian noise with that share.
+        each = 2 * math.sqrt(SHARES[3] * SELECTION / picks) / noise
+        event = EventSequence(
+            (
+                measuring(sigmas, relation),
+                Repeated(BoundedRange(each, relation), picks),
+                measuring([late] * picks, relation),
+            )
+        )
+        return Plan(sets, sigmas, candidates, picks, each, late, event)
+
+    return plan(calibrate(lambda noise: plan(noise).event, allowed.target))
+
+
+class ProductMixture(Synthesizer):
+    """A mixture of product distributions, fitted to noisy marginals of the workload: recommended.
+
+    It needs no enumeration of the universe, and time that grows with the cells of the workload's
+    marginals, some seconds for half a million of them.
+
+    Args:
+        schema: the public domain of the table.
+        workload: the queries that should come out right, by the columns they read; None takes all
+            pairs of columns.
+        components: how many products are mixed.
+        steps: of gradient descent.
+        penalty: how strongly the model is drawn to independent columns, in units of the noise.
+        picks: how many sets of three columns and more are selected; None measures all of them, if
+            they are not too many, and otherwise selects as many as there are columns.
+        epsilon, delta, neighbouring, n_records, rng: see :class:`~dpassay.synth.Synthesizer`.
+
+    >>> import pandas as pd
+    >>> from dpassay.synth import Schema, Workload
+    >>> table = pd.DataFrame({"sex": ["F", "M"] * 2000, "smokes": [0, 0, 0, 1] * 1000})
+    >>> schema = Schema({"sex": ["F", "M"], "smokes": [0, 1]})
+    >>> found = ProductMixture(schema, epsilon=2.0, delta=1e-6, rng=0).fit(table)
+    >>> found.answer(Workload.marginals([("sex", "smokes")])).round(1)
+    array([0.5, 0. , 0.2, 0.2])
+
+    """
+
+    def __init__(
+        self,
+        schema: Any,
+        workload: Any = None,
+        *,
+        components: int = COMPONENTS,
+        steps: int = STEPS,
+        penalty: float = PENALTY,
+        picks: int | None = None,
+        **rest: Any,
+    ) -> None:
+        super().__init__(schema, workload, **rest)
+        self.components = components
+        self.steps = steps
+        self.penalty = penalty
+        self.picks = picks
+
+    def _plan(self, allowed: Budget, n_records: int) -> Plan:
+        _check.count("components", self.components)
+        _check.count("steps", self.steps)
+        _check.number("penalty", self.penalty, low=0)
+        if self.picks is not None:
+            _check.count("picks", self.picks, low=0)
+        plan = planned(self.schema, self.workload, allowed, self.picks)
+        if min(plan.sigmas) >= n_records:
+            raise InvalidArgument(
+                f"epsilon={allowed.epsilon:g} is too small for n={n_records} records: the noise on "
+                f"every count, of deviation {min(plan.sigmas):.3g}, would drown them all. Raise "
+                "it, or ask for fewer columns."
+            )
+        return plan
+
+    def _run(self, data: Records, plan: Plan, chosen: Source) -> Model:
+        assert chosen.generator is not None
+        found = measure(data, plan.columns, plan.sigmas, chosen)
+        model = self._fitted(found, chosen.generator)
+        if not plan.picks:
+            return model
+        picked = selected(data, model, plan, self.neighbouring, chosen.generator)
+        found += measure(data, picked, [plan.late] * plan.picks, chosen)
+        return self._fitted(found, chosen.generator, model)
+
+    def _fitted(
+        self,
+        found: Sequence[Measurement],
+        rng: np.random.Generator,
+        start: Mixture | None = None,
+    ) -> Mixture:
+        return fitted(
+            self.schema,
+            found,
+            components=self.components,
+            steps=self.steps,
+            penalty=self.penalty,
+            rng=rng,
+            start=start,
+        )
+
+
+def selected(
+    data: Records, model: Model, plan: Plan, neighbouring: Neighbouring, rng: np.random.Generator
+) -> Sets:
+    """The sets that the model gets most wrong beyond noise, by the exponential mechanism."""
+    n = data.n or len(data.codes)
+    moved = {"add-remove": 1.0, "replace-one": 2.0}[neighbouring]
+    scores = np.empty(len(plan.candidates))
+    for i, names in enumerate(plan.candidates):
+        off = np.abs(data.counts(names) - n * model.marginal(names))
+        scores[i] = off.sum() - math.sqrt(2 / math.pi) * plan.late * off.size
+    noisy = plan.selection / (2 * moved) * scores + rng.gumbel(size=len(scores))
+    return tuple(plan.candidates[i] for i in np.argsort(-noisy)[: plan.picks])
+
+
+def fit(
+    frame: Any,
+    *,
+    schema: Schema,
+    workload: Workload | None = None,
+    epsilon: float = 1.0,
+    delta: float | None = None,
+    neighbouring: Neighbouring = "add-remove",
+    n_records: int | None = None,
+    rng: Rng = None,
+) -> ProductMixture:
+    """The recommended synthesizer, fitted: a private model to sample from and to ask.
+
+    Args:
+        frame: the table: a frame, or an array with the columns in the schema's order.
+        schema: the public domain of the table.
+        workload: the queries that should come out right; None takes all pairs of columns.
+        epsilon: the privacy parameter.
+        delta: the probability that may escape epsilon; None takes 1/n² of the public n.
+        neighbouring: "add-remove" or "replace-one".
+        n_records: the public number of records; None takes that of the table.
+        rng: None for secure noise; a seed for noise that can be replayed (not private).
+
+    Raises:
+        InvalidArgument: the table does not fit the schema, or epsilon is too small to do anything;
+            nothing is released then.
+
+    """
+    synthesizer = ProductMixture(
+        schema,
+        workload,
+        epsilon=epsilon,
+        delta=delta,
+        neighbouring=neighbouring,
+        n_records=n_records,
+        rng=rng,
+    )
+    synthesizer.fit(frame)
+    return synthesizer
