@@ -5,6 +5,7 @@ import pytest
 from scipy import sparse
 
 from dpassay.errors import InvalidArgument
+from dpassay.optim import objectives
 from dpassay.optim.conditioning import column_sizes
 from dpassay.optim.frank_wolfe import frank_wolfe
 from dpassay.optim.gradient import noisy_gradient_descent
@@ -200,3 +201,31 @@ def test_a_row_that_is_not_finite_is_refused(form, value):
             Rows(form(X)), np.ones(5), Logistic(), steps=1, learning_rate=1.0, clip=1.0,
             noise_multiplier=1.0, rng=0,
         )  # fmt: skip
+
+
+def test_a_score_as_computed_moves_by_no_more_than_its_sensitivity(monkeypatch):
+    """A million equal records in front of which one more is put: all that follows is rounded anew.
+
+    Without what is charged for it, the change is above the sensitivity by 1e-10 of itself.
+    """
+    n, excess = 2**20, {True: [], False: []}
+    sizes = [0.8, 0.5321072186560956, 0.8395907665106825, 0.55, 0.6, 0.7, 0.9]
+
+    def total(X):
+        objective = LinearObjective(Squared(1.0), Rows(X, 0.0), np.full(len(X), -1.0), n)
+        return objective.gradient(np.zeros(1))[0] * n
+
+    for charged in (True, False):
+        if not charged:
+            monkeypatch.setattr(objectives, "sum_error", lambda n: 0.0)
+        for size in sizes:
+            X = np.full((n, 1), size)
+            X[0] = 1
+            excess[charged].append(total(X) - total(X[1:]) - 1)
+    assert max(excess[True]) <= 0 < max(excess[False]) < 1e-6
+
+
+def test_an_objective_of_more_records_than_it_charges_for_is_refused():
+    n = 2**22 + 1
+    with pytest.raises(InvalidArgument, match="n_records=100 is less than half"):
+        LinearObjective(Logistic(), Rows(np.zeros((n, 1))), np.zeros(n), 100)

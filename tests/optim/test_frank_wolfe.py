@@ -174,7 +174,7 @@ def test_sensitivity_is_attained(neighbouring):
     y[0], y_other[0] = 5.0, -5.0 if neighbouring == "replace-one" else 0.0
     moved = scores_of("huber", X, y, w) - scores_of("huber", X, y_other, w)
     bound = fw.score_sensitivity(0.7 * ROW, RADIUS, N, neighbouring)
-    assert np.abs(moved).max() == pytest.approx(bound)
+    assert (1 - 1e-5) * bound < np.abs(moved).max() <= bound  # rounding is charged for
 
 
 # The solver.

@@ -10,7 +10,15 @@ import dpassay as da
 from dpassay.errors import InvalidArgument
 from dpassay.optim import frank_wolfe as fw
 from dpassay.optim import sparse_frank_wolfe as solver
-from dpassay.optim.losses import Huber, Logistic, Multinomial, Rows, Squared, lipschitz
+from dpassay.optim.losses import (
+    Huber,
+    Logistic,
+    Multinomial,
+    Rows,
+    Squared,
+    lipschitz,
+    mean_gradient,
+)
 from dpassay.optim.objectives import LinearObjective
 from dpassay.optim.polytopes import L1Ball
 from dpassay.privacy import account, events
@@ -53,8 +61,9 @@ def history_of(steps, seed=0):
 
 
 def dense_exponents(X, y, loss, w, scale=0.05):
-    objective = LinearObjective(loss, Rows(X, constant=0.0), y, N)
-    return -RADIUS * objective.gradient(w) / scale
+    W = np.append(0.0, w)[:, None]
+    gradient = mean_gradient(loss, Rows(X, constant=0.0), y, W, n_records=N)
+    return -RADIUS * gradient[1:, 0] / scale
 
 
 # Scores.

@@ -31,6 +31,11 @@ the gradient anew when that is cheaper uses the same q, and so is the same funct
 to rounding.
 
 The price of staleness is accuracy alone; the benchmark compares the losses.
+
+**Rounding.** Sums that are added to step by step drift from the sums that they stand for. Scores
+are shortened as those of the dense solver are (:class:`~dpassay.optim.objectives.LinearObjective`),
+by 4.8e-6 at least. That is ten thousand times the drift seen (4e-10 of one record after 2000 steps
+on 10⁵ rows), but no proof for every data set, as it is for the dense solver.
 """
 
 import math
@@ -45,6 +50,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.mechanisms.noise import Rng, source
 from dpassay.optim.frank_wolfe import Selection, Solution, StepRule, step_rule
 from dpassay.optim.losses import Loss, Squared
+from dpassay.optim.products import most_rows, refuse_more_rows, sum_error
 from dpassay.optim.signed_sampler import SignedSampler
 from dpassay.privacy import events
 from dpassay.types import FloatArray
@@ -101,8 +107,10 @@ def sparse_frank_wolfe(
     noise = source(rng, math.inf)
     assert noise.generator is not None
     data = _Columns(X, constant)
+    refuse_more_rows(data.n_rows, n_records)
+    divisor = n_records * (1 + sum_error(most_rows(n_records)))
     keeper = (_Exact if isinstance(loss, Squared) else _Stale)(
-        data, np.asarray(targets, np.float64), loss, radius / (n_records * selection.scale)
+        data, np.asarray(targets, np.float64), loss, radius / (divisor * selection.scale)
     )
     # All residuals off by this much, the same way, would move a score by half a scale of the noise.
     keeper.off = loss.residual_bound[math.inf] * max(_OFF, 1 / (selection.epsilon * n_records))
