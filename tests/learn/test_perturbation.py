@@ -12,6 +12,7 @@ from dpassay.learn.base import Budget
 from dpassay.learn.logistic_plans import Setting
 from dpassay.learn.perturbation import (
     ObjectivePerturbation,
+    OutputPerturbation,
     accelerated,
 )
 
@@ -49,6 +50,60 @@ def test_a_penalty_at_which_the_solver_might_fail_on_some_data_is_refused_on_all
     budget = Budget(200.0, 1e-5, "add-remove")  # the proof alone would do with 1e-17
     setting = Setting(50, 50, 2, 1.0, budget, False, penalty=1e-12)
     assert ObjectivePerturbation(setting).penalty == pytest.approx(5e-7)
+
+
+# What rounding hides from the solver.
+
+
+def exact_gradient(X, codes, n_classes, W, penalty):
+    """Of the objective at W in extended precision; constant feature first."""
+    A = np.column_stack([np.ones(len(X)), X]).astype(np.longdouble)
+    scores = A @ W.astype(np.longdouble)
+    if n_classes == 2:
+        residuals = 1 / (1 + np.exp(-scores)) - codes[:, None]
+    else:
+        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+        residuals = powers / powers.sum(axis=1, keepdims=True) - np.eye(n_classes)[codes]
+    return A.T @ residuals + np.longdouble(penalty) * W
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_gradient_where_the_solver_stops_is_within_what_is_charged(n_classes):
+    """At the least penalty, where weights are largest, on rows that nearly cancel."""
+    rng = np.random.default_rng(0)
+    n, p = 3000, 20
+    X = rng.standard_normal((n, 2)) @ rng.standard_normal((2, p))
+    X = (X + 1e-6 * rng.standard_normal((n, p))) / np.linalg.norm(X, axis=1)[:, None] / 1.001
+    codes = rng.integers(0, n_classes, n)
+    plan = OutputPerturbation(
+        Setting(n, p, n_classes, 1.0, Budget(1.0, 1e-6, "add-remove"), penalty=6.1e-5)
+    )
+    W = plan._minimum(X, codes, np.zeros(plan._shape), plan.penalty)
+    found = float(np.linalg.norm(exact_gradient(X, codes, n_classes, W, plan.penalty)))
+    inexact = plan._inexactness(plan.penalty)
+    assert plan.stop < inexact < 1.1 * plan.stop + 1e-4 * plan.lipschitz
+    assert found <= inexact
+    assert plan.sensitivity * plan.penalty >= plan.lipschitz + 2 * inexact
+
+
+@pytest.mark.parametrize("kind", [OutputPerturbation, ObjectivePerturbation])
+@pytest.mark.parametrize("n", [10**5, 10**7])
+def test_sums_of_many_records_are_charged_for(kind, n):
+    """n γ_k L, by Higham's bound: it was not in the sensitivity, which had one millionth of L."""
+    plan = kind(Setting(n, 10, 2, 1.0, Budget(1.0, 1e-6, "add-remove")))
+    hidden = n * (4096 + n / 4096) * 2.0**-53 * plan.lipschitz
+    assert plan._inexactness(plan.penalty, 1.0) >= plan.stop + hidden
+    if kind is OutputPerturbation:
+        moved = plan.sensitivity * plan.penalty
+        assert moved >= plan.lipschitz + 2 * (plan.stop + hidden)
+
+
+def test_more_rows_than_are_charged_for_are_refused():
+    X, y = np.ones((5000, 1)), np.arange(5000) % 2
+    for solver in ("output", "objective"):
+        model = PrivateLogisticRegression(solver=solver, data_norm=1.0, n_records=2000)
+        with pytest.raises(InvalidArgument, match="n_records=2000 is less than half of the 5000"):
+            model.fit(X, y)
 
 
 # Noise.

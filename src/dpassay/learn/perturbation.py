@@ -3,7 +3,15 @@
 Both minimise J(W) = sum_i l_i(W) + (penalty/2) ||W||², intercept included, where every l_i is
 convex with ||grad l_i|| <= L and second derivatives of at most beta and rank at most k (1 for two
 classes, else K). J is then penalty-strongly convex. No solver finds the minimiser; ours stops where
-the gradient measures g at most, which is within g/penalty of it, and that distance is charged.
+the gradient measures g at most, which is within g/penalty of it, and that distance is charged. What
+the solver sees is a computed gradient, so that g is its tolerance and what rounding may hide:
+
+* a sum of n products is off by n γ_k L (:func:`~dpassay.optim.products.sum_error` is twice that);
+* a score is off by (p + 4) u R ||W||, u = 2^-53, R the bound on [c, x], which moves a residual by
+  as much times the curvature; the residual itself is off by a few u for every class;
+* the value at W = 0 bounds the length of the minimiser: penalty ||W||²/2 - ||b|| ||W|| <= n log K,
+  so ||W|| <= 2 ||b||/penalty + sqrt(2 n log K/penalty); b, of d entries, is longer than
+  s (sqrt(d) + 40) with probability e^-800.
 
 **Output** (Chaudhuri, Monteleoni and Sarwate 2011). One record more changes the gradient by L, so
 the minimiser moves by L/penalty at most, and what the solver returns by (L + 2g)/penalty. Gaussian
@@ -41,10 +49,12 @@ from dpassay.learn.logistic_plans import Setting, Solution, targets_of
 from dpassay.mechanisms import gaussian, gaussian_multiplier
 from dpassay.mechanisms.noise import Rng, source
 from dpassay.optim.losses import Loss, Rows, lipschitz, smoothness
+from dpassay.optim.products import most_rows, refuse_more_rows, sum_error
 from dpassay.privacy import Approx, Event, Gaussian, Sequence
 from dpassay.types import FloatArray, Release
 
-_STOP = 1e-6  # g over L
+_STOP = 1e-6  # the solver's tolerance over L
+_FEW = 4096  # rows that are allowed for whatever number of them is public
 _NORM = 5.0  # the norm of a good W times the row bound, for the default penalties
 _CLEANING = 0.01  # share of epsilon and delta that covers the solver's inexactness
 _CURVATURE_SHARE = 0.25  # of epsilon, that the determinant takes
@@ -65,11 +75,23 @@ class _Perturbation:
 
     @property
     def stop(self) -> float:
-        """The solver's gradient norm, g."""
+        """The computed gradient norm at which the solver stops."""
         return _STOP * self.lipschitz
+
+    def _inexactness(self, penalty: float, deviation: float = 0.0) -> float:
+        """The most that the gradient measures there, g; see the module."""
+        setting, loss = self.setting, self.setting.loss
+        n, classes = most_rows(setting.n_records, _FEW), setting.n_classes
+        tilt = deviation * (math.sqrt(math.prod(self._shape)) + 40)
+        size = 2 * tilt / penalty + math.sqrt(2 * n * math.log(classes) / penalty)
+        scores = (setting.n_features + 4) * setting.full_bound * size * loss.curvature
+        residuals = 2.0**-53 * (scores + 4 * (classes + 4))
+        sums = sum_error(n) / 2 * self.lipschitz
+        return self.stop + 2 * (sums + n * setting.full_bound * residuals)
 
     def _minimum(self, X: Any, codes: FloatArray, linear: FloatArray, penalty: float) -> FloatArray:
         setting = self.setting
+        refuse_more_rows(X.shape[0], setting.n_records, _FEW)
         rows = Rows(X.astype(np.float64, copy=False), setting.constant)
         targets = targets_of(codes, setting.loss, np.float64)
         return minimiser(rows, targets, setting.loss, penalty, self.stop, linear)
@@ -129,7 +151,8 @@ class OutputPerturbation(_Perturbation):
     @property
     def sensitivity(self) -> float:
         """The most that one record moves what the solver returns."""
-        moved = self.setting.budget.record_changes * self.lipschitz + 2 * self.stop
+        inexact = 2 * self._inexactness(self.penalty)
+        moved = self.setting.budget.record_changes * self.lipschitz + inexact
         return moved / self.penalty * _ROUNDING
 
     def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution:
@@ -199,7 +222,8 @@ class ObjectivePerturbation(_Perturbation):
         if not self.setting.fit_intercept:
             tilt[0] = 0.0
         W = self._minimum(X, codes, tilt, self.penalty)
-        moved = 2 * self.stop / self.penalty * _ROUNDING
+        inexact = self._inexactness(self.penalty, self.deviation)
+        moved = 2 * inexact / self.penalty * _ROUNDING
         # Where noise is secure it is exact here, so that the lowest bits are those of a grid; the
         # tilt, which is never seen, comes from the generator: that is the level of the whole.
         rest = None if rng is None else noise.generator
