@@ -1,0 +1,116 @@
+"""FEM and SepFEM: records follow a perturbed leader, queries are selected one a round.
+
+Vietri et al. (2020). In every round the oracle answers with s records, each the best for all
+queries selected so far minus fresh random prices of its codes, <noise, onehot(x)>: follow the
+perturbed leader. Then the exponential mechanism selects the signed query on which these s records
+are lowest, with weights exp(r n (q(D) - q(records))): bounded range r, or 2r where records are
+replaced (:mod:`dpassay.synth.games`). All records together are the synthetic table. What
+perturbs the leader makes the records of a round differ; no privacy rests on it.
+
+FEM's prices are exponential. SepFEM's are Laplace noise on a separator set of queries, of which any
+two records differ on one; for tables these are the codes themselves.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dpassay import _check
+from dpassay.mechanisms.noise import Source
+from dpassay.privacy import BoundedRange, Event, Repeated
+from dpassay.privacy.budget import Budget
+from dpassay.synth.games import Game, Rounds, SignedQueries, draw
+from dpassay.synth.models import Model, Records
+from dpassay.synth.oracles import Terms
+from dpassay.types import FloatArray
+
+
+def selections_event(count: int, rate: float, allowed: Budget) -> Event:
+    """What ``count`` selections at a rate of r = ``rate`` per record do to the data."""
+    return Repeated(BoundedRange(allowed.record_changes * rate, allowed.neighbouring), count)
+
+
+class FEM(Game):
+    """Records that follow a perturbed leader, led by one selected query a round.
+
+    Args:
+        schema: the public domain; of any size.
+        workload: the queries that should come out right; None takes all pairs of columns.
+        epsilon: the privacy parameter.
+        delta: 0 for pure DP; None takes 1/n² of the public n.
+        rounds: how many; None takes as many as ``rate`` allows or, where that is None too, a rule
+            on public quantities.
+        samples: records per round.
+        rate: the weight of a record in a selection; None takes the largest that the rounds allow.
+        perturbation: scale of the random prices; None takes a rule on the number of rounds.
+        oracle: see :class:`~dpassay.synth.DualQuery`.
+        neighbouring, n_records, rng: see :class:`~dpassay.synth.Synthesizer`.
+
+    Raises:
+        InvalidArgument: in ``fit``, where the budget does not pay for a round; nothing is released.
+
+    >>> import pandas as pd
+    >>> from dpassay.synth import Schema, Workload
+    >>> table = pd.DataFrame({"sex": ["F", "M"] * 500, "smokes": [0, 0, 0, 0, 1] * 200})
+    >>> schema = Schema({"sex": ["F", "M"], "smokes": [0, 1]})
+    >>> fitted = FEM(schema, epsilon=2.0, rng=0).fit(table)
+    >>> fitted.answer(Workload.marginals([("smokes",)])).round(1)
+    array([0.8, 0.2])
+
+    """
+
+    def __init__(
+        self, schema: Any, workload: Any = None, *, perturbation: float | None = None, **rest: Any
+    ) -> None:
+        super().__init__(schema, workload, **rest)
+        self.perturbation = perturbation
+
+    _usual_samples = 100
+
+    def _plan(self, allowed: Budget, n_records: int) -> Rounds:
+        if self.perturbation is not None:
+            _check.number("perturbation", self.perturbation, low=0)
+        return super()._plan(allowed, n_records)
+
+    def _event(
+        self, count: int, rate: float, samples: int, n_records: int, allowed: Budget
+    ) -> Event:
+        del samples, n_records
+        return selections_event(count, rate, allowed)
+
+    def _usual_rate(self, n_records: int) -> float:
+        return 200 / n_records
+
+    def _reach(self, plan: Rounds, n_records: int) -> float:
+        return plan.rate * n_records
+
+    def _run(self, data: Records, plan: Rounds, chosen: Source) -> Model:
+        assert chosen.generator is not None
+        rng, samples = chosen.generator, plan.samples
+        n = data.n or len(data.codes)
+        scale = 0.25 * math.sqrt(plan.count) if self.perturbation is None else self.perturbation
+        queries = SignedQueries(self.workload, data)
+        shape = (samples, sum(self.schema.sizes))
+        codes = rng.integers(0, np.array(self.schema.sizes), (samples, len(self.schema.sizes)))
+        picks, found, gaps = np.zeros(0, np.int64), [], []
+        for _ in range(plan.count):
+            logits = plan.rate * n * (queries.truth - queries.answers(codes))
+            picks = np.append(picks, draw(logits, 1, rng))
+            goal = Terms.of(self.schema, self.workload, picks)
+            best = plan.ask(goal, self._prices(scale, shape, rng), rng)
+            codes = best.codes
+            found.append(codes)
+            gaps.append(best.gaps.mean() / len(picks))
+        self.gap_ = float(np.mean(gaps))
+        return Records(self.schema, np.concatenate(found))
+
+    def _prices(self, scale: float, shape: Any, rng: np.random.Generator) -> FloatArray:
+        return rng.exponential(scale, shape)
+
+
+class SepFEM(FEM):
+    """FEM with Laplace noise for prices; arguments are those of :class:`~dpassay.synth.FEM`."""
+
+    def _prices(self, scale: float, shape: Any, rng: np.random.Generator) -> FloatArray:
+        return rng.laplace(0, scale, shape)
