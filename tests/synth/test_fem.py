@@ -152,7 +152,7 @@ def test_a_large_universe_by_local_search():
         ({"rate": -1.0}, "rate=-1"),
         ({"perturbation": math.nan}, "perturbation=nan"),
         ({"oracle": "delphi", "rate": 0.01}, "oracle='delphi'"),
-        ({"rate": 500.0}, "too small for 1 round"),
+        ({"rate": 500.0}, "too small for [12] rounds"),
         ({"epsilon": 1e-4}, "too small"),
         ({"epsilon": 1e-2, "rounds": 5}, "not even one that is off by 1"),
     ],

@@ -44,7 +44,7 @@ from dpassay.mechanisms.noise import Source
 from dpassay.privacy import BoundedRange, Event, Repeated
 from dpassay.privacy.budget import Budget
 from dpassay.privacy.events import Sequence as EventSequence
-from dpassay.synth.games import Game, Rounds, SignedQueries, draw
+from dpassay.synth.games import Game, Rounds, SignedQueries, draw, signal
 from dpassay.synth.models import Model, Records
 from dpassay.synth.oracles import Terms
 from dpassay.types import FloatArray
@@ -79,6 +79,21 @@ def carried_event(count: int, rate: float, samples: int, n_records: int, allowed
     return EventSequence(tuple(events))
 
 
+def balanced_rounds(allowed: Budget, n_records: int, log_queries: float) -> int:
+    """A number of rounds for DualQuery from public quantities.
+
+    With L the logarithm of the number of signed queries, T rounds are good for an accuracy of
+    √(L/T), if η is about as large and s about T/L. η = 2.5 √(L/T) and s = T/L spend the budget at
+    the T below; the constant was set on one tiny universe and on Adult.
+    """
+    size = signal(allowed, n_records)
+    if allowed.delta == 0:
+        best = (0.8 * math.sqrt(log_queries) * size) ** 0.4
+    else:
+        best = 1.6 * size ** (2 / 3)
+    return int(min(max(best, 5), 1000))
+
+
 def keep_probability(advantage: FloatArray, rate: float, gamma: float) -> FloatArray:
     """a(q) of the module, from q(D) - q(x)."""
     return np.exp(-gamma + rate * (np.minimum(advantage, 1.0) - 1))
@@ -94,7 +109,7 @@ class DualQuery(Game):
         delta: 0 for pure DP; None takes 1/n² of the public n.
         rounds: how many, one record each; None takes as many as ``rate`` allows or, where that is
             None too, a rule on public quantities.
-        samples: queries drawn per round.
+        samples: queries drawn per round; None takes a rule on public quantities.
         rate: the learning rate η; None takes the largest that the rounds allow.
         oracle: "auto" (enumeration of small universes, else local search), "search", "exact",
             "enumeration", or one made by hand: ``dpassay.synth.oracles.IntegerProgram(seconds=5)``.
@@ -115,16 +130,15 @@ class DualQuery(Game):
     """
 
     _least_rounds = 2
-    _usual_samples = 25
 
     def _event(
         self, count: int, rate: float, samples: int, n_records: int, allowed: Budget
     ) -> Event:
         return draws_event(count, rate, samples, n_records, allowed)
 
-    def _usual_rate(self, n_records: int) -> float:
-        del n_records
-        return 0.5
+    def _usual(self, allowed: Budget, n_records: int, log_queries: float) -> tuple[int, int]:
+        rounds = balanced_rounds(allowed, n_records, log_queries)
+        return rounds, int(min(max(rounds / log_queries, 5), 100))
 
     def _reach(self, plan: Rounds, n_records: int) -> float:
         del n_records
@@ -177,9 +191,9 @@ class DQRS(DualQuery):
     ) -> Event:
         return carried_event(count, rate, samples, n_records, allowed)
 
-    def _usual_rate(self, n_records: int) -> float:
-        del n_records
-        return 0.25
+    def _usual(self, allowed: Budget, n_records: int, log_queries: float) -> tuple[int, int]:
+        rounds, samples = super()._usual(allowed, n_records, log_queries)
+        return 2 * rounds, samples
 
     def _next(
         self, picks: Any, advantage: FloatArray, behind: FloatArray, t: int, plan: Rounds, rng: Any

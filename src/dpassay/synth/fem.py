@@ -20,10 +20,12 @@ from dpassay import _check
 from dpassay.mechanisms.noise import Source
 from dpassay.privacy import BoundedRange, Event, Repeated
 from dpassay.privacy.budget import Budget
-from dpassay.synth.games import Game, Rounds, SignedQueries, draw
+from dpassay.synth.games import Game, Rounds, SignedQueries, draw, signal
 from dpassay.synth.models import Model, Records
 from dpassay.synth.oracles import Terms
 from dpassay.types import FloatArray
+
+SAMPLES = 100
 
 
 def selections_event(count: int, rate: float, allowed: Budget) -> Event:
@@ -41,7 +43,7 @@ class FEM(Game):
         delta: 0 for pure DP; None takes 1/n² of the public n.
         rounds: how many; None takes as many as ``rate`` allows or, where that is None too, a rule
             on public quantities.
-        samples: records per round.
+        samples: records per round; None takes 100.
         rate: the weight of a record in a selection; None takes the largest that the rounds allow.
         perturbation: scale of the random prices; None takes a rule on the number of rounds.
         oracle: see :class:`~dpassay.synth.DualQuery`.
@@ -66,8 +68,6 @@ class FEM(Game):
         super().__init__(schema, workload, **rest)
         self.perturbation = perturbation
 
-    _usual_samples = 100
-
     def _plan(self, allowed: Budget, n_records: int) -> Rounds:
         if self.perturbation is not None:
             _check.number("perturbation", self.perturbation, low=0)
@@ -79,8 +79,15 @@ class FEM(Game):
         del samples, n_records
         return selections_event(count, rate, allowed)
 
-    def _usual_rate(self, n_records: int) -> float:
-        return 200 / n_records
+    def _usual(self, allowed: Budget, n_records: int, log_queries: float) -> tuple[int, int]:
+        """Rounds that grow as theory says, with constants set on a tiny universe and on Adult.
+
+        T rounds of the leader are good for 1/√T; a selection is off by √T/signal, or T/signal.
+        """
+        del log_queries
+        size = signal(allowed, n_records)
+        best = 0.1 * size ** (2 / 3) if allowed.delta == 0 else 0.2 * size
+        return int(min(max(best, 5), 1000)), SAMPLES
 
     def _reach(self, plan: Rounds, n_records: int) -> float:
         return plan.rate * n_records

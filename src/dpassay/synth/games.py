@@ -38,7 +38,6 @@ from dpassay.types import FloatArray
 
 MakeEvent = Callable[[int, float], Event]  # of the number of rounds and the rate
 MOST_ROUNDS = 1 << 20
-USUAL_ROUNDS = 1000
 FEW_KINDS = 4
 
 
@@ -134,9 +133,7 @@ def largest_rate(make_event: MakeEvent, count: int, allowed: Budget) -> float:
 
 
 def most_rounds(make_event: MakeEvent, rate: float, allowed: Budget, least: int) -> int:
-    """The largest number of rounds at this rate that stays inside the budget; 0 is none at all."""
-    if not affordable(make_event(least, rate), allowed):
-        return 0
+    """The largest number of rounds at this rate that stays inside the budget, if ``least`` does."""
     low, high = least, 2 * least
     while high < MOST_ROUNDS and affordable(make_event(high, rate), allowed):
         low, high = high, 2 * high
@@ -152,7 +149,7 @@ def solved(
     allowed: Budget,
     rounds: int | None,
     rate: float | None,
-    usual: float,
+    usual: int,
     least: int,
 ) -> Rounds:
     """Rounds and rate that stay inside the budget: what is not given is solved from it.
@@ -160,31 +157,40 @@ def solved(
     Args:
         make_event: what so many rounds at such a rate do to the data.
         allowed: the budget.
-        rounds: how many; None takes as many as the rate allows.
+        rounds: how many; None takes as many as the rate allows, or the usual number.
         rate: of the draws; None takes the largest that so many rounds allow.
-        usual: the rate where neither is given; there are at most ``USUAL_ROUNDS`` then.
+        usual: the number of rounds where neither is given.
         least: the smallest number of rounds that looks at the data.
 
     Raises:
         InvalidArgument: the budget does not pay for what is given.
 
     """
-    most = USUAL_ROUNDS if rate is None else MOST_ROUNDS
     if rounds is not None:
-        most = least = _check.count("rounds", rounds, low=least, high=MOST_ROUNDS)
-    if rate is not None:
-        usual = _check.number("rate", rate, low=0, low_open=True)
-    elif rounds is not None:
-        usual = largest_rate(make_event, rounds, allowed)
-        return Rounds(rounds, usual, allowed.record_changes, make_event(rounds, usual))
-    count = min(most_rounds(make_event, usual, allowed, least), most)
-    if count == 0:
-        raise InvalidArgument(
-            f"epsilon={allowed.epsilon:g} with delta={allowed.delta:g} is too small for "
-            f"{least - 1 or 1 if rounds is None else rounds} round(s) at rate={usual:g}. Lower the "
-            "rate or the samples, or state the rounds alone: the rate is then solved."
-        )
-    return Rounds(count, usual, allowed.record_changes, make_event(count, usual))
+        rounds = _check.count("rounds", rounds, low=least, high=MOST_ROUNDS)
+    if rate is None:
+        count = max(usual, least) if rounds is None else rounds
+        rate = largest_rate(make_event, count, allowed)
+    else:
+        rate = _check.number("rate", rate, low=0, low_open=True)
+        wanted = least if rounds is None else rounds
+        if not affordable(make_event(wanted, rate), allowed):
+            raise InvalidArgument(
+                f"epsilon={allowed.epsilon:g} with delta={allowed.delta:g} is too small for "
+                f"{wanted} rounds at rate={rate:g}. Lower the rate or the samples, or state the "
+                "rounds alone: the rate is then solved."
+            )
+        count = most_rounds(make_event, rate, allowed, least) if rounds is None else rounds
+    return Rounds(count, rate, allowed.record_changes, make_event(count, rate))
+
+
+def signal(allowed: Budget, n_records: int) -> float:
+    """How many times its noise a query that is off by 1 stands out in a single release.
+
+    Up to constants: n √rho, or n ε where delta is 0, halved where one record replaces another.
+    """
+    spent = allowed.epsilon if allowed.delta == 0 else math.sqrt(allowed.rho)
+    return n_records * spent / allowed.record_changes
 
 
 class Game(Synthesizer):
@@ -199,7 +205,6 @@ class Game(Synthesizer):
 
     gap_: float
     _least_rounds: ClassVar[int] = 1
-    _usual_samples: ClassVar[int] = 1
 
     def __init__(
         self,
@@ -219,17 +224,18 @@ class Game(Synthesizer):
         self.oracle = oracle
 
     def _plan(self, allowed: Budget, n_records: int) -> Rounds:
-        samples = self._usual_samples if self.samples is None else self.samples
+        n_signed = 2 * self.workload.n_queries(self.schema)
+        usual, usual_samples = self._usual(allowed, n_records, math.log(n_signed))
+        samples = usual_samples if self.samples is None else self.samples
         samples = _check.count("samples", samples)
         plan = solved(
             lambda count, rate: self._event(count, rate, samples, n_records, allowed),
             allowed,
             self.rounds,
             self.rate,
-            self._usual_rate(n_records),
+            usual,
             self._least_rounds,
         )
-        n_signed = 2 * self.workload.n_queries(self.schema)
         if self.rate is None and self._reach(plan, n_records) < math.log(n_signed):
             raise InvalidArgument(
                 f"epsilon={allowed.epsilon:g} is too small: among {n_signed} signed queries not "
@@ -244,8 +250,8 @@ class Game(Synthesizer):
         """What so many rounds at this rate do to the data."""
         raise NotImplementedError
 
-    def _usual_rate(self, n_records: int) -> float:
-        """The rate where nothing is said."""
+    def _usual(self, allowed: Budget, n_records: int, log_queries: float) -> tuple[int, int]:
+        """Rounds and samples where nothing is said, from public quantities."""
         raise NotImplementedError
 
     def _reach(self, plan: Rounds, n_records: int) -> float:
