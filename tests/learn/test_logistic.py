@@ -438,3 +438,29 @@ def test_output_perturbation_draws_the_noise_that_its_sensitivity_needs():
     mu = float(gaussian.mu_of(1.0, 1e-5))
     seen = model.coef_.ravel() * 3.0 * mu
     assert np.square(seen).mean() == pytest.approx(1.0, abs=0.036)  # five deviations
+
+
+@pytest.mark.parametrize("form", [np.asarray, sparse.csr_matrix])
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_without_an_intercept_there_is_none(solver, form):
+    """Not that of centred rows either: a row of zeros has the score 0."""
+    X = np.random.default_rng(0).uniform(0, 1, (400, 3))
+    model = PrivateLogisticRegression(
+        solver=solver, data_norm=2.0, fit_intercept=False, random_state=0
+    ).fit(form(X), np.arange(400) % 2)
+    np.testing.assert_array_equal(model.intercept_, [0.0])
+
+
+@pytest.mark.parametrize("solver", ["auto", "gd", "sgd", "output", "objective"])
+def test_delta_of_zero_is_refused_with_the_solver_that_takes_it(solver):
+    X, y = np.eye(4), np.arange(4) % 2
+    model = PrivateLogisticRegression(1.0, 0.0, solver=solver, data_norm=1.0)
+    with pytest.raises(InvalidArgument, match=r"delta=0 must lie in \(0, 1\].*only 'frank-wolfe'"):
+        model.fit(X, y)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_large_epsilon_is_fitted(solver):
+    X = np.random.default_rng(0).uniform(-1, 1, (300, 2))
+    model = PrivateLogisticRegression(1e4, solver=solver, data_norm=2.0, random_state=0)
+    assert model.fit(X, X[:, 0] > 0).score(X, X[:, 0] > 0) > 0.9

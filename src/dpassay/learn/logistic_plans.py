@@ -347,6 +347,9 @@ def planned(solver: str, setting: Setting) -> Plan:
     from dpassay.learn.perturbation import ObjectivePerturbation, OutputPerturbation
 
     _check.choice("calibration", setting.calibration, ("tight", "thesis"))
+    if solver != "frank-wolfe":
+        remedy = f"solver={solver!r} has Gaussian noise; only 'frank-wolfe' is purely epsilon-DP."
+        _check.number("delta", setting.budget.delta, low=0, high=1, low_open=True, remedy=remedy)
     plans: dict[tuple[str, str], Any] = {
         ("gd", "tight"): GradientDescent,
         ("sgd", "tight"): StochasticGradient,

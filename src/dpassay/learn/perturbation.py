@@ -209,7 +209,8 @@ class ObjectivePerturbation(_Perturbation):
         """Beside the sum of losses: never below what the determinant needs."""
         setting = self.setting
         beta, rank = smoothness(setting.loss, setting.full_bound), setting.loss.n_scores
-        least = beta / math.expm1(self._exact[0] * _CURVATURE_SHARE / rank) * _ROUNDING
+        share = min(self._exact[0] * _CURVATURE_SHARE / rank, 700.0)  # e^709 is the end of floats
+        least = beta / math.expm1(share) * _ROUNDING
         length = self.deviation * math.sqrt((setting.n_features + 1) * rank)
         wanted = setting.penalty or length * setting.row_bound / (4 * _NORM)
         return max(least, wanted, self._least_penalty)

@@ -69,12 +69,14 @@ def conditioned(
             norms, the size of the second moment. For replace-one pass twice the deviation.
         evenness: which share of the mean column size is added to every column's before it is
             divided by; large values leave the columns as they are.
-        intercept: whether rows get a constant feature.
+        intercept: whether rows get a constant feature; without it they are not centred either,
+            for that would be an intercept when it is undone.
         rng: of the noise.
 
     """
     n_records = _check.count("n_records", n_records)
     center, sizes, error = column_sizes(X, norm_bound, n_records, noise[0], rng)
+    center = center if intercept else np.zeros_like(center)
     scale = 1 / np.sqrt(sizes + error + evenness * max(float(sizes.mean()), 1e-12 * norm_bound))
     scale /= math.sqrt(float(np.mean(scale**2)))
     rows = _moved(X, center, scale, 0.0)
