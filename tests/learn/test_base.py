@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpassay.errors import InvalidArgument
+from dpassay.learn import PrivateLasso, PrivateRidge
 from dpassay.learn.base import (
     PrivateMixin,
     bounded_features,
@@ -277,3 +278,21 @@ def test_wrong_labels():
         label_set(["a", "z"], ["a", "b"])
     with pytest.raises(InvalidArgument, match="one class"):
         label_set(["a", "a"], None)
+
+
+@pytest.mark.parametrize("model", [PrivateRidge, PrivateLasso])
+def test_targets_that_are_no_numbers_are_refused(model):
+    with pytest.raises(InvalidArgument, match="y must hold numbers"):
+        model(data_norm=1.0, target_bound=1.0).fit(np.eye(3), ["a", "b", "c"])
+
+
+@pytest.mark.parametrize("loss", ["huber", "clipped squared"])
+def test_a_residual_bound_that_is_none_is_named(loss):
+    model = PrivateLasso(data_norm=1.0, target_bound=1.0, loss=loss, residual_bound=-1.0)
+    with pytest.raises(InvalidArgument, match="residual_bound=-1 must lie in"):
+        model.fit(np.eye(3), np.ones(3))
+
+
+def test_a_ridge_without_delta_is_referred_to_the_lasso():
+    with pytest.raises(InvalidArgument, match=r"delta=0 must lie in.*PrivateLasso"):
+        PrivateRidge(1.0, 0.0, data_norm=1.0, target_bound=1.0).fit(np.eye(3), np.ones(3))

@@ -287,6 +287,10 @@ def bounded_targets(y: Any, target_bound: Any) -> Targets:
     if not low < high:
         raise InvalidArgument(f"target_bound={target_bound!r} must span an interval. {remedy}")
     centre = float(low + high) / 2
+    try:
+        y = np.asarray(y, np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument("y must hold numbers; labels are for classifiers.") from None
     return Targets(np.clip(y, low, high) - centre, float(high - low) / 2, centre)
 
 

@@ -127,6 +127,11 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
         remedy = "It is the l1 norm that the coefficients may have."
         radius = _check.number("radius", self.radius, low=0, low_open=True, remedy=remedy)
         _check.choice("loss", self.loss, LOSSES)
+        if self.residual_bound is not None:
+            remedy = "It is where residuals are clipped; leave it None for the bound on targets."
+            _check.number(
+                "residual_bound", self.residual_bound, low=0, low_open=True, remedy=remedy
+            )
         n_records = self._public_records(X)
         if not budget.is_private:
             return self._fit_minimum(X, y, budget, n_records, radius)

@@ -110,6 +110,8 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
         _check.choice("solver", self.solver, SOLVERS)
         if not budget.is_private:
             return self._fit_ridge(X, y, budget, 1.0 if alpha is None else alpha)
+        remedy = "All solvers have Gaussian noise; PrivateLasso can be purely epsilon-DP."
+        _check.number("delta", budget.delta, low=0, high=1, low_open=True, remedy=remedy)
         features = bounded_features(X, self.data_norm, self.bounds)
         targets = bounded_targets(y, self.target_bound)
         setting = Setting(
