@@ -27,6 +27,7 @@ from dpassay.cli import (
     report,
     reproduce,
     status,
+    synth,
 )
 from dpassay.cli.output import complain
 from dpassay.errors import DpassayError
@@ -43,6 +44,7 @@ ORDER = (
     "account",
     "calibrate",
     "explain",
+    "synth",
     "demo",
     "reproduce",
     "doctor",
@@ -97,6 +99,7 @@ for command in (
     report,
     reproduce,
     status,
+    synth,
 ):
     command.register(app)
 

@@ -40,14 +40,16 @@ from dpassay.types import Neighbouring
 Sets = tuple[tuple[str, ...], ...]
 
 COMPONENTS = 100
-STEPS = 300
-PENALTY = 1.2
+STEPS = 600
+PENALTY = 1.0
 SHARES = {1: 0.1, 2: 0.2, 3: 0.7}
 """Of the budget, for columns by themselves, for pairs, and for sets of three columns and more."""
 MOST_SETS = 128
 MOST_CELLS = 1_500_000
 """Of the sets of three columns and more: beyond either they are selected."""
 LARGEST = 100_000  # cells of a set that may be selected
+SELECTED = {1: 0.1, 2: 0.7, 3: 0.2}
+"""The same where sets are selected: they are few, and the pairs of all sets are measured."""
 SELECTION = 0.1  # of the budget of the selected sets, for selecting them
 
 
@@ -101,15 +103,15 @@ def _levels(schema: Schema, workload: Workload) -> dict[int, Sets]:
     return levels | {k: tuple(found) for k, found in ((2, pairs), (3, large)) if found}
 
 
-def _weights(levels: dict[int, Sets]) -> tuple[Sets, list[float]]:
+def _weights(levels: dict[int, Sets], shares: dict[int, float]) -> tuple[Sets, list[float]]:
     """All sets, and the part of the budget of each (of its square: 1/σ²)."""
     sets = tuple(names for found in levels.values() for names in found)
-    return sets, [SHARES[k] / len(found) for k, found in levels.items() for _ in found]
+    return sets, [shares[k] / len(found) for k, found in levels.items() for _ in found]
 
 
 def _at_once(levels: dict[int, Sets], allowed: Budget) -> Plan:
     """Everything measured: the l2 distance of all tables together, each over its σ, is exact."""
-    sets, weights = _weights(levels)
+    sets, weights = _weights(levels, SHARES)
     least = gaussian_noise_multiplier(allowed.epsilon, allowed.delta)
     least *= SENSITIVITY[allowed.neighbouring] * math.sqrt(sum(weights))
     sigmas = tuple(least / math.sqrt(weight) for weight in weights)
@@ -118,14 +120,14 @@ def _at_once(levels: dict[int, Sets], allowed: Budget) -> Plan:
 
 def _selecting(levels: dict[int, Sets], candidates: Sets, picks: int, allowed: Budget) -> Plan:
     """Small tables, then selected ones: priced together, each part by its share."""
-    sets, weights = _weights(levels)
+    sets, weights = _weights(levels, SELECTED)
     relation, distance = allowed.neighbouring, SENSITIVITY[allowed.neighbouring]
 
     def plan(noise: float) -> Plan:
         sigmas = tuple(distance * noise / math.sqrt(weight) for weight in weights)
-        late = distance * noise / math.sqrt(SHARES[3] * (1 - SELECTION) / picks)
+        late = distance * noise / math.sqrt(SELECTED[3] * (1 - SELECTION) / picks)
         # ε²/8 = share/(2 noise²), the price of Gaussian noise with that share.
-        each = 2 * math.sqrt(SHARES[3] * SELECTION / picks) / noise
+        each = 2 * math.sqrt(SELECTED[3] * SELECTION / picks) / noise
         event = EventSequence(
             (
                 measuring(sigmas, relation),

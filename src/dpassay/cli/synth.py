@@ -1,0 +1,303 @@
+"""``dpassay synth``: a private synthetic table from a CSV file and its public schema."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpassay.cli.options import Json, Neighbours
+from dpassay.cli.output import emit, example, say, table, working
+from dpassay.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from dpassay.synth import Fitted, Quality, Schema, Workload
+
+METHODS = {
+    "recommended": "ProductMixture",
+    "mixture": "ProductMixture",
+    "frank-wolfe": "FrankWolfe",
+    "mwem": "MWEM",
+    "dual-query": "DualQuery",
+    "dqrs": "DQRS",
+    "fem": "FEM",
+    "sep-fem": "SepFEM",
+    "blr": "BLR",
+    "independent": "Independent",
+}
+"""What ``--method`` takes, and the class of ``dpassay.synth`` that it names."""
+OWNERS_EYES = (
+    "Not private: these errors were computed from the true table without noise. For the owner's "
+    "eyes; do not publish them with the synthetic table."
+)
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command = "dpassay synth table.csv --schema s.toml --epsilon 1 -o out.csv"
+    app.command("synth", epilog=example(command))(synth)
+
+
+def synth(
+    source: Annotated[Path, typer.Argument(metavar="TABLE", help="The true table, as CSV.")],
+    schema: Annotated[
+        Path, typer.Option(help="Its public domain, as TOML or JSON: [columns.age] and so on.")
+    ],
+    epsilon: Annotated[float, typer.Option(help="The privacy parameter.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The synthetic table to write.")] = Path(
+        "synthetic.csv"
+    ),
+    method: Annotated[str, typer.Option(help=f"One of {', '.join(METHODS)}.")] = "recommended",
+    delta: Annotated[
+        float | None, typer.Option(help="Else 1/n², with n the public number of records.")
+    ] = None,
+    ways: Annotated[
+        int, typer.Option(help="All sets of so many columns should come out right.")
+    ] = 2,
+    marginal: Annotated[
+        list[str] | None,
+        typer.Option(help="Instead: a set of columns, as a,b,c; may be given more than once."),
+    ] = None,
+    records: Annotated[
+        int | None, typer.Option(help="The public number of records; else that of the table.")
+    ] = None,
+    rows: Annotated[int | None, typer.Option(help="How many to write; else as many.")] = None,
+    model: Annotated[
+        Path | None, typer.Option(help="Also save the model, to sample from again.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option(help="Also write a page about it.")] = None,
+    quality: Annotated[
+        bool, typer.Option("--quality", help="Compare with the true table. NOT private.")
+    ] = False,
+    neighbouring: Neighbours = "add-remove",
+    seed: Annotated[
+        int | None, typer.Option(help="Noise that can be replayed: for tests, NOT private.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Write a synthetic table that is private in every record of the true one.
+
+    The domain of every column is declared in the schema and never read off the data. If anything is
+    wrong, nothing is written.
+    """
+    from dpassay.synth import Schema
+
+    domain = Schema.read(schema)
+    wanted = _workload(domain, ways, marginal)
+    synthesizer = _synthesizer(method)(
+        domain,
+        wanted,
+        epsilon=epsilon,
+        delta=delta,
+        neighbouring=neighbouring,
+        n_records=records,
+        rng=seed,
+    )
+    true = read_table(source, domain)
+    with working("fitting"):
+        fitted = synthesizer.fit(true)
+        drawn = fitted.sample(rows, rng=seed)
+    found = _quality(fitted, true, wanted) if quality else None
+    files = {out: drawn.to_csv(index=False)}
+    if report is not None:
+        files[report] = page_of(fitted, domain, found)
+    for path, text in files.items():
+        _write(path, text)
+    written = [str(path) for path in files]
+    if model is not None:
+        written.append(str(fitted.save(model)))
+    data = {"rows": len(drawn), "files": written} | _statement(fitted)
+    if as_json:
+        emit(data | ({} if found is None else {"quality_not_private": _errors(found)}))
+        return
+    _show(data, found)
+
+
+def _workload(domain: "Schema", ways: int, marginal: list[str] | None) -> "Workload":
+    from dpassay.synth import Workload
+
+    if marginal:
+        return Workload.marginals(tuple(names.split(",")) for names in marginal).check(domain)
+    return Workload.all_marginals(domain, min(ways, len(domain.names)))
+
+
+def _synthesizer(method: str) -> Any:
+    from dpassay import _check, synth
+
+    return getattr(synth, METHODS[_check.choice("method", method, tuple(METHODS))])
+
+
+# The table.
+
+
+def read_table(source: Path, domain: "Schema") -> Any:
+    """The CSV file as a frame with the types that the schema's domains have; empty is missing.
+
+    Types are not guessed from the values: a column of the codes "01" and "02" stays text.
+    """
+    import pandas as pd
+
+    if not source.is_file():
+        raise InvalidArgument(f"table={str(source)!r} is not a file.")
+    try:
+        frame: Any = pd.read_csv(source, dtype=str, keep_default_na=False, na_values=[""])
+    except (ValueError, UnicodeDecodeError) as error:  # also of an empty or ragged file
+        raise InvalidArgument(f"table={str(source)!r} is not a CSV file: {error}.") from None
+    for name, column in domain.columns.items():
+        if name in frame.columns:
+            frame[name] = _typed(name, frame[name], column)
+    return frame
+
+
+def _typed(name: str, texts: Any, column: Any) -> Any:
+    """A column of texts as what its domain holds."""
+    from dpassay.synth import Categorical, Date, Numeric
+
+    if isinstance(column, Date):
+        return texts
+    if isinstance(column, Categorical):
+        by_text = {str(value): value for value in column.values}
+        if all(isinstance(value, str) for value in column.values):
+            return texts
+        unknown = texts.notna() & ~texts.isin(list(by_text))
+        if unknown.any():
+            raise InvalidArgument(
+                f"column {name!r} has the value {texts[unknown].iloc[0]!r}, outside "
+                f"{column.domain_in_words()}. Declare a domain that holds every possible value."
+            )
+        return texts.map(by_text).astype(object).infer_objects()
+    assert isinstance(column, Numeric)
+    return _numbers(name, texts, column.integer)
+
+
+def _numbers(name: str, texts: Any, integer: bool) -> Any:
+    import pandas as pd
+
+    found: Any = pd.to_numeric(texts, errors="coerce")
+    bad = found.isna() & texts.notna()
+    if integer:
+        bad |= found.notna() & (found % 1 != 0)
+    if bad.any():
+        what = "a whole number" if integer else "a number"
+        raise InvalidArgument(
+            f"column {name!r} has the value {texts[bad].iloc[0]!r}, which is not {what}."
+        )
+    return found.astype("Int64") if integer else found.astype(float)
+
+
+def _write(path: Path, text: str) -> None:
+    """The file, complete or not at all."""
+    beside = path.with_name(path.name + ".part")
+    try:
+        beside.write_text(text, encoding="utf-8")
+        os.replace(beside, path)
+    except OSError as error:
+        raise InvalidArgument(f"{str(path)!r} cannot be written: {error}.") from None
+
+
+# What is said of it.
+
+
+def _statement(fitted: "Fitted") -> dict[str, Any]:
+    """What was promised, from the event alone."""
+    curve = fitted.privacy_
+    delta = getattr(fitted, "delta", None)
+    delta = 1 / fitted.n_records_**2 if delta is None else delta
+    return {
+        "method": fitted.method_,
+        "epsilon": float(curve.epsilon(delta)),
+        "delta": delta,
+        "neighbouring": curve.neighbouring,
+        "public": list(fitted.assumptions_),
+        "noise": fitted.noise_,
+        "private": fitted.noise_ != "reproducible",
+    }
+
+
+def _quality(fitted: "Fitted", true: Any, wanted: "Workload") -> "Quality":
+    from dpassay.synth import quality
+
+    return quality(fitted, true, wanted)
+
+
+def _errors(found: "Quality") -> dict[str, Any]:
+    return {
+        "max_error": found.max_error,
+        "mean_total_variation": found.mean_total_variation,
+        "by_columns": found.table().to_dict(orient="records"),
+    }
+
+
+def _promise(data: dict[str, Any]) -> str:
+    from dpassay.report.numbers import up
+
+    if not data["private"]:
+        return "NOT private: a seed was given, so that whoever knows it can take the noise off."
+    return (
+        f"({up(data['epsilon'])}, {data['delta']:.3g})-DP for neighbours by {data['neighbouring']}"
+        f"; taken as public: {', '.join(data['public'])}."
+    )
+
+
+def _show(data: dict[str, Any], found: "Quality | None") -> None:
+    say(f"{data['rows']} synthetic records by {data['method']}.")
+    say(_promise(data), style="bold")
+    if found is not None:
+        worst = found.table().sort_values("largest error", ascending=False).head(10)
+        rows = [
+            (f"{row[1]:.4f}", f"{row[3]:.4f}", str(row[0]))
+            for row in worst.itertuples(index=False, name=None)
+        ]
+        table("Errors of the model's answers", ("largest", "total variation", "columns"), rows)
+        say(OWNERS_EYES, style="bold")
+    for path in data["files"]:
+        say(f"Written: {path}")
+
+
+def page_of(fitted: "Fitted", domain: "Schema", found: "Quality | None") -> str:
+    """One page of HTML on what was promised and, if asked for, how close the model came."""
+    from dpassay.privacy import ApproxDP, PureDP
+    from dpassay.report import odds
+    from dpassay.report.page import NOTHING_FETCHED, document, figure, inline, paragraphs
+    from dpassay.report.page import table as html_table
+
+    data = _statement(fitted)
+    epsilon, delta = data["epsilon"], data["delta"]
+    claim = ApproxDP(epsilon, delta) if delta > 0 else PureDP(epsilon)
+    facts = [
+        ("method", data["method"]),
+        ("noise", data["noise"]),
+        ("neighbours", data["neighbouring"]),
+        ("taken as public", ", ".join(data["public"])),
+    ]
+    columns = [(name, c.kind, str(c.size)) for name, c in domain.columns.items()]
+    parts = [
+        paragraphs(_promise(data)),
+        html_table(facts),
+        "<h2>What that means for one person</h2>",
+        figure(
+            inline(odds.icons_svg(odds.explain(claim)), "odds"),
+            "The most that the promise allows, if a person took part and if not.",
+        ),
+        "<h2>What was declared</h2>",
+        html_table(columns, head=("column", "kind", "values")),
+    ]
+    if found is not None:
+        parts += ["<h2>How close it is (not private)</h2>", paragraphs(OWNERS_EYES), _near(found)]
+    title = "A private synthetic table" if data["private"] else "A synthetic table, NOT private"
+    return document(title, "\n".join(parts), head=NOTHING_FETCHED)
+
+
+def _near(found: "Quality") -> str:
+    from dpassay.report.page import table as html_table
+
+    rows = [
+        (str(row[0]), f"{row[1]:.4f}", f"{row[3]:.4f}")
+        for row in found.table().itertuples(index=False, name=None)
+    ]
+    caption = (
+        f"Largest error {found.max_error:.4f}, mean total variation "
+        f"{found.mean_total_variation:.4f}, as shares of the records."
+    )
+    head = ("columns", "largest error", "total variation")
+    return html_table(rows, head=head, caption=caption)

@@ -1,0 +1,196 @@
+"""``dpassay synth``: a mixed table end to end, what is said of it, and nothing where it fails."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dpassay.synth import Schema, load
+
+SCHEMA = """
+impossible = [{ smokes = true, kids = 0 }]
+[columns.age]
+low = 0
+high = 100
+bins = 10
+integer = true
+nullable = true
+[columns.code]
+values = ["01", "NA"]
+[columns.smokes]
+values = [true, false]
+[columns.seen]
+kind = "date"
+first = "2020-01-01"
+end = "2024-01-01"
+bins = 4
+nullable = true
+[columns.pay]
+low = 0
+high = 10
+bins = 3
+[columns.kids]
+kind = "ordinal"
+values = [0, 1, 2]
+"""
+
+
+def frame(n=800):
+    rng = np.random.default_rng(0)
+    kids = rng.integers(0, 3, n)
+    days = np.datetime64("2020-01-01") + rng.integers(0, 1400, n)
+    return pd.DataFrame(
+        {
+            "kids": kids,
+            "age": pd.Series(rng.integers(0, 100, n)).astype("Int64").mask(rng.random(n) < 0.1),
+            "code": rng.choice(["01", "NA"], n),
+            "smokes": (rng.random(n) < 0.4) & (kids > 0),
+            "pay": (10 * rng.random(n)).round(2),
+            "seen": pd.Series(days.astype(str)).mask(rng.random(n) < 0.2),
+        }
+    )
+
+
+@pytest.fixture
+def files(tmp_path):
+    frame().to_csv(tmp_path / "t.csv", index=False)
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    return tmp_path
+
+
+def line(files, rest="", epsilon="2", out="out.csv"):
+    return (
+        f"synth {files / 't.csv'} --schema {files / 's.toml'} --epsilon {epsilon} "
+        f"-o {files / out} {rest}"
+    )
+
+
+def test_a_mixed_table_end_to_end(dpassay, files):
+    rest = f"--json --quality --report {files / 'p.html'} --model {files / 'm.npz'} --rows 500"
+    data = dpassay(line(files, rest)).data
+    assert data["private"] is True
+    assert data["noise"] == "cryptographic"
+    assert data["epsilon"] == pytest.approx(2, rel=1e-6)
+    assert data["epsilon"] <= 2
+    assert data["delta"] == pytest.approx(1 / 800**2)
+    assert data["neighbouring"] == "add-remove"
+    assert "n=800" in data["public"]
+    assert data["rows"] == 500
+    assert data["files"] == [str(files / name) for name in ("out.csv", "p.html", "m.npz")]
+    assert 0 < data["quality_not_private"]["max_error"] < 0.3
+    drawn = pd.read_csv(files / "out.csv", dtype={"code": str}, keep_default_na=False)
+    assert list(drawn.columns) == list(frame().columns)
+    assert set(drawn["code"]) == {"01", "NA"}
+    assert set(drawn["kids"]) == {0, 1, 2}
+    assert not ((drawn["smokes"] == "True") & (drawn["kids"] == 0)).any()
+    ages = drawn["age"][drawn["age"] != ""]
+    assert 0 < len(ages) < 500
+    assert ages.str.fullmatch(r"\d{1,2}").all()
+    assert drawn["seen"].str.fullmatch(r"(202[0-3]-\d\d-\d\d)?").all()
+    assert Schema.read(files / "s.toml").encode(load(files / "m.npz").sample(50)).shape == (50, 6)
+
+
+def test_the_page_says_what_was_promised_and_hides_quality_unless_asked(dpassay, files):
+    shown = dpassay(line(files, f"--report {files / 'p.html'}"))
+    assert shown.code == 0
+    assert "(2, 1.56e-06)-DP" in shown.words
+    assert "error" not in shown.words
+    page = (files / "p.html").read_text()
+    assert "(2, 1.56e-06)-DP" in page
+    assert "not private" not in page.lower()
+    assert "total variation" not in page
+    assert "<script" not in page
+    shown = dpassay(line(files, f"--report {files / 'p.html'} --quality"))
+    assert "Not private" in shown.words
+    page = (files / "p.html").read_text()
+    assert "How close it is (not private)" in page
+    assert "total variation" in page
+
+
+def test_a_seed_replays_and_is_said_not_to_be_private(dpassay, files):
+    texts = []
+    for out in ("a.csv", "b.csv"):
+        shown = dpassay(line(files, f"--seed 3 --report {files / 'p.html'}", out=out))
+        assert "NOT private: a seed was given" in shown.words
+        texts.append((files / out).read_text())
+    assert texts[0] == texts[1]
+    assert "A synthetic table, NOT private" in (files / "p.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("method", "name"),
+    [("mixture", "ProductMixture"), ("independent", "Independent"), ("mwem", "MWEM")],
+)
+def test_methods_and_marginals(dpassay, files, method, name):
+    rest = f"--method {method} --marginal kids,smokes --marginal code --records 900 --json"
+    data = dpassay(line(files, rest)).data
+    assert data["method"] == name
+    assert data["rows"] == 900
+    assert data["delta"] == pytest.approx(1 / 900**2)
+
+
+BAD_TABLES = {
+    "kids,age\n0,1\n": "column 'code' of the schema is not in the table",
+    "": "is not a CSV file",
+    "{header}\n": "the table is empty",
+    "{header},x\n{row},1\n": "column 'x' of the table is not in the schema",
+    "{header}\n7,1,01,True,1.0,\n": "column 'kids' has the value '7'",
+    "{header}\n1,abc,01,True,1.0,\n": "'abc', which is not a whole number",
+    "{header}\n1,1.5,01,True,1.0,\n": "'1.5', which is not a whole number",
+    "{header}\n1,1,01,True,11,\n": "column 'pay' has the value 11",
+    "{header}\n1,1,1,True,1.0,\n": "column 'code' has the value '1'",
+    "{header}\n1,1,01,,1.0,\n": "column 'smokes' has missing values",
+    "{header}\n1,1,01,True,1.0,yesterday\n": "column 'seen'",
+    "{header}\n0,1,01,True,1.0,\n": "`impossible` rules out",
+}
+
+
+@pytest.mark.parametrize("text", BAD_TABLES)
+def test_bad_tables_release_nothing(dpassay, files, text):
+    header, row = "kids,age,code,smokes,pay,seen", "1,1,01,True,1.0,"
+    (files / "t.csv").write_text(text.format(header=header, row=row))
+    before = set(files.iterdir())
+    shown = dpassay(line(files, f"--report {files / 'p.html'}"))
+    assert shown.code == 2
+    assert BAD_TABLES[text] in shown.err
+    assert shown.out == ""
+    assert set(files.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("rest", "epsilon", "message"),
+    [
+        ("", "1e-6", "epsilon=1e-06 is too small"),
+        ("", "nan", "epsilon"),
+        ("", "inf", "no privacy"),
+        ("--delta 0", "1", "delta=0 must be positive"),
+        ("--marginal kids,shoes", "1", "column 'shoes' is not in the schema"),
+        ("--ways 0", "1", "k=0"),
+        ("--rows 0", "1", "n=0"),
+        ("--method magic", "1", "method='magic'"),
+        ("--neighbouring next-door", "1", "neighbouring"),
+        ("--schema none.toml", "1", "cannot be read"),
+    ],
+)
+def test_bad_options_release_nothing(dpassay, files, rest, epsilon, message):
+    before = set(files.iterdir())
+    shown = dpassay(line(files, rest, epsilon))
+    assert shown.code == 2
+    assert message in shown.err
+    assert set(files.iterdir()) == before
+
+
+def test_a_folder_that_is_not_there(dpassay, files):
+    shown = dpassay(line(files, out="no/out.csv"))
+    assert shown.code == 2
+    assert "cannot be written" in shown.err
+
+
+def test_json_schemas_and_help(dpassay, files):
+    (files / "s.toml").rename(files / "old.toml")
+    schema = Schema.read(files / "old.toml")
+    (files / "s.json").write_text(json.dumps(schema.as_dict()))
+    rest = f"--schema {files / 's.json'} --json"
+    assert dpassay(line(files, rest)).data["rows"] == 800
+    assert "dpassay synth table.csv" in dpassay("synth --help").words
