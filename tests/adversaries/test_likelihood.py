@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from dpassay.adversaries import LikelihoodRatio, LossScore, along
-from dpassay.bounds import check_claim
+from dpassay.bounds import sequential_test
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import account, dp_sgd_event
 
@@ -75,8 +75,10 @@ def test_it_refutes_a_claim_of_more_noise_and_not_its_own():
     seen = rng.normal(0, noise, (2, n, steps))
     inside, outside = score(seen[0] + (rng.random((n, steps)) < q)), score(seen[1])
     own, more = (account(dp_sgd_event(s, q, steps), "pld") for s in (noise, 1.6 * noise))
-    assert not check_claim(own, inside, outside, confidence=1 - 1e-9).refuted
-    assert check_claim(more, inside, outside, confidence=1 - 1e-9).refuted
+    worlds = rng.integers(0, 2, n)
+    scores = np.where(worlds == 1, inside, outside)
+    assert not sequential_test(worlds, scores, claim=own, confidence=1 - 1e-9).refuted
+    assert sequential_test(worlds, scores, claim=more, confidence=1 - 1e-9).refuted
 
 
 def test_losses():

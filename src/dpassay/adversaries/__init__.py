@@ -26,6 +26,7 @@ _PUBLIC = {
     **dict.fromkeys(_CRAFTERS, "dpassay.adversaries.crafters"),
     **dict.fromkeys(_SIX, "dpassay.adversaries.six"),
     **dict.fromkeys(_GAME, "dpassay.adversaries.game"),
+    "lower_bound_in_noise": "dpassay.adversaries.family",
     "Searched": "dpassay.adversaries.search",
     "OneRun": "dpassay.adversaries.one_run",
     "dirac_canaries": "dpassay.adversaries.one_run",

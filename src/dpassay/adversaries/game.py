@@ -20,6 +20,7 @@ import numpy as np
 from dpassay import _check
 from dpassay._rng import for_trial
 from dpassay.adversaries.crafters import Crafted, Data
+from dpassay.adversaries.family import lower_bound_in_noise
 from dpassay.adversaries.six import Adversary, Score
 from dpassay.adversaries.trainers import Trainer
 from dpassay.bounds import lower_bound, lower_bound_from_steps
@@ -66,20 +67,34 @@ class Game:
     watched: bool = False
 
     def bounds(self, delta: float, confidence: float = 0.95) -> dict[str, LowerBound]:
-        """Lower bounds on epsilon(delta), by method: "clopper-pearson", and "gdp" (an assumption).
+        """Lower bounds on epsilon(delta), by method: "clopper-pearson", which assumes nothing, and
+        one that knows what DP-SGD is: "gdp" for full batches, "family" for Poisson batches.
 
         Thresholds are paid for. Each bound holds by itself; the larger of the two does not. Of a
         game that was watched there is "sequential" alone.
         """
+        bounds = [self._free_bound(delta, confidence)]
+        if not self.watched:
+            bounds.append(self._dpsgd_bound(delta, confidence))
+        return {bound.method: bound for bound in bounds}
+
+    def _free_bound(self, delta: float, confidence: float) -> LowerBound:
         stated: Any = {"delta": delta, "confidence": confidence}
         if self.watched:
-            seen = self.evidence
-            return {"sequential": sequential_bound(seen.worlds, seen.scores, **stated)}
-        sides = self.evidence.sides()
-        return {
-            method: lower_bound(*sides, method=method, **stated)
-            for method in ("clopper-pearson", "gdp")
-        }
+            return sequential_bound(self.evidence.worlds, self.evidence.scores, **stated)
+        return lower_bound(*self.evidence.sides(), **stated)
+
+    def _dpsgd_bound(self, delta: float, confidence: float) -> LowerBound:
+        stated: Any = {"delta": delta, "confidence": confidence}
+        if self.training.sampling_rate == 1:
+            return lower_bound(*self.evidence.sides(), method="gdp", **stated)
+        return lower_bound_in_noise(
+            *self.evidence.sides(),
+            noise_multiplier=self.training.noise_multiplier,
+            sampling_rate=self.training.sampling_rate,
+            steps=self.training.steps,
+            **stated,
+        )
 
     def verdict(
         self,
@@ -97,7 +112,7 @@ class Game:
         test.update(self.evidence.worlds, self.evidence.scores)
         return Verdict(
             claim,
-            next(iter(self.bounds(delta, confidence).values())),
+            self._free_bound(delta, confidence),
             test.refuted,
             confidence,
             test.refuted_at or self.evidence.trials,

@@ -22,7 +22,8 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which experiment: slides, hw3, clipping, thesis, debugging or one-dimension."
+            help="Which experiment: slides, hw3, clipping, thesis, debugging, one-dimension or "
+            "adversaries."
         ),
     ],
     out: Annotated[
@@ -35,6 +36,9 @@ def reproduce(
     literal: Annotated[
         bool, typer.Option("--literal", help="thesis: with the document's own delta and noise.")
     ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="adversaries: 1000 trainings a world, two networks.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Draw the figures of a source document anew, with the numbers behind them."""
@@ -44,7 +48,7 @@ def reproduce(
 
     module = experiment(name)
     _check.choice("image_format", image_format, FORMATS)
-    options = _options(module, name, figure=figure, literal=literal)
+    options = _options(module, name, figure=figure, literal=literal, full=full)
     folder = out if out is not None else Path(_folder(name, **options))
     with working(f"running {name}") as shown:
         if _takes(module, "progress"):
@@ -64,7 +68,8 @@ def _options(module: ModuleType, name: str, **given: Any) -> dict[str, Any]:
     for option in options:
         if not _takes(module, option):
             raise InvalidArgument(
-                f"--{option} is of no use for name={name!r}. Leave it out; it is for thesis."
+                f"--{option} is of no use for name={name!r}. Leave it out; it is for "
+                f"{_FOR[option]}."
             )
     return options
 
@@ -73,6 +78,12 @@ def _takes(module: ModuleType, option: str) -> bool:
     return option in inspect.signature(module.run).parameters
 
 
-def _folder(name: str, figure: str | None = None, literal: bool = False) -> str:
-    """A folder of its own for every choice, so that no page is written over by another."""
+_FOR = {"figure": "thesis", "literal": "thesis", "full": "adversaries"}
+
+
+def _folder(name: str, figure: str | None = None, literal: bool = False, full: bool = False) -> str:
+    """A folder of its own for every choice, so that no page is written over by another.
+
+    But not for more of the same: --full goes on with the trainings that are there.
+    """
     return "-".join([name, *["literal"] * literal, *([figure] if figure else [])])

@@ -17,6 +17,7 @@ EXPERIMENTS = {
     "thesis": "dpassay.reproduce.thesis",
     "debugging": "dpassay.reproduce.debugging",
     "one-dimension": "dpassay.reproduce.one_dimension",
+    "adversaries": "dpassay.reproduce.adversaries",
 }
 
 

@@ -1,0 +1,401 @@
+"""Document 002's summary: what six adversaries can prove against the same DP-SGD, and its ε.
+
+Every adversary plays against trainings calibrated to ε in {1, 2, 4, 10} at δ = 1e-5: a softmax
+model on MNIST where it is there (DPASSAY_DATA), else on scikit-learn's digits. Beside the six, what
+few trainings show by their single steps, and what one training with many canaries shows.
+
+Trainings are kept in the folder: stopped, the same command goes on; with ``full`` it adds to them.
+"""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpassay import nets
+from dpassay.adversaries import (
+    ADVERSARIES,
+    Data,
+    Game,
+    capabilities,
+    dirac_canaries,
+    mislabelled_canaries,
+    play,
+    steps_bound,
+)
+from dpassay.bounds import auc
+from dpassay.datasets import VARIABLE, DatasetMissing, load_mnist
+from dpassay.privacy import ApproxDP, account, calibrate, dp_sgd_event
+from dpassay.report.figures import (
+    BLACK,
+    BLUE,
+    GREEN,
+    ORANGE,
+    RED,
+    Claim,
+    Picture,
+    house_style,
+    panels,
+    save_all,
+)
+from dpassay.runs import Workers
+from dpassay.types import FloatArray, LowerBound, PrivacyCurve
+
+DELTA, RATE, STEPS, CLIP, LEARNING_RATE = 1e-5, 0.125, 80, 1.0, 2.0
+EPSILONS = (1.0, 2.0, 4.0, 10.0)
+PER_WORLD, PER_WORLD_FULL = 200, 1000
+FEW = 10  # trainings whose steps are looked at
+CANARIES, REPEATS = 500, 5
+_SHORT = ("1\nAPI", "2\nstatic", "3\nall models", "4\nadaptive", "5\ngradient", "6\ndata set")
+
+Progress = Callable[[str], None]
+
+TITLE = "Six adversaries against DP-SGD"
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What the adversaries play against.
+
+    Attributes:
+        name: of the data.
+        data: what is trained on, and what the adversary has.
+        n_features: of a record.
+
+    """
+
+    name: str
+    data: Data
+    n_features: int
+
+
+@lru_cache(maxsize=4)
+def setting(n_records: int = 2000) -> Setting:
+    """MNIST where its folder is known, else digits; as many records again for the adversary."""
+    if os.environ.get(VARIABLE):
+        try:
+            found = load_mnist()
+            return _setting("MNIST", found.X_train, found.y_train, n_records)
+        except DatasetMissing:
+            pass
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    X = np.asarray(X) / np.linalg.norm(X, axis=1, keepdims=True)
+    return _setting("digits", X, np.asarray(y), min(n_records, 800))
+
+
+def _setting(name: str, X: FloatArray, y: Any, n: int) -> Setting:
+    order = np.random.default_rng(0).permutation(len(y))[: 2 * n]
+    own, others = (nets.Records(X[part], y[part]) for part in (order[:n], order[n:]))
+    return Setting(name, Data(own, others), X.shape[1])
+
+
+@lru_cache(maxsize=16)
+def noise_multiplier(epsilon: float) -> float:
+    """The least noise that is proved to meet (epsilon, 1e-5)-DP."""
+    target = ApproxDP(epsilon, DELTA)
+    return calibrate(lambda noise: dp_sgd_event(noise, RATE, STEPS), target=target)
+
+
+@lru_cache(maxsize=16)
+def curve(epsilon: float) -> PrivacyCurve:
+    """What the accountant allows a training with that noise."""
+    return account(dp_sgd_event(noise_multiplier(epsilon), RATE, STEPS))
+
+
+def training(epsilon: float, where: Setting, hidden: int = 0) -> nets.Training:
+    """A training calibrated to epsilon: softmax, or a network with so many hidden units."""
+    sizes = [where.n_features, *[hidden] * (hidden > 0), 10]
+    network = nets.mlp(sizes) if hidden else nets.softmax(where.n_features, 10)
+    return nets.Training(
+        network, STEPS, CLIP, noise_multiplier(epsilon), LEARNING_RATE, sampling_rate=RATE
+    )
+
+
+# The six.
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """One adversary at one epsilon: the game, its bounds, and what few trainings show."""
+
+    game: Game
+    free: LowerBound
+    family: LowerBound
+    steps: LowerBound | None
+
+
+def played(
+    name: str,
+    epsilon: float,
+    where: Setting,
+    *,
+    per_world: int,
+    hidden: int = 0,
+    store: Path | None = None,
+    executor: Any = None,
+) -> Played:
+    """One adversary's game, its bounds at delta, and for gradients the bound from single steps."""
+    adversary, plan = ADVERSARIES[name], training(epsilon, where, hidden)
+    game = play(
+        adversary,
+        plan,
+        where.data,
+        trials=2 * per_world,
+        choosing=max(per_world // 2, 4),
+        store=store,
+        executor=executor,
+    )
+    free, family = game.bounds(DELTA).values()
+    few = None
+    if game.crafted.hooks.gradient is not None:
+        few = steps_bound(adversary, plan, where.data, trainings=FEW, delta=DELTA, store=store)
+    return Played(game, free, family, few)
+
+
+Grid = dict[tuple[str, float], Played]
+
+
+def grid(
+    where: Setting,
+    epsilons: tuple[float, ...],
+    progress: Progress | None = None,
+    **options: Any,
+) -> Grid:
+    """All six at every epsilon."""
+    found = {}
+    for epsilon in epsilons:
+        for name in ADVERSARIES:
+            if progress is not None:
+                progress(f"{name} at ε = {epsilon:g}")
+            found[name, epsilon] = played(name, epsilon, where, **options)
+    return found
+
+
+def order_claim(found: Grid) -> Claim:
+    """Whether no adversary is clearly worse than a weaker one.
+
+    Areas under the ROC curve, with DeLong's intervals at a level that all pairs share.
+    """
+    names = list(ADVERSARIES)
+    epsilons = sorted({epsilon for _, epsilon in found})
+    level = 1 - 0.05 / (2 * len(epsilons) * (len(names) - 1))
+    areas = {
+        key: auc(*p.game.evidence.sides(), confidence=level, method="delong")
+        for key, p in found.items()
+    }
+    worse = [
+        f"{strong} below {weak} at ε = {e:g}"
+        for e in epsilons
+        for weak, strong in pairwise(names)
+        if areas[strong, e].upper < areas[weak, e].lower
+    ]
+    means = [np.mean([areas[name, e].value for e in epsilons]) for name in names]
+    said = ", ".join(f"{n} {m:.3f}" for n, m in zip(names, means, strict=True))
+    measured = f"mean areas under the ROC curve: {said}." + "".join(f" But {w}." for w in worse)
+    text = "the more an adversary may see and change, the more it shows (within intervals)."
+    return Claim(text, not worse, measured)
+
+
+def none_above_claim(found: Grid) -> Claim:
+    """Whether every bound is below the epsilon that was proved, and no curve was refuted."""
+    above = [
+        f"{name} at ε = {e:g}"
+        for (name, e), p in found.items()
+        if max(b.epsilon for b in (p.free, p.family, p.steps) if b is not None) > e
+    ]
+    refuted = [
+        (name, e)
+        for (name, e), p in found.items()
+        if p.game.verdict(curve(e), confidence=0.999).refuted
+    ]
+    n = len(found)
+    measured = f"{len(above)} of {n} have a bound above ε; the sequential test refutes the "
+    measured += f"accountant's curve in {len(refuted)} of {n} games at 0.999." + "".join(
+        f" Above: {name}." for name in above
+    )
+    return Claim("no adversary shows more than was proved.", not above and not refuted, measured)
+
+
+def summary_picture(found: Grid, where: Setting, hidden: int, per_world: int) -> Picture:
+    """The six at each epsilon: what they prove, the most they could, and what was proved."""
+    epsilons = sorted({epsilon for _, epsilon in found})
+    names, facts = list(ADVERSARIES), {}
+    for (name, e), p in found.items():
+        bounds = {"clopper-pearson": p.free, "family": p.family, "steps": p.steps}
+        facts |= {
+            f"{name} at {e:g}, {how}": b.epsilon for how, b in bounds.items() if b is not None
+        }
+        area = auc(*p.game.evidence.sides(), method="delong")
+        facts[f"{name} at {e:g}, auc"] = area.value
+    with house_style():
+        figure, axes = panels(len(epsilons), width=4.2, height=4.2)
+        for ax, e in zip(axes, epsilons, strict=True):
+            _draw_six(ax, [found[name, e] for name in names], e)
+        axes[0].set(ylabel="ε")
+        axes[0].legend(loc="upper left")
+    model = f"a network with {hidden} hidden units" if hidden else "a softmax model"
+    title = f"What each adversary proves, {model} on {where.name}"
+    curves = {
+        f"{name} at {e:g}": {
+            "distinguisher": p.game.distinguisher,
+            "worlds": p.game.evidence.worlds,
+            "scores": p.game.evidence.scores,
+        }
+        for (name, e), p in found.items()
+    }
+    return Picture(
+        f"six-mlp{hidden}" if hidden else "six",
+        title,
+        _said(facts, per_world, epsilons),
+        figure,
+        facts,
+        curves,
+        (order_claim(found), none_above_claim(found)),
+    )
+
+
+def _draw_six(ax: Any, six: list[Played], epsilon: float) -> None:
+    places = np.arange(len(six))
+    ax.bar(places, [p.free.epsilon for p in six], 0.6, color=BLUE, label="proved, nothing assumed")
+    ax.plot(places, [p.family.epsilon for p in six], "D", color=ORANGE, label="if it is DP-SGD")
+    few = [(i, p.steps.epsilon) for i, p in enumerate(six) if p.steps is not None]
+    ax.plot(*zip(*few, strict=True), "*", ms=11, color=GREEN, label=f"steps of {FEW} trainings")
+    ax.axhline(epsilon, color=RED, label="the accountant's ε")
+    ax.axhline(six[0].free.ceiling, color=BLACK, ls=":", lw=1, label="most that bars could show")
+    ax.set_xticks(places, _SHORT, fontsize=8)
+    ax.set(title=f"ε = {epsilon:g}", ylim=(0, 1.45 * max(epsilon, six[0].free.ceiling)))
+
+
+def _said(facts: dict[str, float], per_world: int, epsilons: list[float]) -> str:
+    e = 4.0 if 4.0 in epsilons else epsilons[-1]
+    last = "malicious data"
+    return (
+        f"About {per_world} trainings in each world for every bar. Bars: Clopper-Pearson at 95 %, "
+        "every threshold paid for. Diamonds: the least noise that the scores leave possible, if "
+        "the training is DP-SGD of this rate and length. Stars: the gradient in every step of "
+        f"{FEW} trainings, composed by the accountant. At ε = {e:g} the last adversary shows "
+        f"{facts[f'{last} at {e:g}, clopper-pearson']:.2f}, "
+        f"{facts[f'{last} at {e:g}, family']:.2f} and {facts[f'{last} at {e:g}, steps']:.2f}. "
+        "What is between bar and line is mostly the price of few trials at so small a δ, not the "
+        "attack: the likelihood ratio of the last adversary is the best that there is."
+    )
+
+
+# One training.
+
+_KINDS = {
+    "Dirac canaries, every sum seen": (dirac_canaries, BLUE),
+    "mislabelled examples, last model": (mislabelled_canaries, ORANGE),
+}
+
+
+def one_run_picture(
+    where: Setting,
+    epsilons: tuple[float, ...] = EPSILONS,
+    canaries: int = CANARIES,
+    repeats: int = REPEATS,
+    store: Path | None = None,
+) -> Picture:
+    """Bounds from single trainings with many canaries, against the epsilon that was proved."""
+    found: dict[str, FloatArray] = {}
+    for name, (make, _) in _KINDS.items():
+        rows = []
+        for epsilon in epsilons:
+            game = make(training(epsilon, where), where.data, canaries)
+            bounds = [game.bound(delta=DELTA, store=store, rng=seed) for seed in range(repeats)]
+            rows.append([b.epsilon for b in bounds])
+        found[name] = np.array(rows)
+    with house_style():
+        figure, (ax,) = panels(1, width=6.0, height=4.2)
+        ax.plot(epsilons, epsilons, color=RED, label="the accountant's ε")
+        for name, (_, colour) in _KINDS.items():
+            ax.plot(epsilons, found[name].mean(axis=1), "o-", color=colour, label=name)
+            ax.plot(epsilons, found[name], ".", ms=4, color=colour, alpha=0.6)
+        ax.set(
+            xscale="log", yscale="symlog", xlabel="ε", ylabel="ε̂ from one training", ylim=(0, 12)
+        )
+        ax.set_xticks(epsilons, [f"{e:g}" for e in epsilons])
+        ax.legend()
+    facts = {
+        f"{name} at {e:g}": float(row.mean())
+        for name, table in found.items()
+        for e, row in zip(epsilons, table, strict=True)
+    }
+    caption = (
+        f"Each point is one training with {canaries} canaries, each in by a fair coin (Steinke et "
+        f"al. 2023, 95 %); lines are means of {repeats}. Who sees every noisy sum along canaries "
+        "that nothing else touches proves most; who asks the last model for the losses of "
+        "mislabelled examples proves little. One training cannot be tight here: all canaries are "
+        "guessed at one level."
+    )
+    above = sum(int((table > np.array(epsilons)[:, None]).sum()) for table in found.values())
+    n = 2 * len(epsilons) * repeats
+    text = "a bound from one training exceeds the proved ε no more often than it may."
+    claim = Claim(text, above <= 3, f"{above} of {n} do, each with probability 0.05 at most.")
+    title = "Many canaries in one training"
+    return Picture("one-run", title, caption, figure, facts, {"bounds": found}, (claim,))
+
+
+# All of it.
+
+
+def run(
+    folder: Path,
+    *,
+    image_format: str = "svg",
+    full: bool = False,
+    progress: Progress | None = None,
+    epsilons: tuple[float, ...] = EPSILONS,
+    per_world: int | None = None,
+    n_records: int = 2000,
+    canaries: int = CANARIES,
+    workers: int | None = None,
+) -> list[Path]:
+    """The files written: the figures, ``capabilities.txt``, ``numbers.json`` and ``index.html``.
+
+    Args:
+        folder: where to; it also keeps the trainings, ``trials.db``.
+        image_format: "svg" or "png".
+        full: 1000 trainings of each world instead of 200, and a network with a hidden layer beside
+            the softmax model.
+        progress: called with what is played next.
+        epsilons: at which to play.
+        per_world: trainings of each world, about; None for 200, or 1000.
+        n_records: of the data set.
+        canaries: of one training.
+        workers: processes; None for one per core, 1 plays in this one.
+
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    where, store = setting(n_records), folder / "trials.db"
+    n = (PER_WORLD_FULL if full else PER_WORLD) if per_world is None else per_world
+    pictures = []
+    with Workers(workers) as crew:  # through all games: what they compile is compiled once
+        for hidden in (0, 32) if full else (0,):
+            options = {"per_world": n, "hidden": hidden, "store": store, "executor": crew}
+            pictures.append(
+                summary_picture(grid(where, epsilons, progress, **options), where, hidden, n)
+            )
+    pictures.append(one_run_picture(where, epsilons, canaries, store=store))
+    files = save_all(
+        pictures, folder, title=TITLE, introduction=_introduction(where), image_format=image_format
+    )
+    table = folder / "capabilities.txt"
+    table.write_text(capabilities() + "\n", encoding="utf-8")
+    return [*files, table]
+
+
+def _introduction(where: Setting) -> str:
+    return (
+        f"{len(where.data.records)} records of {where.name}, {STEPS} steps on Poisson batches of "
+        f"rate {RATE}, noise calibrated to ε at δ = {DELTA:g}. The query of the first adversary "
+        "is one held-out record, drawn once. What each may see and change is in "
+        "capabilities.txt; the plotted numbers are in numbers.json."
+    )

@@ -1,0 +1,58 @@
+"""The bound that takes the training for DP-SGD: it holds, and it shows more."""
+
+import numpy as np
+import pytest
+
+import dpassay as da
+from dpassay.adversaries import LikelihoodRatio, family, lower_bound_in_noise
+from dpassay.errors import InvalidArgument
+from rates import assert_rate_at_most
+
+RATE, STEPS, NOISE = 0.5, 3, 1.2
+OPTIONS = {"noise_multiplier": NOISE, "sampling_rate": RATE, "steps": STEPS, "delta": 1e-5}
+
+
+def scores(n, rng, noise=NOISE):
+    """Exact likelihood ratios of trainings with this noise, with and without."""
+    ratio = LikelihoodRatio(noise, RATE)
+    seen = noise * rng.normal(size=(2, n, STEPS))
+    return ratio(seen[0] + (rng.random((n, STEPS)) < RATE)), ratio(seen[1])
+
+
+def test_the_bound_holds_and_is_more_than_is_shown_without_belief():
+    truth = da.account(da.dp_sgd_event(NOISE, RATE, STEPS)).epsilon(1e-5)
+    x, y = scores(2000, np.random.default_rng(0))
+    bound = lower_bound_in_noise(x, y, **OPTIONS)
+    free = da.lower_bound(x, y, delta=1e-5)
+    assert free.epsilon < bound.epsilon < truth < bound.ceiling
+    assert bound.epsilon > 0.6 * truth
+    assert bound.details["noise_multiplier_upper"] > NOISE
+    assert "rate 0.5" in bound.assumption
+
+
+def test_it_errs_no_more_often_than_stated(monkeypatch):
+    """Of 15 bounds at 0.8, at most a fifth exceed the truth; with less noise they do."""
+    monkeypatch.setattr(family, "_MEMBERS", 16)  # few curves to compute
+    truth = da.account(da.dp_sgd_event(NOISE, RATE, STEPS)).epsilon(1e-5)
+    rng = np.random.default_rng(1)
+    found = {
+        noise: [
+            lower_bound_in_noise(*scores(150, rng, noise), confidence=0.8, **OPTIONS).epsilon
+            for _ in range(15)
+        ]
+        for noise in (NOISE, NOISE / 3)
+    }
+    assert_rate_at_most(sum(e > truth for e in found[NOISE]), 15, 0.2)
+    with pytest.raises(AssertionError):
+        assert_rate_at_most(sum(e > truth for e in found[NOISE / 3]), 15, 0.2)
+
+
+def test_nothing_is_shown_by_chance_alone():
+    same = np.arange(100.0)
+    assert lower_bound_in_noise(same, same, **OPTIONS).epsilon == 0
+
+
+@pytest.mark.parametrize(("name", "value"), [("delta", 0.0), ("sampling_rate", 1.5), ("steps", 0)])
+def test_values_out_of_range_are_refused(name, value):
+    with pytest.raises(InvalidArgument, match=name):
+        lower_bound_in_noise([1.0], [0.0], **(OPTIONS | {name: value}))

@@ -1,0 +1,94 @@
+"""The summary of the six, reduced: claims that can fail, stores that go on, figures that agree."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dpassay.adversaries import ADVERSARIES
+from dpassay.reproduce import adversaries, experiment
+from dpassay.runs import opened
+from extras import needs
+
+QUICK = {"epsilons": (10.0,), "per_world": 12, "n_records": 120, "canaries": 40, "workers": 1}
+
+
+@pytest.fixture(autouse=True)
+def _digits(monkeypatch):
+    needs("jax", "lab")
+    monkeypatch.delenv(adversaries.VARIABLE, raising=False)
+    monkeypatch.setattr(adversaries, "FEW", 2)
+    monkeypatch.setattr(adversaries, "REPEATS", 1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("adversaries")
+
+
+def n_trials(folder):
+    with opened(folder / "trials.db") as log:
+        return sum(len(log.outcomes(run.key)) for run in log.runs())
+
+
+def test_figures_and_the_same_again_without_a_training(folder):
+    """Run, then run again on its own store: nothing is played and every file is the same."""
+    said = []
+    files = experiment("adversaries").run(folder, progress=said.append, **QUICK)
+    names = ["six.svg", "one-run.svg", "numbers.json", "index.html", "capabilities.txt"]
+    assert [path.name for path in files] == names
+    assert [text.partition(" at")[0] for text in said] == list(ADVERSARIES)
+    kept, before = n_trials(folder), {path: path.read_bytes() for path in files}
+    # The second and third share their trainings; two choose among scores; two look at steps.
+    one_runs = 2 * adversaries.one_run_picture.__defaults__[2]
+    assert kept == 5 * 24 + 2 * 6 + 2 * 2 + one_runs
+    adversaries.run(folder, **QUICK)
+    assert n_trials(folder) == kept
+    assert {path: path.read_bytes() for path in files} == before
+
+
+def test_numbers_are_those_of_the_figures(folder):
+    numbers = json.loads((folder / "numbers.json").read_text())
+    assert json.dumps(numbers).count("malicious data at 10, steps") == 1
+    table = (folder / "capabilities.txt").read_text()
+    assert all(name in table for name in ADVERSARIES)
+
+
+@pytest.fixture(scope="module")
+def grid(folder):
+    where = adversaries.setting(120)
+    return adversaries.grid(where, (10.0,), per_world=12, store=folder / "trials.db")
+
+
+def test_claims_can_fail(grid):
+    assert adversaries.none_above_claim(grid).holds
+    first, last = (("API access", 10.0), ("malicious data", 10.0))
+    high = replace(grid[last].free, epsilon=11.0)
+    claim = adversaries.none_above_claim(grid | {last: replace(grid[last], free=high)})
+    assert not claim.holds
+    assert "Above: malicious data at ε = 10" in claim.measured
+
+    def with_scores(key, sign):
+        seen = grid[key].game.evidence
+        scores = sign * seen.worlds + np.random.default_rng(0).normal(size=seen.trials) / 5
+        game = replace(grid[key].game, evidence=replace(seen, scores=scores))
+        return {key: replace(grid[key], game=game)}
+
+    turned = grid | with_scores(first, 1) | with_scores(("static poison", 10.0), -1)
+    claim = adversaries.order_claim(turned)
+    assert not claim.holds
+    assert "static poison below API access" in claim.measured
+
+
+def test_trainings_are_calibrated_and_of_both_kinds():
+    where = adversaries.setting(120)
+    soft, deep = (adversaries.training(4.0, where, hidden) for hidden in (0, 8))
+    assert soft.network.n_parameters == 650
+    assert deep.network.n_parameters == 64 * 8 + 8 + 8 * 10 + 10
+    from dpassay.privacy import account
+
+    assert 3.99 < account(soft.event()).epsilon(1e-5) <= 4.0
+    assert where.name == "digits"
+    X = np.vstack([where.data.records.X, where.data.others.X])
+    assert len(np.unique(X, axis=0)) == 240  # nobody is on both sides
