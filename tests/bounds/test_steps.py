@@ -5,6 +5,7 @@ import pytest
 from scipy import special
 
 from dpassay.bounds import lower_bound_from_steps
+from dpassay.bounds.composed import rounded_down
 from dpassay.bounds.steps import epsilon_of_steps
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import account, dp_sgd_event, gaussian
@@ -34,6 +35,44 @@ def test_one_step_from_below(mu, q):
     assert 0.999 * sampled_epsilon(mu, q) <= found <= sampled_epsilon(mu, q)
 
 
+@pytest.mark.parametrize(
+    ("mu", "q", "delta"),
+    [(1.0, 1e-6, 3e-10), (3.0, 1e-6, 1e-7), (6.0, 1e-6, 9e-7), (3, 1e-4, 1e-5)],
+)
+def test_rare_samples_from_below(mu, q, delta):
+    """Here an accountant, which rounds up, is 3500 times too high for (1, 1e-6, 3e-10)."""
+    found, truth = epsilon_of_steps(mu, q, 1, delta), sampled_epsilon(mu, q, delta)
+    assert 0.93 * truth <= found <= truth
+
+
+def two_steps(mu, q, epsilon):
+    """delta of two sampled steps by brute force: a sum over the plane of (p - e^epsilon q)⁺."""
+    x = np.linspace(-9, 9 + mu, 3001)
+    cell = (x[1] - x[0]) ** 2 / (2 * math.pi)
+    none = np.exp(-(x**2) / 2)
+    mixed = (1 - q) * none + q * np.exp(-((x - mu) ** 2) / 2)
+    excess = np.outer(mixed, mixed) - math.exp(epsilon) * np.outer(none, none)
+    return float(np.maximum(excess, 0).sum()) * cell
+
+
+@pytest.mark.parametrize(("mu", "q", "delta"), [(1.0, 0.3, 1e-3), (2.5, 0.05, 1e-5)])
+def test_two_steps_from_below(mu, q, delta):
+    found = epsilon_of_steps(mu, q, 2, delta)
+    assert two_steps(mu, q, found) >= delta * (1 - 1e-4)  # the sum's own error
+    assert two_steps(mu, q, 1.002 * found) < delta
+
+
+def test_the_mean_of_what_rounding_took_off_pays_only_for_itself():
+    pmf, remainder = rounded_down(1.2, 0.2, 1e-3, 9.0)
+    x = np.linspace(-12, 14, 400_001)
+    density = 0.8 * np.exp(-(x**2) / 2) + 0.2 * np.exp(-((x - 1.2) ** 2) / 2)
+    loss = np.log1p(0.2 * np.expm1(1.2 * x - 0.72))
+    taken = (density / density.sum()) @ (loss - 1e-3 * np.floor(loss / 1e-3))
+    assert remainder == pytest.approx(taken, rel=1e-3)
+    assert pmf.probs.sum() == pytest.approx(1, abs=1e-12)
+    assert pmf.probs @ pmf.losses + remainder <= (density / density.sum()) @ loss
+
+
 @pytest.mark.parametrize("steps", [1, 7, 400])
 def test_full_batches_are_exact(steps):
     found = epsilon_of_steps(0.2, 1.0, steps, 1e-5)
@@ -46,6 +85,22 @@ def test_many_steps_are_a_little_below_the_accountant():
     for mu in (0.7, 1.6):
         above = account(dp_sgd_event(1 / mu, 0.01, 500), "pld").epsilon(1e-5)
         assert 0.998 * above <= epsilon_of_steps(mu, 0.01, 500, 1e-5) < above
+
+
+def test_what_the_accountant_cuts_off_is_not_shown():
+    # An accountant counts losses beyond 600, and 1e-40 of the mass of a step, as infinite.
+    assert epsilon_of_steps(40.0, 0.5, 100, 1e-5) < math.inf
+    assert 0 < epsilon_of_steps(3.0, 0.01, 3, 1e-200) < math.inf
+    # At most 3 % of the trainings have the canary in a step.
+    assert epsilon_of_steps(3.0, 0.01, 3, 0.9) == 0
+
+
+def test_a_perfect_attack_meets_the_ceiling():
+    for rate in (1.0, 0.01):
+        options = {"delta": 1e-5, "sampling_rate": rate, "steps": 3, "threshold": 0.5}
+        bound = lower_bound_from_steps(np.ones(500), np.zeros(500), **options)
+        assert bound.epsilon <= bound.ceiling
+        assert bound.epsilon == pytest.approx(bound.ceiling)
 
 
 def test_epsilon_grows_with_mu():

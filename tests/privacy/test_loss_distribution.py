@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
 import dpassay as da
 from dpassay.privacy import composition, events, gaussian
@@ -159,3 +160,15 @@ def test_a_tilt_looks_at_the_mass_not_at_empty_cells():
     assert pmf.cumulant(3.0) == pytest.approx(exact, rel=1e-12)
     assert pmf.tilted(3.0).probs[10] == pytest.approx(np.exp(np.log(1e-12) + 30 - exact))
     assert pmf.tilted(700.0).moments()[0] == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize("epsilon", [-3.0, 0.05, 1.0, 3.0, 4.9])
+def test_a_sum_of_coins_from_both_sides(epsilon):
+    """Fifty losses of -0.1 or 0.1: their number is binomial."""
+    composed = Composition([(LossPmf(0.1, -1, np.array([0.4, 0.0, 0.6]), 0.0), 50)])
+    k = np.arange(51)
+    exact = stats.binom.pmf(k, 50, 0.6) @ np.maximum(-np.expm1(epsilon - 0.1 * (2 * k - 50)), 0)
+    assert composed.delta_lower(epsilon) <= exact
+    assert composed.delta_lower(epsilon) == pytest.approx(exact, rel=1e-6)
+    if epsilon >= 0:
+        assert composed.delta(np.array([epsilon]))[0] >= exact

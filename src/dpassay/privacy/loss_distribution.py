@@ -143,7 +143,7 @@ class Composition:
         self.top = sum(n * float(p.losses[-1]) for p, n in parts)
         self.bottom = sum(n * float(p.losses[0]) for p, n in parts)
         self._rungs = [_Rung(0.0, 0.0, 0.0, 0.0) if certain else self._rung(0.0)]
-        self._tails: dict[int, _Tail] = {}
+        self._tails: dict[tuple[int, int], _Tail] = {}
 
     @property
     def deviation(self) -> float:
@@ -166,6 +166,16 @@ class Composition:
             here = order[rungs == rung]
             result[here] += self._tail_mass(int(rung), epsilon[here])
         return np.minimum(result, 1.0)
+
+    def delta_lower(self, epsilon: float) -> float:
+        """A lower bound on the profile of the sum of *these* pmfs; epsilon may be negative.
+
+        It bounds a mechanism from below if each of its losses was rounded down.
+        """
+        if epsilon >= self.top:
+            return 0.0
+        rung = int(self._rungs_for(np.array([epsilon]))[0])
+        return self._tail(rung, -1).delta_lower(epsilon)
 
     def _tail_mass(self, rung: int, epsilon: FloatArray) -> FloatArray:
         """The finite part's delta: composed, or Chernoff's bound where that is below _TAIL."""
@@ -224,29 +234,35 @@ class Composition:
         centre = sum(n * m for n, m, _ in moments)
         return _Rung(tilt, self.cumulant(tilt), centre, float(np.sqrt(variance)))
 
-    def _tail(self, rung: int) -> "_Tail":
-        if rung not in self._tails:
+    def _tail(self, rung: int, sign: int = 1) -> "_Tail":
+        """Of a rung, rounded up (1) or down (-1)."""
+        key = rung, sign
+        if key not in self._tails:
             if len(self._tails) == _KEPT_TAILS:
                 self._tails.pop(next(iter(self._tails)))
-            self._tails[rung] = _Tail(self, self._rungs[rung])
-        return self._tails[rung]
+            self._tails[key] = _Tail(self, self._rungs[rung], sign)
+        return self._tails[key]
 
 
 class _Tail:
     """The composed distribution seen through one tilt: suffix sums for delta near its centre."""
 
-    def __init__(self, composition: Composition, rung: _Rung) -> None:
+    def __init__(self, composition: Composition, rung: _Rung, sign: int = 1) -> None:
         h, tilt, centre = composition.interval, rung.tilt, rung.centre
         low, high = _window(composition, rung)
         self.first = int(np.floor(low / h))
         cells = int(np.ceil(high / h)) - self.first + 1
-        pmf = _convolve([(p.tilted(tilt), n) for p, n in composition.parts], self.first, cells)
+        parts = [(p.tilted(tilt), n) for p, n in composition.parts]
+        pmf = _convolve(parts, self.first, cells, sign)
         losses = (self.first + np.arange(cells)) * h
-        self.h, self.centre = h, centre
+        self.h, self.tilt, self.centre = h, tilt, centre
         # Undo the tilt, relative to the centre; times e^log_scale: sums of P and of e^-loss P.
         with np.errstate(over="ignore", under="ignore"):
-            self.above = _suffix_sum(pmf * np.exp(-tilt * (losses - centre)))
-            self.below = _suffix_sum(pmf * np.exp(-(tilt + 1) * (losses - centre)))
+            some = pmf > 0  # elsewhere the factor may be infinite
+            self.above, self.below = (
+                _suffix_sum(pmf * np.exp(-t * (losses - centre), where=some, out=np.zeros(cells)))
+                for t in (tilt, tilt + 1)
+            )
             outside = 0.0 if high >= composition.top else _WINDOW_TAIL
             self.beyond = outside * float(np.exp(-tilt * (losses[-1] - centre)))
         self.log_scale = rung.cumulant - tilt * centre
@@ -263,6 +279,16 @@ class _Tail:
         with np.errstate(divide="ignore", under="ignore"):
             return np.exp(np.minimum(self.log_scale + np.log(value), 0.0))
 
+    def delta_lower(self, epsilon: float) -> float:
+        """The same from below, for a tail that was rounded down."""
+        k = max(int(np.floor(epsilon / self.h)) + 1 - self.first, 0)
+        above, below = (sums[min(k, sums.size - 1)] for sums in (self.above, self.below))
+        with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+            # What lies outside the window was folded into it, at most to where it counts most.
+            folded = 2 * _WINDOW_TAIL * np.exp(-self.tilt * (epsilon - self.centre))
+            value = above - np.exp(epsilon - self.centre) * below - _ROUNDING * above - folded
+            return float(np.exp(self.log_scale) * value) if value > 0 else 0.0
+
 
 def _suffix_sum(values: FloatArray) -> FloatArray:
     return np.concatenate([np.cumsum(values[::-1])[::-1], [0.0]])
@@ -278,8 +304,12 @@ def _window(composition: Composition, rung: _Rung) -> tuple[float, float]:
     return max(low, composition.bottom), min(high, composition.top)
 
 
-def _convolve(parts: Sequence[tuple[LossPmf, int]], first: int, cells: int) -> FloatArray:
-    """The composed pmf on ``cells`` cells from ``first``, with a bound on its rounding error added.
+def _convolve(
+    parts: Sequence[tuple[LossPmf, int]], first: int, cells: int, sign: int = 1
+) -> FloatArray:
+    """The composed pmf on ``cells`` cells from ``first``, rounded up (sign 1) or down (-1).
+
+    That is by a bound on the error of every cell.
 
     Circular: mass outside the window is folded into it, which only adds. Writing F for the
     transform of one part, a relative l2 error e of each transform moves F^n by at most
@@ -301,4 +331,5 @@ def _convolve(parts: Sequence[tuple[LossPmf, int]], first: int, cells: int) -> F
     circle: Any = fft.irfft(spectrum, size)
     result = np.roll(circle, origin - first)[:cells]
     unit = _FFT_CONSTANT * np.finfo(float).eps / 2 * np.log2(size)
-    return np.maximum(result, 0.0) + unit * drift * float(np.linalg.norm(result))
+    error = unit * drift * float(np.linalg.norm(result))
+    return np.maximum(np.maximum(result, 0.0) + sign * error, 0.0)

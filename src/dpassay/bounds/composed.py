@@ -1,0 +1,121 @@
+"""A lower bound on the epsilon of many sampled Gaussian steps: the accountant's mirror image.
+
+An accountant errs upwards, and by how much it does not say. To compose what an attack has shown one
+needs the other side. Take one direction, P = (1-q) N(0,1) + q N(mu,1) against Q = N(0,1), for which
+
+    delta(epsilon) = E (1 - e^(epsilon - L))⁺,      L the sum of T losses drawn under P,
+
+and round every loss down to a multiple of h. L is then the rounded sum plus a sum of T independent
+remainders in [0, h), of which all but a share eta exceeds c = T (mean remainder) -
+h sqrt(T log(1/eta) / 2) (Hoeffding 1963). The bracket rises in L, so that
+
+    delta(epsilon) >= delta_rounded(epsilon - c) - eta.
+
+(Gopi, Lee and Wutschitz 2021 bound both sides this way.) Nothing in it is an estimate but for the
+rounding of double precision, for which there is a margin.
+"""
+
+import math
+
+import numpy as np
+from scipy import special
+
+from dpassay.privacy._search import smallest_true
+from dpassay.privacy.loss_distribution import Composition, LossPmf
+from dpassay.types import FloatArray
+
+_CELLS = 1 << 20
+_FINE = 1e-3  # the interval in deviations of one loss
+_FAR = 12.0  # deviations of the noise beyond which a mean has nothing to gain
+_ETA = 1e-3  # of delta
+_MARGIN = 1e-6  # of delta, for rounding
+
+
+def epsilon_lower(mu: float, sampling_rate: float, steps: int, delta: float) -> float:
+    """A lower bound on epsilon(delta) of DP-SGD whose steps are mu-GDP before sampling.
+
+    Args:
+        mu: clipping norm over deviation; positive and at most 20 or so.
+        sampling_rate: in (0, 1).
+        steps: how many.
+        delta: in (0, 1).
+
+    """
+    # Losses beyond this many deviations are rounded down to it; they are worth 1e-6 of delta.
+    reach = -float(special.ndtri(max(min(1e-6 * delta / (sampling_rate * steps), 0.1), 1e-300)))
+    interval = _interval(mu, sampling_rate, steps, reach)
+    pmf, remainder = rounded_down(mu, sampling_rate, interval, reach)
+    composed = Composition([(pmf, steps)])
+    spread = pmf.interval * math.sqrt(steps * math.log(1 / (_ETA * delta)) / 2)
+    shift = max(steps * remainder - spread, 0.0)
+    needed = delta * (1 + _MARGIN + (_ETA if shift > 0 else 0.0))
+    ends = np.float64(0.0), np.float64(max(composed.reach(delta), 0.0) + shift)
+
+    def too_large(epsilon: FloatArray) -> FloatArray:
+        return np.asarray(composed.delta_lower(float(epsilon) - shift) < needed)
+
+    found = smallest_true(too_large, *ends, iterations=60)  # type: ignore[arg-type]
+    return float(found) * (1 - 1e-9) if composed.delta_lower(-shift) >= needed else 0.0
+
+
+def rounded_down(
+    mu: float, sampling_rate: float, interval: float, reach: float
+) -> tuple[LossPmf, float]:
+    """The law of one loss under P rounded down, and the mean of what that took off, from below.
+
+    The loss log(1 - q + q e^(mu x - mu²/2)) rises in x, so that cells of losses are cells of x.
+    """
+    top = float(_loss(np.array([mu + reach]), mu, sampling_rate)[0])
+    first = math.floor(math.log1p(-sampling_rate) / interval)
+    index = np.arange(first, math.floor(top / interval) + 1)
+    edges = _place(index * interval, mu, sampling_rate)
+    above = np.append(_upper_tail(edges, mu, sampling_rate), 0.0)
+    below = np.append(_lower_tail(edges, mu, sampling_rate), 1.0)
+    # The smaller of the two tails has the more accurate differences.
+    probs = np.where(edges > mu / 2, above[:-1] - above[1:], below[1:] - below[:-1])
+    mean_rounded = interval * (first + float(above[1:].sum()))
+    mean = _mean_loss(mu, sampling_rate, (index[-1] + 1) * interval)
+    remainder = min(max(mean - mean_rounded - 1e-6 * interval, 0.0), interval)
+    return LossPmf(interval, first, np.maximum(probs, 0.0), 0.0), remainder
+
+
+def _interval(mu: float, sampling_rate: float, steps: int, reach: float) -> float:
+    """Fine enough for one loss; as fine as the number of cells allows for one and for the sum."""
+    width = float(_loss(np.array([mu + reach]), mu, sampling_rate)[0])
+    x, density = _nodes(mu, sampling_rate)
+    loss = _loss(x, mu, sampling_rate)
+    deviation = math.sqrt(max(float(density @ loss**2) - float(density @ loss) ** 2, 0.0))
+    least = max(width - math.log1p(-sampling_rate), 20 * deviation * math.sqrt(steps)) / _CELLS
+    return max(_FINE * deviation, least)
+
+
+def _loss(x: FloatArray, mu: float, q: float) -> FloatArray:
+    return np.log1p(q * np.expm1(mu * x - mu**2 / 2))
+
+
+def _place(loss: FloatArray, mu: float, q: float) -> FloatArray:
+    """Where the loss has this value; -inf below the least."""
+    odds = np.expm1(loss) + q
+    with np.errstate(divide="ignore"):
+        return (np.log(np.maximum(odds, 0.0) / q) + mu**2 / 2) / mu
+
+
+def _upper_tail(x: FloatArray, mu: float, q: float) -> FloatArray:
+    return (1 - q) * special.ndtr(-x) + q * special.ndtr(mu - x)
+
+
+def _lower_tail(x: FloatArray, mu: float, q: float) -> FloatArray:
+    return (1 - q) * special.ndtr(x) + q * special.ndtr(x - mu)
+
+
+def _nodes(mu: float, q: float) -> tuple[FloatArray, FloatArray]:
+    """Points and their weights under P: both densities are smooth and gone at the ends."""
+    x = np.linspace(-_FAR, mu + _FAR, 20_001)
+    density = (1 - q) * np.exp(-(x**2) / 2) + q * np.exp(-((x - mu) ** 2) / 2)
+    return x, density * (x[1] - x[0]) / math.sqrt(2 * math.pi)
+
+
+def _mean_loss(mu: float, q: float, cap: float) -> float:
+    """The mean of one loss, those beyond the cap lowered to it."""
+    x, density = _nodes(mu, q)
+    return float(density @ np.minimum(_loss(x, mu, q), cap))
