@@ -10,9 +10,9 @@ from dpassay.synth.oracles import (
     Enumeration,
     IntegerProgram,
     LocalSearch,
-    Terms,
     oracle_for,
 )
+from dpassay.synth.terms import Terms
 
 SCHEMA = Schema(
     {"a": range(3), "b": range(4), "c": Categorical(("x", "y"), nullable=True), "d": range(5)},

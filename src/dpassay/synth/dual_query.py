@@ -13,8 +13,8 @@ to round and redraws only some. After the t-th record each query q is kept with 
     a(q) = exp(-γ_t + η (A(q) - 1)),    A(q) = q(D) - q(x_t), at most 1,
 
 which is proportional to its new weight over the old, so that kept queries have the law of the new
-weights; rejected ones are drawn from these. Two kinds of events then, and both are priced here
-anew, since they are better than what a pure epsilon for each coin gives:
+weights; rejected ones are drawn from these. Two kinds of events then. The idea is the paper's; what
+follows, the price of a coin, the cap on redraws and γ_t, is proved or chosen here:
 
 *Coins.* One query's answer moves by at most 1/n between neighbours, under either relation, so that
 log a moves by at most η/n. A coin is a draw from two outcomes; its bounded range is the change of
@@ -46,7 +46,7 @@ from dpassay.privacy.budget import Budget
 from dpassay.privacy.events import Sequence as EventSequence
 from dpassay.synth.games import Game, Rounds, SignedQueries, draw, signal
 from dpassay.synth.models import Model, Records
-from dpassay.synth.oracles import Terms
+from dpassay.synth.terms import Terms
 from dpassay.types import FloatArray
 
 

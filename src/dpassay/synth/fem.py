@@ -12,7 +12,7 @@ two records differ on one; for tables these are the codes themselves.
 """
 
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from dpassay.privacy import BoundedRange, Event, Repeated
 from dpassay.privacy.budget import Budget
 from dpassay.synth.games import Game, Rounds, SignedQueries, draw, signal
 from dpassay.synth.models import Model, Records
-from dpassay.synth.oracles import Terms
+from dpassay.synth.terms import Terms
 from dpassay.types import FloatArray
 
 SAMPLES = 100
@@ -62,6 +62,8 @@ class FEM(Game):
 
     """
 
+    _usual_scale: ClassVar[float] = 0.25  # times the root of the rounds
+
     def __init__(
         self, schema: Any, workload: Any = None, *, perturbation: float | None = None, **rest: Any
     ) -> None:
@@ -96,7 +98,9 @@ class FEM(Game):
         assert chosen.generator is not None
         rng, samples = chosen.generator, plan.samples
         n = data.n or len(data.codes)
-        scale = 0.25 * math.sqrt(plan.count) if self.perturbation is None else self.perturbation
+        scale = self.perturbation
+        if scale is None:
+            scale = self._usual_scale * math.sqrt(plan.count)
         queries = SignedQueries(self.workload, data)
         shape = (samples, sum(self.schema.sizes))
         codes = rng.integers(0, np.array(self.schema.sizes), (samples, len(self.schema.sizes)))
@@ -118,6 +122,8 @@ class FEM(Game):
 
 class SepFEM(FEM):
     """FEM with Laplace noise for prices; arguments are those of :class:`~dpassay.synth.FEM`."""
+
+    _usual_scale = 0.1  # less, since the cheapest of many codes has a price far below 0
 
     def _prices(self, scale: float, shape: Any, rng: np.random.Generator) -> FloatArray:
         return rng.laplace(0, scale, shape)
