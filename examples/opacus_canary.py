@@ -25,9 +25,9 @@ RATE, STEPS = 1 / 3, 6  # of the loader that Opacus makes of 250 records in batc
 digits = load_digits()
 images = torch.tensor(digits.data[:RECORDS] / 16, dtype=torch.float32)
 labels = torch.tensor(digits.target[:RECORDS])
-canary = np.zeros((10, 65))
-canary[:, 0] = (-1.0) ** np.arange(10)  # alternating, on the first pixel of every class
-canary = np.append(canary[:, :64], canary[:, 64])  # weights, then biases, as torch has them
+weights, biases = np.zeros((10, 64)), np.zeros(10)
+weights[:, 0] = (-1.0) ** np.arange(10)  # alternating, on the first pixel of every class
+canary = np.append(weights, biases)
 
 
 def train(present, noise, rng):

@@ -41,8 +41,7 @@ def test_figures_and_the_same_again_without_a_training(folder):
     assert [text.partition(" at")[0] for text in said] == list(ADVERSARIES)
     kept, before = n_trials(folder), {path: path.read_bytes() for path in files}
     # The second and third share their trainings; two choose among scores; two look at steps.
-    one_runs = 2 * adversaries.one_run_picture.__defaults__[2]
-    assert kept == 5 * 24 + 2 * 6 + 2 * 2 + one_runs
+    assert kept == 5 * 24 + 2 * 6 + 2 * 2 + 2
     adversaries.run(folder, **QUICK)
     assert n_trials(folder) == kept
     assert {path: path.read_bytes() for path in files} == before

@@ -300,7 +300,7 @@ def one_run_picture(
     where: Setting,
     epsilons: tuple[float, ...] = EPSILONS,
     canaries: int = CANARIES,
-    repeats: int = REPEATS,
+    repeats: int = 1,
     store: Path | None = None,
 ) -> Picture:
     """Bounds from single trainings with many canaries, against the epsilon that was proved."""
@@ -383,7 +383,7 @@ def run(
             pictures.append(
                 summary_picture(grid(where, epsilons, progress, **options), where, hidden, n)
             )
-    pictures.append(one_run_picture(where, epsilons, canaries, store=store))
+    pictures.append(one_run_picture(where, epsilons, canaries, REPEATS, store))
     files = save_all(
         pictures, folder, title=TITLE, introduction=_introduction(where), image_format=image_format
     )
