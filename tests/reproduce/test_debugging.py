@@ -14,6 +14,12 @@ def test_the_papers_counts():
     assert bound.details["fpr_upper"] == pytest.approx(0.0027445, abs=1e-7)
 
 
+def test_the_least_number_of_trainings():
+    right = (np.exp(0.21) + 1e-5) / (1 + np.exp(0.21))
+    assert right**23 > 1e-6 > right**24
+    assert debugging.least_trainings() == 24
+
+
 def test_thresholds_are_picked_with_the_fewest_errors():
     assert debugging.picked_threshold(np.array([3.0, 4.0]), np.array([0.0, 1.0])) == 2.0
     assert debugging.picked_threshold(np.array([1.0, 4.0, 5.0]), np.array([0.0, 2.0])) in (0.5, 3.0)

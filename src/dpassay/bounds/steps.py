@@ -66,7 +66,7 @@ def lower_bound_from_steps(
 
     Returns:
         The bound; ``mu_lower`` of a step is in its ``details``. Steps are composed from below
-        (:mod:`dpassay.bounds.composed`), since an accountant errs upwards.
+        (``dpassay.bounds.composed``), since an accountant errs upwards.
 
     Raises:
         InvalidArgument: for NaN, an empty side, or a value out of range.
