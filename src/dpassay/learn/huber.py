@@ -7,6 +7,7 @@ from scipy import sparse
 from scipy.sparse import linalg
 
 from dpassay.errors import DpassayError
+from dpassay.optim.products import some_rows, sum_of_pieces
 from dpassay.types import FloatArray
 
 _DENSE = 1000  # features up to which a Newton step solves by factorising
@@ -14,9 +15,22 @@ _DENSE = 1000  # features up to which a Newton step solves by factorising
 
 def plain_ridge(A: Any, y: FloatArray, alpha: float) -> FloatArray:
     """The minimiser of ||Aw - y||² + alpha ||w||², from the normal equations; not private."""
-    gram = A.T @ A
-    gram = gram.toarray() if sparse.issparse(gram) else gram
-    return np.linalg.solve(gram + alpha * np.eye(A.shape[1]), A.T @ y)
+    return np.linalg.solve(gram_matrix(A) + alpha * np.eye(A.shape[1]), products_with(A, y))
+
+
+def gram_matrix(A: Any) -> FloatArray:
+    """A'A, dense, summed in pieces so that its rounding is known (``products.sum_error``)."""
+
+    def of_part(part: slice) -> FloatArray:
+        B = some_rows(A, part)
+        return (B.T @ B).toarray() if sparse.issparse(B) else B.T @ B
+
+    return sum_of_pieces(of_part, A.shape[0])
+
+
+def products_with(A: Any, values: FloatArray) -> FloatArray:
+    """A'values, summed in pieces so that its rounding is known (``products.sum_error``)."""
+    return sum_of_pieces(lambda part: some_rows(A, part).T @ values[part], A.shape[0])
 
 
 def huber_ridge(
@@ -61,7 +75,7 @@ def huber_objective(
     residuals = A @ w - y
     clipped = np.clip(residuals, -threshold, threshold)
     value = float(clipped @ (2 * residuals - clipped) + alpha * (w @ w))
-    return value, 2 * (A.T @ clipped + alpha * w), np.abs(residuals) <= threshold
+    return value, 2 * (products_with(A, clipped) + alpha * w), np.abs(residuals) <= threshold
 
 
 def _newton_step(A: Any, inside: Any, alpha: float, gradient: FloatArray) -> FloatArray:

@@ -49,12 +49,11 @@ from dpassay.learn.logistic_plans import Setting, Solution, targets_of
 from dpassay.mechanisms import gaussian, gaussian_multiplier
 from dpassay.mechanisms.noise import Rng, source
 from dpassay.optim.losses import Loss, Rows, lipschitz, smoothness
-from dpassay.optim.products import most_rows, refuse_more_rows, sum_error
+from dpassay.optim.products import FEW, most_rows, refuse_more_rows, sum_error
 from dpassay.privacy import Approx, Event, Gaussian, Sequence
 from dpassay.types import FloatArray, Release
 
 _STOP = 1e-6  # the solver's tolerance over L
-_FEW = 4096  # rows that are allowed for whatever number of them is public
 _NORM = 5.0  # the norm of a good W times the row bound, for the default penalties
 _CLEANING = 0.01  # share of epsilon and delta that covers the solver's inexactness
 _CURVATURE_SHARE = 0.25  # of epsilon, that the determinant takes
@@ -81,7 +80,7 @@ class _Perturbation:
     def _inexactness(self, penalty: float, deviation: float = 0.0) -> float:
         """The most that the gradient measures there, g; see the module."""
         setting, loss = self.setting, self.setting.loss
-        n, classes = most_rows(setting.n_records, _FEW), setting.n_classes
+        n, classes = most_rows(setting.n_records, FEW), setting.n_classes
         tilt = deviation * (math.sqrt(math.prod(self._shape)) + 40)
         size = 2 * tilt / penalty + math.sqrt(2 * n * math.log(classes) / penalty)
         scores = (setting.n_features + 4) * setting.full_bound * size * loss.curvature
@@ -91,7 +90,7 @@ class _Perturbation:
 
     def _minimum(self, X: Any, codes: FloatArray, linear: FloatArray, penalty: float) -> FloatArray:
         setting = self.setting
-        refuse_more_rows(X.shape[0], setting.n_records, _FEW)
+        refuse_more_rows(X.shape[0], setting.n_records, FEW)
         rows = Rows(X.astype(np.float64, copy=False), setting.constant)
         targets = targets_of(codes, setting.loss, np.float64)
         return minimiser(rows, targets, setting.loss, penalty, self.stop, linear)

@@ -20,9 +20,10 @@ from scipy import sparse
 
 from dpassay.errors import InvalidArgument
 from dpassay.learn.base import Budget
-from dpassay.learn.huber import huber_ridge, plain_ridge
+from dpassay.learn.huber import gram_matrix, huber_ridge, plain_ridge, products_with
 from dpassay.mechanisms import gaussian, gaussian_multiplier
 from dpassay.mechanisms.noise import Rng
+from dpassay.optim.products import FEW, most_rows, refuse_more_rows, sum_error
 from dpassay.privacy import Event, Gaussian, NonPrivate, Repeated, Sequence
 from dpassay.types import FloatArray, NoiseLevel, Release
 
@@ -123,7 +124,12 @@ class OutputPerturbation:
     (Document 000 has the same number for the plain ridge, if all residuals are at most M for every
     data set, which clipping x and y does not give: see :class:`Literal`.) The solver stops where
     the gradient measures at most g; by strong convexity it is then within g/(2 alpha) of the
-    minimiser, and twice that is added to the sensitivity.
+    minimiser, and twice that is added to the sensitivity. So is what rounding hides from the
+    solver, for the gradient that it sees is a computed one: residuals are off by at most
+    (d + 4)u(R̄||w|| + Y), clipping does not enlarge that, sums are off by
+    :func:`~dpassay.optim.products.sum_error`, and alpha w by a few u. Where w has a small gradient
+    it is next to the minimiser, at which F is at most F(0) <= nY² and the pull of the records at
+    most 2nMR̄: ||w|| <= min(Y sqrt(n/alpha), nMR̄/alpha) and hardly more.
 
     By default M = clip · Y, and alpha = a n R̄² with a = sqrt(clip/u)/4. The noise in the prediction
     for a row of norm R̄ is M R̄²/(alpha mu), or clip/(a u) of Y, and the share by which the penalty
@@ -154,11 +160,21 @@ class OutputPerturbation:
         return 1e-6 * self.threshold * self.setting.full_bound
 
     @property
+    def _hidden(self) -> float:
+        """The most that rounding hides of the gradient that the solver sees."""
+        s, n = self.setting, most_rows(self.setting.n_records, FEW)
+        pull = self.threshold * s.full_bound
+        size = 1.01 * min(s.target_bound * math.sqrt(n / self.alpha), n * pull / self.alpha)
+        residuals = (s.dimension + 4) * (s.full_bound * size + s.target_bound) * 2.0**-53
+        sums = sum_error(n) / 2 * pull + n * s.full_bound * residuals
+        return 2 * (sums + 4 * self.alpha * size * 2.0**-53)
+
+    @property
     def sensitivity(self) -> float:
         """An upper bound on how far one record moves what the solver returns, in l2."""
         s = self.setting
-        moved = s.budget.record_changes * self.threshold * s.full_bound + self.tolerance
-        return moved / self.alpha * _ROUNDING
+        moved = s.budget.record_changes * self.threshold * s.full_bound
+        return (moved + self.tolerance + self._hidden) / self.alpha * _ROUNDING
 
     @property
     def event(self) -> Event:
@@ -172,6 +188,7 @@ class OutputPerturbation:
     def solve(self, X: Any, y: FloatArray, rng: Rng) -> Solution:
         """The noisy minimiser."""
         s = self.setting
+        refuse_more_rows(X.shape[0], s.n_records, FEW)
         weights = self.minimiser(with_constant(X, s.constant), y)
         release = gaussian(
             weights,
@@ -241,6 +258,11 @@ class SufficientStatistics:
     half the variance off the diagonal, and its norm is close to w = s sqrt(2d) for noise s on the
     diagonal. The penalty is w less what the smallest eigenvalue is known to have (95 %); the paper
     has sqrt(d log(2d²/0.05)) for sqrt(2d), and the classic noise for each of three equal parts.
+
+    To each is added what rounding may add: to the sums :func:`~dpassay.optim.products.sum_error` of
+    a record's share (entry by entry, so in every norm), to the eigenvalue as much by Weyl, and
+    twice 8 d u times the norm of X'X for its computation, the modest multiple of the backward error
+    that LAPACK's users' guide states for symmetric matrices.
     """
 
     setting: Setting
@@ -254,8 +276,10 @@ class SufficientStatistics:
         """Of the three statistics, in the order of the table."""
         s = self.setting
         square, changes = s.full_bound**2 * _ROUNDING, s.budget.record_changes
-        cross = changes * s.full_bound * s.target_bound * _ROUNDING
-        return square, math.sqrt(changes) * square, cross
+        n = most_rows(s.n_records, FEW)
+        sums, eigenvalue = sum_error(n), 16 * s.dimension * n * 2.0**-53
+        cross = (changes + sums) * s.full_bound * s.target_bound * _ROUNDING
+        return (1 + sums + eigenvalue) * square, (math.sqrt(changes) + sums) * square, cross
 
     @property
     def event(self) -> Event:
@@ -272,10 +296,10 @@ class SufficientStatistics:
 
     def statistics(self, X: Any, y: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """The smallest eigenvalue, X'X as a vector, and X'y; not private."""
+        refuse_more_rows(X.shape[0], self.setting.n_records, FEW)
         A = with_constant(X, self.setting.constant)
-        gram = A.T @ A
-        gram = gram.toarray() if sparse.issparse(gram) else gram
-        return float(np.linalg.eigvalsh(gram)[0]), _as_vector(gram), A.T @ y
+        gram = gram_matrix(A)
+        return float(np.linalg.eigvalsh(gram)[0]), _as_vector(gram), products_with(A, y)
 
     def releases(self, X: Any, y: FloatArray, rng: Rng) -> list[Release[Any]]:
         """The three noisy statistics; all else is made of them."""

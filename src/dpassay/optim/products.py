@@ -20,8 +20,8 @@ BLOCK = 64
 """Records per product: few enough for the kernels that do without packing, in twice the speed."""
 PIECE = 4096
 """Records per sum in double precision, before it is added to those of the others."""
-MANY = 2**22
-"""Records that are allowed for whatever number of them is public."""
+MANY, FEW = 2**22, 4096
+"""Records that are allowed for whatever number of them is public: the second where it is dear."""
 _COLUMNS = 32  # of wider products, OpenBLAS gives the last of 64 rows other bits than the first
 _ENTRIES = 2**15  # of a block in double precision: it stays in the cache
 
