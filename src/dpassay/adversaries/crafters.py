@@ -282,7 +282,7 @@ def certain_start(
 class MaliciousData:
     """Random inputs labelled by the initial model, and a gradient canary.
 
-    The initial model is certain of its labels (:func:`certain_start`), so that clean gradients are
+    The initial model is certain of its labels (``certain_start``), so that clean gradients are
     zero, exactly, and stay so: noise and canary are all that moves. (The document takes the initial
     model as it comes; its gradients are then small.)
     """
