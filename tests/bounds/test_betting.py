@@ -19,6 +19,7 @@ from dpassay.bounds.betting import (
     FORMS,
     N_BINS,
     Lines,
+    _spread,
     bin_masses,
     factors,
     growth,
@@ -26,7 +27,7 @@ from dpassay.bounds.betting import (
     log_optimal,
     with_cash,
 )
-from dpassay.privacy import GDP, RDP, ZCDP, ApproxDP, PureDP
+from dpassay.privacy import GDP, RDP, ZCDP, ApproxDP, PureDP, account, dp_sgd_event
 from dpassay.privacy.curves import Numeric
 
 COIN = FORMS["coin"]
@@ -317,3 +318,21 @@ def test_cash_keeps_every_payoff_positive():
     lines = Lines.of(PureDP(epsilon=1.0))
     bet = with_cash(factors(log_optimal(lines.pays, perfect(), COIN), lines.pays))
     assert bet.min() >= betting.CASH
+
+
+@pytest.mark.parametrize(("noise", "steps"), [(0.25, 4), (0.3, 10), (0.15, 2)])
+def test_lines_of_low_noise_meet_the_curve_at_loss_zero(noise, steps):
+    """The largest loss is 30 to 200, but most of the mass lies near 0: lines must be there too."""
+    claim = account(dp_sgd_event(noise, 1 / steps, steps), "pld")
+    fpr, tpr = Lines.of(claim).roc()
+    allowed = float((tpr - fpr).max())
+    assert claim.delta(0.0) <= allowed * (1 + 1e-9)
+    assert allowed < claim.delta(0.0) + 0.01
+
+
+def test_narrow_claims_have_even_losses():
+    np.testing.assert_allclose(_spread(3.3), 3.3 * np.arange(1, 12, 2) / 11)
+    wide = _spread(60.0)
+    assert wide[0] == 0
+    assert 0.2 < wide[1] <= 0.5
+    np.testing.assert_allclose(wide[-10:], 60 * np.arange(1, 20, 2) / 19)

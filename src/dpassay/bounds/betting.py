@@ -39,6 +39,8 @@ N_BINS = 40
 CASH = 0.01
 # Slopes above 1, and as many below: one per unit of loss, within these limits.
 PER_SIDE = (6, 10)
+# No gap about a loss of 0 that is wider; most trials of a sampled mechanism have their loss there.
+_GAP = 0.5
 _RAMP = np.geomspace(1e-9, 0.5, 400)
 _FPR = np.unique(np.concatenate([[0], _RAMP, np.linspace(0, 1, 401), 1 - _RAMP, [1]]))
 _ROUNDING = 1e-12
@@ -74,9 +76,15 @@ def _largest_loss(claim: PrivacyCurve) -> float:
 
 
 def _spread(top: float) -> FloatArray:
-    """Losses evenly from 0 to the top that are even about 0 as well when taken with both signs."""
+    """Losses evenly from 0 to the top that are even about 0 as well when taken with both signs.
+
+    If that leaves a wide gap about 0, it is halved again and again, and 0 is taken as well.
+    """
     per_side = int(np.clip(np.ceil(top), *PER_SIDE))
-    return top * np.linspace(-1, 1, 2 * per_side)[per_side:]
+    even = top * np.linspace(-1, 1, 2 * per_side)[per_side:]
+    halvings = int(np.ceil(np.log2(max(even[0] / _GAP, 1.0))))
+    inner = even[0] * 0.5 ** np.arange(halvings, 0, -1)
+    return np.concatenate([[0.0], inner, even]) if halvings else even
 
 
 @dataclass(frozen=True, eq=False)
