@@ -38,7 +38,8 @@ def lower_bound_pooled(
     R(mu) = min over c of w Phi(c - mu) + (1-w) Phi(-c), which falls in mu. The number of errors S
     is a sum of independent Bernoulli variables of mean p; P(S <= k) <= P(Bin(n, p) <= k) for
     k <= np - 1 (Hoeffding 1956, theorem 5), which holds at every k of which the right side is below
-    1/4 (Greenberg and Mohri 2014). So the Clopper-Pearson limit u on p holds with the confidence,
+    1/4 if p < 1 - 1/n (Greenberg and Mohri 2014); for larger p, at every k but n - 1 and n, whose
+    limits exceed one half and show nothing. So the Clopper-Pearson limit u on p holds with the confidence,
     R(mu) <= p <= u, and mu is at least the one at which R is u.
 
     Args:
