@@ -39,8 +39,8 @@ def lower_bound_pooled(
     is a sum of independent Bernoulli variables of mean p; P(S <= k) <= P(Bin(n, p) <= k) for
     k <= np - 1 (Hoeffding 1956, theorem 5), which holds at every k of which the right side is below
     1/4 if p < 1 - 1/n (Greenberg and Mohri 2014); for larger p, at every k but n - 1 and n, whose
-    limits exceed one half and show nothing. So the Clopper-Pearson limit u on p holds with the confidence,
-    R(mu) <= p <= u, and mu is at least the one at which R is u.
+    limits exceed one half and show nothing. So the Clopper-Pearson limit u on p holds with the
+    confidence, R(mu) <= p <= u, and mu is at least the one at which R is u.
 
     Args:
         scores_in: one score per independent trial with the canary; higher says "with".
