@@ -14,6 +14,7 @@ _PUBLIC = {
     "Synthesizer": "dpassay.synth.base",
     "load": "dpassay.synth.base",
     "ProductMixture": "dpassay.synth.mixture",
+    "FrankWolfe": "dpassay.synth.dual_frank_wolfe",
     "fit": "dpassay.synth.mixture",
     "Independent": "dpassay.synth.baselines",
     "NoisyMarginals": "dpassay.synth.baselines",

@@ -41,7 +41,7 @@ Sets = tuple[tuple[str, ...], ...]
 
 COMPONENTS = 100
 STEPS = 600
-PENALTY = 1.0
+PENALTY = 1.1
 SHARES = {1: 0.1, 2: 0.2, 3: 0.7}
 """Of the budget, for columns by themselves, for pairs, and for sets of three columns and more."""
 MOST_SETS = 128

@@ -218,12 +218,12 @@ class Weights:
             else:
                 one = np.zeros(block.n_queries(self.schema))
                 one[inner] = 1.0
-                values = _spread_out(self.schema, block, block.spread(self.schema, one))
+                values = spread_out(self.schema, block, block.spread(self.schema, one))
             self._directions[query] = (tuple(whole), values)
         return self._directions[query]
 
 
-def _spread_out(schema: Schema, block: Block, table: FloatArray) -> FloatArray:
+def spread_out(schema: Schema, block: Block, table: FloatArray) -> FloatArray:
     """A table of some columns with an axis of length 1 for every other column."""
     places = schema.positions(block.columns)
     shape = [1] * len(schema.sizes)

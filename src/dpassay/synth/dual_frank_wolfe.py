@@ -1,0 +1,384 @@
+"""Dual Frank-Wolfe: query release as a concave problem over mixtures of queries (algorithm 7).
+
+Document 004, chapter 5, with corrected constants. With p_D the data's distribution over the d cells
+of the universe, the dual of "find p with the least largest error, entropy to weigh alpha" is
+
+    maximise psi(q) = <q, p_D> - alpha log sum_x exp(q(x)/alpha)   over q in conv{+-q_1, ..., +-q_m}
+
+and the distribution that belongs to q is p = softmax(q/alpha). Its gradient p_D - p has the product
+q_j(p_D) - q_j(p) with a vertex: Frank-Wolfe moves towards the query that p answers worst. So the
+solver of :mod:`dpassay.optim.frank_wolfe` does all of it, on a polytope whose vertices are queries;
+each step is one noisy selection, which is all that the data are asked, and nothing is measured.
+
+**Sensitivity.** A query has values in [0, 1], so to add or remove a record moves q(p_D), with the
+public n as divisor, by 1/n at most, and to replace one by |q(x) - q(x')|/n <= 1/n as well. (The
+document gets 1/n by Hölder from an l1 distance that is really 2/n.) Since a query rises while its
+negative falls, noise must be for twice that; Gumbel noise under zCDP needs 4.6 times less of it
+than the document's at epsilon = 1, delta = 1e-6.
+
+**Steps.** Entropy is 1-strongly convex in the l1 norm (Pinsker), so that psi's gradient is
+1/alpha-Lipschitz from l_inf to l1, and in l_inf the polytope has diameter Q = 2. Start at q = 0,
+where psi is no farther than alpha log d from its best. With steps g = alpha √(2 log d/T)/Q, the
+mean over t of the gaps is at most Q √(2 log d/T) plus the error of selection, for every alpha; the
+limit alpha -> 0 is multiplicative weights with logits √(2 log d/T)/Q times the sum of the chosen
+queries. T = Q √(2 log d) n √(8 rho)/(2 log k) balances the two (k = 2m vertices).
+
+**What is released.** All vertices chosen are covered by the composition of the selections, so any
+function of them is free: the mean of all p_t, for which the bound holds as the error is convex; the
+mean of the later half, which has forgotten the start; or the last p (proposition 38, with steps
+2/(t + 2) and a larger alpha).
+
+**Certificate.** phi(p) = max_j |q_j(p_D) - q_j(p)| <= g(q) + alpha log d for p = softmax(q/alpha),
+where g is the Frank-Wolfe gap. Both sides are computed from the data: for diagnosis alone.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from dpassay import _check
+from dpassay.errors import InvalidArgument
+from dpassay.mechanisms.noise import Source
+from dpassay.optim.frank_wolfe import Selection, calibrated_selection, frank_wolfe, nonprivate_gap
+from dpassay.optim.stochastic_frank_wolfe import (
+    StochasticPlan,
+    stochastic_frank_wolfe,
+    stochastic_plan,
+)
+from dpassay.privacy import Event, events
+from dpassay.privacy.budget import Budget
+from dpassay.synth.base import Synthesizer
+from dpassay.synth.models import Distribution, Model, Records
+from dpassay.synth.mwem import MOST_CELLS, spread_out
+from dpassay.synth.schema import Schema
+from dpassay.synth.workload import Workload
+from dpassay.types import FloatArray
+
+RELEASES = ("tail", "average", "last")
+BATCHES = ("full", "disjoint", "poisson", "without-replacement")
+DIAMETER = 2.0  # of the polytope, in the l_inf norm
+HASTE = 5  # how many times fewer steps than the bound's are taken,
+BOLDNESS = 3.0  # and how many times larger: the bound is for the worst case (benchmarks.synth)
+_SHRINKING = 0.1  # the part of q that all steps together forget, which sets alpha if nobody does
+
+
+@dataclass(frozen=True, eq=False)
+class QueryHull:
+    """The convex hull of the queries of a workload and their negatives, as tables over all cells.
+
+    Vertices are the queries in order, then their negatives; none is stored. It keeps to
+    :class:`~dpassay.optim.polytopes.Polytope`, but for the norms: the geometry here is l_inf, in
+    which every vertex has norm 1, and ``l1_norm`` is that 1, the most that one record's cell gives
+    to a score.
+    """
+
+    schema: Schema
+    workload: Workload
+    l1_norm: float = 1.0
+    l1_diameter: float = DIAMETER
+
+    @property
+    def n_vertices(self) -> int:
+        """Two per query."""
+        return 2 * self.workload.n_queries(self.schema)
+
+    def start(self) -> FloatArray:
+        """The origin: half way between a query and its negative."""
+        return np.zeros(self.schema.sizes)
+
+    def contains(self, w: FloatArray) -> bool:
+        """Whether w can lie inside; exact membership is a linear programme that nobody needs."""
+        return bool(np.abs(w).max() <= 1)
+
+    def products(self, gradient: FloatArray) -> FloatArray:
+        """<gradient, s> for every vertex: the answers of the gradient, as if it were data."""
+        answers = self.workload.answers(Distribution(self.schema, gradient))
+        return np.concatenate([answers, -answers])
+
+    def move(self, w: FloatArray, vertex: int, step: float) -> None:
+        """Replace w by (1 - step) w + step s, in place."""
+        negative, query = divmod(vertex, self.n_vertices // 2)
+        starts = [part.start for part in self.workload.slices(self.schema)]
+        which = int(np.searchsorted(starts, query, side="right")) - 1
+        block = self.workload.blocks[which]
+        one = np.zeros(block.n_queries(self.schema))
+        one[query - starts[which]] = -step if negative else step
+        w *= 1 - step
+        w += spread_out(self.schema, block, block.spread(self.schema, one))
+
+    def gap(self, w: FloatArray, products: FloatArray, gradient: FloatArray) -> float:
+        """max_s <gradient, w - s>."""
+        return float(np.vdot(gradient, w) - products.min())
+
+
+class Dual:
+    """-psi, to be minimised; keeps the means of the distributions that it passes through.
+
+    Args:
+        data: the records, with the public number that counts are divided by.
+        alpha: the weight of entropy.
+        keep_from: the first step whose distribution counts for ``mean``.
+
+    """
+
+    def __init__(self, data: Records, alpha: float, keep_from: int = 0) -> None:
+        self.data, self.alpha, self.keep_from = data, alpha, keep_from
+        self.possible = data.schema.possible_cells()
+        self.total, self.steps = np.zeros(data.schema.sizes), 0
+        self._truth: FloatArray | None = None
+
+    @property
+    def truth(self) -> FloatArray:
+        """p_D; counted once, and never for batches."""
+        if self._truth is None:
+            self._truth = self.data.marginal(self.data.schema.names)
+        return self._truth
+
+    @property
+    def mean(self) -> FloatArray:
+        """Of the distributions from ``keep_from`` on."""
+        return self.total / self.total.sum()
+
+    def distribution(self, w: FloatArray) -> FloatArray:
+        """softmax(w/alpha) over the possible cells."""
+        p = np.where(self.possible, np.exp((w - w.max()) / self.alpha), 0.0)
+        return p / p.sum()
+
+    def value(self, w: FloatArray) -> float:
+        """-psi(w)."""
+        cells = (w / self.alpha)[self.possible]
+        top = cells.max()
+        return float(
+            self.alpha * (top + np.log(np.exp(cells - top).sum())) - np.vdot(w, self.truth)
+        )
+
+    def gradient(self, w: FloatArray) -> FloatArray:
+        """The difference p - p_D."""
+        return self.passed(w) - self.truth
+
+    def passed(self, w: FloatArray) -> FloatArray:
+        """The distribution of w, kept for the mean."""
+        p = self.distribution(w)
+        if self.steps >= self.keep_from:
+            self.total += p
+        self.steps += 1
+        return p
+
+    def batch(self, rows: Any, n_records: float) -> "_Batch":
+        """The same with some of the records, counted over ``n_records``."""
+        return _Batch(self, self.data.codes[rows], n_records)
+
+
+@dataclass(frozen=True, eq=False)
+class _Batch:
+    """The dual on some records."""
+
+    dual: Dual
+    codes: Any
+    n_records: float
+
+    def value(self, w: FloatArray) -> float:
+        raise NotImplementedError
+
+    def gradient(self, w: FloatArray) -> FloatArray:
+        schema = self.dual.data.schema
+        counts = Records(schema, self.codes).counts(schema.names)
+        return self.dual.passed(w) - counts / self.n_records
+
+
+@dataclass(frozen=True)
+class DualPlan:
+    """What a run will do, from public quantities.
+
+    Attributes:
+        steps: T.
+        alpha: the weight of entropy.
+        step: g, or None for 2/(t + 2).
+        selection: how a vertex is chosen.
+        batches: how records are batched; None for all of them in every step.
+        event: what the whole run does to the data.
+
+    """
+
+    steps: int
+    alpha: float
+    step: float | None
+    selection: Selection
+    batches: StochasticPlan | None
+    event: Event
+
+
+def best_steps(n_cells: int, n_vertices: int, n_records: int, rho: float) -> float:
+    """T that balances the two terms of the bound on the mean error; see the module.
+
+    >>> round(best_steps(8, 12, 1000, 0.024355970))
+    362
+
+    """
+    selection = 2 * math.log(n_vertices) / (n_records * math.sqrt(8 * rho))
+    return DIAMETER * math.sqrt(2 * math.log(max(n_cells, 2))) / selection
+
+
+def average_error(n_cells: int, n_vertices: int, n_records: int, rho: float, steps: float) -> float:
+    """An upper bound on the expected largest error of the mean of all p_t, as alpha goes to 0.
+
+    >>> round(average_error(8, 12, 1000, 0.024355970, 362), 4)
+    0.4286
+
+    """
+    selection = 2 * math.log(n_vertices) / (n_records * math.sqrt(8 * rho)) * math.sqrt(steps)
+    return DIAMETER * math.sqrt(2 * math.log(n_cells) / steps) + selection
+
+
+def last_iterate(n_cells: int, n_vertices: int, n_records: int, rho: float) -> tuple[int, float]:
+    """Proposition 38's T and alpha, with corrected constants and Gumbel noise.
+
+    The last p is off by a √T + 8/(alpha T) + alpha log d at most, in expectation, where a √T bounds
+    the error of selection: T = (16/(alpha a))^(2/3), which leaves c alpha^(-1/3) + alpha log d with
+    c = 1.5 a^(2/3) 16^(1/3), and alpha = (c/(3 log d))^(3/4).
+    """
+    a = 2 * math.log(n_vertices) / (n_records * math.sqrt(8 * rho))
+    c = 1.5 * a ** (2 / 3) * 16 ** (1 / 3)
+    alpha = (c / (3 * math.log(max(n_cells, 2)))) ** 0.75
+    return max(round((16 / (alpha * a)) ** (2 / 3)), 1), alpha
+
+
+class FrankWolfe(Synthesizer):
+    """A distribution over all cells by dual Frank-Wolfe; pure or approximate DP.
+
+    Args:
+        schema: the public domain; of at most 2^26 cells.
+        workload: the queries that should come out right; None takes all pairs of columns.
+        epsilon, delta, neighbouring, n_records, rng: see :class:`~dpassay.synth.Synthesizer`.
+        steps: T; "bound" for the number that the bound asks for; None for a fifth of it.
+        alpha: the weight of entropy; None for a value below which nothing changes.
+        release: "tail", the mean of the later half of the distributions; "average", of all, for
+            which the theorem holds; "last", proposition 38's.
+        batches: "full", every step reads all records (the empirical form); "disjoint", every record
+            is read once (the population form: one selection pays for all steps); "poisson" or
+            "without-replacement", every step draws a batch.
+        batch_size: of sampled batches.
+
+    >>> import pandas as pd
+    >>> from dpassay.synth import Schema, Workload
+    >>> table = pd.DataFrame({"sex": ["F", "M"] * 2000, "smokes": [0, 0, 0, 0, 1] * 800})
+    >>> schema = Schema({"sex": ["F", "M"], "smokes": [0, 1]})
+    >>> found = FrankWolfe(schema, epsilon=2.0, delta=1e-6, rng=0).fit(table)
+    >>> found.answer(Workload.marginals([("smokes",)])).round(1)
+    array([0.8, 0.2])
+
+    """
+
+    potential_: FloatArray
+    alpha_: float
+
+    def __init__(
+        self,
+        schema: Any,
+        workload: Any = None,
+        *,
+        steps: int | Literal["bound"] | None = None,
+        alpha: float | None = None,
+        release: str = "tail",
+        batches: str = "full",
+        batch_size: int | None = None,
+        **rest: Any,
+    ) -> None:
+        super().__init__(schema, workload, **rest)
+        self.steps = steps
+        self.alpha = alpha
+        self.release = release
+        self.batches = batches
+        self.batch_size = batch_size
+
+    def _plan(self, allowed: Budget, n_records: int) -> DualPlan:
+        _check.choice("release", self.release, RELEASES)
+        _check.choice("batches", self.batches, BATCHES)
+        if self.schema.n_cells > MOST_CELLS:
+            raise InvalidArgument(
+                f"the schema has {self.schema.n_cells:.3g} cells; FrankWolfe takes at most "
+                f"{MOST_CELLS:.3g}. Use fewer or coarser columns, or a method that needs no "
+                "universe."
+            )
+        steps, alpha, step = self._steps(allowed, n_records)
+        if self.batches == "full":
+            selection = calibrated_selection(
+                "gumbel",
+                sensitivity=1 / n_records,
+                steps=steps,
+                epsilon=allowed.epsilon,
+                delta=allowed.delta,
+                neighbouring=allowed.neighbouring,
+            )
+            event = events.Repeated(selection.event, steps)
+            return DualPlan(steps, alpha, step, selection, None, event)
+        plan = self._batches(allowed, n_records, steps)
+        assert plan.selection is not None
+        return DualPlan(steps, alpha, step, plan.selection, plan, plan.event)
+
+    def _batches(self, allowed: Budget, n_records: int, steps: int) -> StochasticPlan:
+        return stochastic_plan(
+            QueryHull(self.schema, self.workload),
+            scheme=self.batches,
+            steps=steps,
+            n_records=n_records,
+            batch_size=self.batch_size,
+            # A replaced record moves a score by 1/n too: half of what two gradients could.
+            lipschitz=1 / allowed.record_changes,
+            epsilon=allowed.epsilon,
+            delta=allowed.delta,
+            neighbouring=allowed.neighbouring,
+        )
+
+    def _steps(self, allowed: Budget, n_records: int) -> tuple[int, float, float | None]:
+        """T, alpha and g."""
+        cells, vertices = self.schema.n_cells, 2 * self.workload.n_queries(self.schema)
+        # With delta = 0, T steps of epsilon/T are compared by the rho of one step of epsilon.
+        rho = allowed.rho if allowed.delta > 0 else allowed.epsilon**2 / 8
+        alpha = self.alpha
+        if alpha is not None:
+            alpha = _check.number("alpha", alpha, low=0, low_open=True)
+        if self.release == "last":
+            steps, best = last_iterate(cells, vertices, n_records, rho)
+            return self._count(steps), best if alpha is None else alpha, None
+        bold = 1.0 if self.steps == "bound" else BOLDNESS
+        steps = self._count(best_steps(cells, vertices, n_records, rho))
+        rate = bold * math.sqrt(2 * math.log(max(cells, 2)) / steps) / DIAMETER
+        alpha = _SHRINKING / (rate * steps) if alpha is None else alpha
+        return steps, alpha, min(alpha * rate, 1.0)
+
+    def _count(self, best: float) -> int:
+        if self.steps == "bound":
+            return max(round(best), 1)
+        if self.steps is None:
+            return max(round(best / HASTE), 1)
+        return _check.count("steps", self.steps, remedy="Or leave it None for the rule.")
+
+    def _run(self, data: Records, plan: DualPlan, chosen: Source) -> Model:
+        hull = QueryHull(self.schema, self.workload)
+        late = plan.steps // 2 if self.release == "tail" else 0
+        dual = Dual(data, plan.alpha, late)
+        options: dict[str, Any] = {"step": plan.step, "rng": chosen.generator}
+        if plan.batches is None:
+            options |= {"steps": plan.steps, "selection": plan.selection}
+            found = frank_wolfe(dual, hull, **options)
+        else:
+            rows = len(data.codes)
+            found = stochastic_frank_wolfe(dual, hull, plan.batches, n_rows=rows, **options)
+        self.potential_, self.alpha_ = found.w, plan.alpha
+        p = dual.distribution(found.w) if self.release == "last" else dual.mean
+        return Distribution(self.schema, p)
+
+    def nonprivate_certificate(self, table: Any) -> tuple[float, float]:
+        """The largest error of the last distribution, and the bound g + alpha log d on it.
+
+        Not private: both are computed from the true table. Never release them.
+        """
+        self._check_fitted()
+        data = Records(self.schema, self.schema.encode(table), self.n_records_)
+        dual, hull = Dual(data, self.alpha_), QueryHull(self.schema, self.workload)
+        products = hull.products(dual.gradient(self.potential_))
+        gap = nonprivate_gap(dual, hull, self.potential_)
+        return float(products.max()), gap + self.alpha_ * math.log(self.schema.n_cells)
