@@ -27,6 +27,7 @@ def _commands(group=None, path="dpassay"):
 
 COMMANDS = dict(_commands())
 ELSEWHERE = {
+    "synth",
     "reproduce",
     "demo",
     "audit",
