@@ -11,7 +11,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.optim.frank_wolfe import calibrated_selection, nonprivate_gap
 from dpassay.privacy import account
 from dpassay.privacy.budget import budget
-from dpassay.synth import FrankWolfe, Schema, Workload, compare
+from dpassay.synth import FrankWolfe, Independent, Schema, Workload, compare
 from dpassay.synth.dual_frank_wolfe import (
     Dual,
     QueryHull,
@@ -20,6 +20,7 @@ from dpassay.synth.dual_frank_wolfe import (
     last_iterate,
 )
 from dpassay.synth.models import Records
+from dpassay.synth.particles import Particles
 
 MIXED = Schema({"a": range(2), "b": range(3), "c": range(2)})
 QUERIES = (
@@ -316,7 +317,62 @@ def test_arguments_that_are_none(arguments):
     assert not hasattr(found, "model_")
 
 
-def test_universes_that_are_too_large():
+# Universes that are followed by records.
+
+
+def test_records_follow_the_distribution():
+    """Frequencies of all 12 cells after 40 sweeps against exp(w q/alpha) times the base.
+
+    20 000 records, independent of each other; each share within 5 of its deviations.
+    """
+    rng = np.random.default_rng(0)
+    base = [np.array([0.4, 0.6]), np.array([0.2, 0.5, 0.3]), np.array([0.7, 0.3])]
+    w = rng.normal(size=QUERIES.n_queries(MIXED)) / 10
+    options = {"alpha": 0.1, "keep_from": 0, "rng": rng, "count": 20_000}
+    particles = Particles(MIXED, QUERIES, np.zeros(len(w)), base, **options)
+    for _ in range(13):
+        particles.follow(w)
+    found = Records(MIXED, particles.codes).marginal(MIXED.names)
+    product = np.einsum("a,b,c->abc", *base)
+    p = product * np.exp((w @ dense(MIXED, QUERIES)).reshape(MIXED.sizes) / 0.1)
+    p /= p.sum()
+    deviations = np.sqrt(p * (1 - p) / 20_000)
+    assert (np.abs(found - p) < 5 * deviations).all()
+    assert (np.abs(product - p) > 5 * deviations).any()
+
+
+@pytest.mark.parametrize("neighbouring", ["add-remove", "replace-one"])
+def test_a_followed_universe_is_fitted_within_the_budget(neighbouring):
+    """Beyond 2^20 cells; errors below those of independent columns, which it starts from."""
+    schema = Schema({f"c{j}": range(6) for j in range(8)})
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, 6, (8000, 8))
+    codes[:, 1] = np.where(rng.random(8000) < 0.7, codes[:, 0], codes[:, 1])
+    workload = Workload.all_marginals(schema, 2)
+    options = {"epsilon": 2.0, "delta": 1e-6, "neighbouring": neighbouring, "rng": 0}
+    found = FrankWolfe(schema, workload, steps=40, **options).fit(codes)
+    errors = [
+        compare(Records(schema, codes), fitted.model_, workload).max_error
+        for fitted in (found, Independent(schema, workload, **options).fit(codes))
+    ]
+    assert errors[0] < 0.6 * errors[1]
+    assert 0.999 < found.privacy_.epsilon(1e-6) / 2 <= 1 + 1e-9
+    assert found.sample(10, rng=0).shape == (10, 8)
+    with pytest.raises(InvalidArgument, match="no certificate"):
+        found.nonprivate_certificate(codes)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"delta": 0.0}, "delta=0 must be positive"),
+        ({"release": "last"}, "'tail' or 'average'"),
+        ({"batches": "disjoint"}, "must be 'full'"),
+        ({"universe": "enumerated"}, "at most"),
+        ({"universe": "all"}, "universe"),
+    ],
+)
+def test_what_a_large_universe_does_not_take(arguments, message):
     schema = Schema({f"c{j}": range(20) for j in range(7)})
-    with pytest.raises(InvalidArgument, match="needs no universe"):
-        FrankWolfe(schema).fit(np.zeros((3, 7), int))
+    with pytest.raises(InvalidArgument, match=message):
+        FrankWolfe(schema, **arguments).fit(np.zeros((3, 7), int))

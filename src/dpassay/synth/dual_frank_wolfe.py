@@ -28,6 +28,9 @@ function of them is free: the mean of all p_t, for which the bound holds as the 
 mean of the later half, which has forgotten the start; or the last p (proposition 38, with steps
 2/(t + 2) and a larger alpha).
 
+**Large universes.** Beyond a million cells the distributions are followed by records, with entropy
+relative to independent columns whose noisy shares are bought first: :mod:`dpassay.synth.particles`.
+
 **Certificate.** phi(p) = max_j |q_j(p_D) - q_j(p)| <= g(q) + alpha log d for p = softmax(q/alpha),
 where g is the Frank-Wolfe gap. Both sides are computed from the data: for diagnosis alone.
 """
@@ -42,24 +45,32 @@ from dpassay import _check
 from dpassay.errors import InvalidArgument
 from dpassay.mechanisms.noise import Source
 from dpassay.optim.frank_wolfe import Selection, calibrated_selection, frank_wolfe, nonprivate_gap
+from dpassay.optim.polytopes import L1Ball
 from dpassay.optim.stochastic_frank_wolfe import (
     StochasticPlan,
     stochastic_frank_wolfe,
     stochastic_plan,
 )
-from dpassay.privacy import Event, events
+from dpassay.privacy import Event, calibrate, events
 from dpassay.privacy.budget import Budget
 from dpassay.synth.base import Synthesizer
+from dpassay.synth.measurements import SENSITIVITY, measure, measuring, on_simplex
 from dpassay.synth.models import Distribution, Model, Records
 from dpassay.synth.mwem import MOST_CELLS, spread_out
+from dpassay.synth.particles import Particles
 from dpassay.synth.schema import Schema
 from dpassay.synth.workload import Workload
 from dpassay.types import FloatArray
 
 RELEASES = ("tail", "average", "last")
 BATCHES = ("full", "disjoint", "poisson", "without-replacement")
+UNIVERSES = ("enumerated", "followed")
+MOST_ENUMERATED = 1 << 20
+COUPLING = 3.0  # nats by which columns are taken to depend on each other, in place of log d
+COLUMNS = 0.3  # of the budget, for the columns by themselves
 DIAMETER = 2.0  # of the polytope, in the l_inf norm
 HASTE = 5  # how many times fewer steps than the bound's are taken,
+HASTE_FOLLOWED = 15  # or where records follow the universe, from a start that is near,
 BOLDNESS = 3.0  # and how many times larger: the bound is for the worst case (benchmarks.synth)
 _SHRINKING = 0.1  # the part of q that all steps together forget, which sets alpha if nobody does
 
@@ -199,6 +210,7 @@ class DualPlan:
         selection: how a vertex is chosen.
         batches: how records are batched; None for all of them in every step.
         event: what the whole run does to the data.
+        sigma: of the noise on the counts of every column by itself; None if they are not bought.
 
     """
 
@@ -208,9 +220,10 @@ class DualPlan:
     selection: Selection
     batches: StochasticPlan | None
     event: Event
+    sigma: float | None = None
 
 
-def best_steps(n_cells: int, n_vertices: int, n_records: int, rho: float) -> float:
+def best_steps(n_cells: float, n_vertices: int, n_records: int, rho: float) -> float:
     """T that balances the two terms of the bound on the mean error; see the module.
 
     >>> round(best_steps(8, 12, 1000, 0.024355970))
@@ -221,7 +234,9 @@ def best_steps(n_cells: int, n_vertices: int, n_records: int, rho: float) -> flo
     return DIAMETER * math.sqrt(2 * math.log(max(n_cells, 2))) / selection
 
 
-def average_error(n_cells: int, n_vertices: int, n_records: int, rho: float, steps: float) -> float:
+def average_error(
+    n_cells: float, n_vertices: int, n_records: int, rho: float, steps: float
+) -> float:
     """An upper bound on the expected largest error of the mean of all p_t, as alpha goes to 0.
 
     >>> round(average_error(8, 12, 1000, 0.024355970, 362), 4)
@@ -232,7 +247,7 @@ def average_error(n_cells: int, n_vertices: int, n_records: int, rho: float, ste
     return DIAMETER * math.sqrt(2 * math.log(n_cells) / steps) + selection
 
 
-def last_iterate(n_cells: int, n_vertices: int, n_records: int, rho: float) -> tuple[int, float]:
+def last_iterate(n_cells: float, n_vertices: int, n_records: int, rho: float) -> tuple[int, float]:
     """Proposition 38's T and alpha, with corrected constants and Gumbel noise.
 
     The last p is off by a √T + 8/(alpha T) + alpha log d at most, in expectation, where a √T bounds
@@ -249,7 +264,7 @@ class FrankWolfe(Synthesizer):
     """A distribution over all cells by dual Frank-Wolfe; pure or approximate DP.
 
     Args:
-        schema: the public domain; of at most 2^26 cells.
+        schema: the public domain.
         workload: the queries that should come out right; None takes all pairs of columns.
         epsilon, delta, neighbouring, n_records, rng: see :class:`~dpassay.synth.Synthesizer`.
         steps: T; "bound" for the number that the bound asks for; None for a fifth of it.
@@ -260,6 +275,8 @@ class FrankWolfe(Synthesizer):
             is read once (the population form: one selection pays for all steps); "poisson" or
             "without-replacement", every step draws a batch.
         batch_size: of sampled batches.
+        universe: "enumerated", at most 2^26 cells, or "followed" by records, which takes delta > 0
+            and full batches; None for the former up to 2^20 cells.
 
     >>> import pandas as pd
     >>> from dpassay.synth import Schema, Workload
@@ -284,6 +301,7 @@ class FrankWolfe(Synthesizer):
         release: str = "tail",
         batches: str = "full",
         batch_size: int | None = None,
+        universe: str | None = None,
         **rest: Any,
     ) -> None:
         super().__init__(schema, workload, **rest)
@@ -292,15 +310,17 @@ class FrankWolfe(Synthesizer):
         self.release = release
         self.batches = batches
         self.batch_size = batch_size
+        self.universe = universe
 
     def _plan(self, allowed: Budget, n_records: int) -> DualPlan:
         _check.choice("release", self.release, RELEASES)
         _check.choice("batches", self.batches, BATCHES)
+        if self._followed():
+            return self._following(allowed, n_records)
         if self.schema.n_cells > MOST_CELLS:
             raise InvalidArgument(
-                f"the schema has {self.schema.n_cells:.3g} cells; FrankWolfe takes at most "
-                f"{MOST_CELLS:.3g}. Use fewer or coarser columns, or a method that needs no "
-                "universe."
+                f"the schema has {self.schema.n_cells:.3g} cells; at most {MOST_CELLS:.3g} "
+                "are enumerated. Leave universe=None, which follows more of them by records."
             )
         steps, alpha, step = self._steps(allowed, n_records)
         if self.batches == "full":
@@ -318,6 +338,38 @@ class FrankWolfe(Synthesizer):
         assert plan.selection is not None
         return DualPlan(steps, alpha, step, plan.selection, plan, plan.event)
 
+    def _followed(self) -> bool:
+        if self.universe is None:
+            return self.schema.n_cells > MOST_ENUMERATED
+        return _check.choice("universe", self.universe, UNIVERSES) == "followed"
+
+    def _following(self, allowed: Budget, n_records: int) -> DualPlan:
+        """Noisy columns, then selections, priced together."""
+        if not allowed.delta > 0:
+            raise InvalidArgument(
+                f"delta=0 must be positive for {self.schema.n_cells:.3g} cells: the shares of "
+                "columns, relative to which they are followed, get Gaussian noise."
+            )
+        if self.batches != "full" or self.release == "last":
+            raise InvalidArgument(
+                f"batches={self.batches!r} and release={self.release!r} must be 'full' and 'tail' "
+                "or 'average' where the universe is followed by records."
+            )
+        steps, alpha, step = self._steps(allowed, n_records)
+        count, relation = len(self.schema.names), allowed.neighbouring
+
+        def plan(noise: float) -> DualPlan:
+            sigma = SENSITIVITY[relation] * noise * math.sqrt(count / COLUMNS)
+            # epsilon²/8 = share/(2 noise²), the price of Gaussian noise with that share.
+            each = 2 * math.sqrt((1 - COLUMNS) / steps) / noise
+            selection = Selection("gumbel", 1 / n_records, each, relation)
+            parts = (measuring([sigma] * count, relation), events.Repeated(selection.event, steps))
+            return DualPlan(
+                steps, alpha, step, selection, None, events.Sequence(parts), sigma=sigma
+            )
+
+        return plan(calibrate(lambda noise: plan(noise).event, allowed.target))
+
     def _batches(self, allowed: Budget, n_records: int, steps: int) -> StochasticPlan:
         return stochastic_plan(
             QueryHull(self.schema, self.workload),
@@ -334,7 +386,9 @@ class FrankWolfe(Synthesizer):
 
     def _steps(self, allowed: Budget, n_records: int) -> tuple[int, float, float | None]:
         """T, alpha and g."""
-        cells, vertices = self.schema.n_cells, 2 * self.workload.n_queries(self.schema)
+        cells, vertices = float(self.schema.n_cells), 2 * self.workload.n_queries(self.schema)
+        if self._followed():
+            cells = math.exp(COUPLING)
         # With delta = 0, T steps of epsilon/T are compared by the rho of one step of epsilon.
         rho = allowed.rho if allowed.delta > 0 else allowed.epsilon**2 / 8
         alpha = self.alpha
@@ -353,10 +407,12 @@ class FrankWolfe(Synthesizer):
         if self.steps == "bound":
             return max(round(best), 1)
         if self.steps is None:
-            return max(round(best / HASTE), 1)
+            return max(round(best / (HASTE_FOLLOWED if self._followed() else HASTE)), 1)
         return _check.count("steps", self.steps, remedy="Or leave it None for the rule.")
 
     def _run(self, data: Records, plan: DualPlan, chosen: Source) -> Model:
+        if plan.sigma is not None:
+            return self._follow(data, plan, chosen)
         hull = QueryHull(self.schema, self.workload)
         late = plan.steps // 2 if self.release == "tail" else 0
         dual = Dual(data, plan.alpha, late)
@@ -371,12 +427,34 @@ class FrankWolfe(Synthesizer):
         p = dual.distribution(found.w) if self.release == "last" else dual.mean
         return Distribution(self.schema, p)
 
+    def _follow(self, data: Records, plan: DualPlan, chosen: Source) -> Model:
+        assert chosen.generator is not None
+        assert plan.sigma is not None
+        columns = [(name,) for name in self.schema.names]
+        found = measure(data, columns, [plan.sigma] * len(columns), chosen)
+        truth = self.workload.answers(data)
+        particles = Particles(
+            self.schema,
+            self.workload,
+            truth,
+            [on_simplex(m.shares) for m in found],
+            alpha=plan.alpha,
+            keep_from=plan.steps // 2 if self.release == "tail" else 0,
+            rng=chosen.generator,
+        )
+        options: dict[str, Any] = {"steps": plan.steps, "step": plan.step}
+        options |= {"selection": plan.selection, "rng": chosen.generator}
+        frank_wolfe(particles, L1Ball(len(truth), 1.0), **options)
+        return particles.model
+
     def nonprivate_certificate(self, table: Any) -> tuple[float, float]:
         """The largest error of the last distribution, and the bound g + alpha log d on it.
 
         Not private: both are computed from the true table. Never release them.
         """
         self._check_fitted()
+        if not hasattr(self, "potential_"):
+            raise InvalidArgument("a universe that is followed by records has no certificate.")
         data = Records(self.schema, self.schema.encode(table), self.n_records_)
         dual, hull = Dual(data, self.alpha_), QueryHull(self.schema, self.workload)
         products = hull.products(dual.gradient(self.potential_))
