@@ -120,7 +120,12 @@ def test_a_seed_replays_and_is_said_not_to_be_private(dpassay, files):
 
 @pytest.mark.parametrize(
     ("method", "name"),
-    [("mixture", "ProductMixture"), ("independent", "Independent"), ("mwem", "MWEM")],
+    [
+        ("mixture", "ProductMixture"),
+        ("independent", "Independent"),
+        ("mwem", "MWEM"),
+        ("frank-wolfe", "FrankWolfe"),
+    ],
 )
 def test_methods_and_marginals(dpassay, files, method, name):
     rest = f"--method {method} --marginal kids,smokes --marginal code --records 900 --json"

@@ -40,7 +40,7 @@ from dpassay.types import FloatArray
 
 RATES = (0.3, 0.1)  # of the two rounds: the first and largest step of a logit
 SPREAD = 0.1  # deviation of the logits at the start, without which all components stay alike
-HOLD = 2.5  # the strength of the second round's penalty, in units of the first's
+HOLD = 2.0  # the strength of the second round's penalty, in units of the first's
 DECAYS = (0.9, 0.99)  # of Adam's means of gradients and of their squares (Kingma and Ba 2015)
 _TINY = 1e-12
 
