@@ -1,7 +1,7 @@
 """The public domain of a table: its columns in their order, and combinations that cannot be.
 
 A schema is written down, in code or in TOML or JSON; it is not read off the data, since the set of
-values that occur is itself private (:func:`dpassay.synth.measured_schema` buys one).
+values that occur is itself private.
 """
 
 import json
