@@ -49,7 +49,6 @@ StepRule = float | Callable[[int], float] | None
 class Objective(Protocol):
     """A convex function of w; for privacy, a sum over records divided by a public number."""
 
-    def value(self, w: FloatArray) -> float: ...
     def gradient(self, w: FloatArray) -> FloatArray: ...
 
 

@@ -1,6 +1,7 @@
 """The minimum of a smooth convex function on an l1 ball, without privacy: what to compare with."""
 
 import math
+from typing import Protocol
 
 import numpy as np
 
@@ -10,6 +11,12 @@ from dpassay.optim.polytopes import L1Ball
 from dpassay.types import FloatArray
 
 _LOOK_EVERY = 10
+
+
+class Valued(Objective, Protocol):
+    """An objective that knows its value too."""
+
+    def value(self, w: FloatArray) -> float: ...
 
 
 def project_l1(w: FloatArray, radius: float) -> FloatArray:
@@ -33,7 +40,7 @@ def project_l1(w: FloatArray, radius: float) -> FloatArray:
 
 
 def minimise_on_l1_ball(
-    objective: Objective,
+    objective: Valued,
     dimension: int,
     radius: float,
     *,

@@ -16,6 +16,7 @@ import io
 import json
 import os
 import zipfile
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -173,7 +174,7 @@ def _plain(value: Any) -> Any:
     return sorted(value) if isinstance(value, set) else list(value)
 
 
-class Synthesizer(Fitted):
+class Synthesizer(Fitted, ABC):
     """A private algorithm that learns a model of a table; use one of its kinds.
 
     Args:
@@ -239,10 +240,10 @@ class Synthesizer(Fitted):
     def _delta(self, n_records: int) -> float:
         return 1.0 / n_records**2 if self.delta is None else self.delta
 
+    @abstractmethod
     def _plan(self, allowed: Budget, n_records: int) -> Any:
         """What will be done, from public quantities alone; has at least ``event``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _run(self, data: Records, plan: Any, chosen: Source) -> Model:
         """The model, learned as planned."""
-        raise NotImplementedError

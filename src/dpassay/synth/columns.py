@@ -6,6 +6,7 @@ new code.
 """
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -20,16 +21,16 @@ Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Column:
+class Column(ABC):
     """Base of all columns; use one of its kinds."""
 
     nullable: bool = field(default=False, kw_only=True)
     kind: ClassVar[str] = ""
 
     @property
+    @abstractmethod
     def n_values(self) -> int:
         """How many codes stand for values."""
-        raise NotImplementedError
 
     @property
     def size(self) -> int:
@@ -72,19 +73,19 @@ class Column:
         allowed[self.encode(name, series)] = True
         return allowed
 
+    @abstractmethod
     def domain_in_words(self) -> str:
         """The domain, for messages."""
-        raise NotImplementedError
 
+    @abstractmethod
     def as_dict(self) -> dict[str, Any]:
         """What TOML or JSON holds of it; :func:`column_from` reads it back."""
-        raise NotImplementedError
 
-    def _encode(self, values: Any) -> Codes:
-        raise NotImplementedError
+    @abstractmethod
+    def _encode(self, values: Any) -> Codes: ...
 
-    def _decode(self, codes: Codes, rng: np.random.Generator) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def _decode(self, codes: Codes, rng: np.random.Generator) -> Any: ...
 
 
 @dataclass(frozen=True)

@@ -190,9 +190,6 @@ class _Batch:
     codes: Any
     n_records: float
 
-    def value(self, w: FloatArray) -> float:
-        raise NotImplementedError
-
     def gradient(self, w: FloatArray) -> FloatArray:
         schema = self.dual.data.schema
         counts = Records(schema, self.codes).counts(schema.names)

@@ -16,6 +16,7 @@ for *all* s: range r/n. To replace x by y moves it by (s(y) - s(x))/n in [-1/n, 
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
@@ -244,16 +245,16 @@ class Game(Synthesizer):
             )
         return replace(plan, samples=samples, ask=oracle_for(self.oracle, self.schema))
 
+    @abstractmethod
     def _event(
         self, count: int, rate: float, samples: int, n_records: int, allowed: Budget
     ) -> Event:
         """What so many rounds at this rate do to the data."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _usual(self, allowed: Budget, n_records: int, log_queries: float) -> tuple[int, int]:
         """Rounds and samples where nothing is said, from public quantities."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _reach(self, plan: Rounds, n_records: int) -> float:
         """The logarithm of the most that the weight of a query can grow by."""
-        raise NotImplementedError

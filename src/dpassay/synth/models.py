@@ -4,6 +4,7 @@ All three have marginal tables (of sum 1), sample records, also under a conditio
 as arrays. So do the data: :class:`Records` of the true table is what answers are compared with.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -21,7 +22,7 @@ MOST_REJECTIONS = 1000  # rounds of drawing anew before a condition counts as im
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class Model(ABC):
     """Base of all models; use one of its kinds."""
 
     schema: Schema
@@ -31,17 +32,17 @@ class Model:
         """The marginal tables of several sets of columns."""
         return [self.marginal(names) for names in columns]
 
+    @abstractmethod
     def marginal(self, columns: Sequence[str]) -> FloatArray:
         """The marginal table of some columns; its shape is that of their sizes, its sum 1."""
-        raise NotImplementedError
 
+    @abstractmethod
     def sample(self, n: int, rng: np.random.Generator, where: Condition | None = None) -> Codes:
         """Codes of n records, each possible and inside the condition."""
-        raise NotImplementedError
 
+    @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What is written of it, beside the schema."""
-        raise NotImplementedError
 
     @classmethod
     def from_arrays(cls, schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> "Model":

@@ -66,10 +66,6 @@ class Particles:
         self.kept: list[Codes] = []
         self.steps = 0
 
-    def value(self, w: FloatArray) -> float:
-        """Nobody asks: it would take the sum over the universe."""
-        raise NotImplementedError
-
     def gradient(self, w: FloatArray) -> FloatArray:
         """Answers of p_w, as the records give them, less those of the data."""
         self.follow(w)

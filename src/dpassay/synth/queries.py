@@ -10,6 +10,7 @@ A block knows its map ``answers`` (table to one answer per query) and the transp
 function of the cell), which is what multiplicative weights and oracles need.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -25,7 +26,7 @@ MOST_CELLS = 20_000_000  # of the table of one predicate: 160 MB
 
 
 @dataclass(frozen=True)
-class Block:
+class Block(ABC):
     """Base of all blocks; use one of its kinds."""
 
     columns: tuple[str, ...]
@@ -38,17 +39,17 @@ class Block:
             )
         object.__setattr__(self, "columns", columns)
 
+    @abstractmethod
     def n_queries(self, schema: Schema) -> int:
         """How many queries there are."""
-        raise NotImplementedError
 
+    @abstractmethod
     def answers(self, schema: Schema, table: FloatArray) -> FloatArray:
         """One answer per query from the marginal table of ``columns`` (sum 1)."""
-        raise NotImplementedError
 
+    @abstractmethod
     def spread(self, schema: Schema, coefficients: FloatArray) -> FloatArray:
         """The table of sum_i coefficients_i q_i(cell): the transpose of ``answers``."""
-        raise NotImplementedError
 
     def label(self, schema: Schema, query: int) -> str:
         """A query in words."""
@@ -130,8 +131,8 @@ class _Tabled(Block):
         """The weighted sum of the queries' tables."""
         return (coefficients @ self.table(schema)).reshape(schema.shape(self.columns))
 
-    def _values(self, schema: Schema) -> FloatArray:
-        raise NotImplementedError
+    @abstractmethod
+    def _values(self, schema: Schema) -> FloatArray: ...
 
 
 @dataclass(frozen=True)
