@@ -240,3 +240,44 @@ def test_categories_and_arrays_keep_their_form():
     assert isinstance(back, np.ndarray)
     assert back.dtype == array.dtype
     assert (back == array).all()
+
+
+# Values outside.
+
+
+@pytest.mark.parametrize(
+    ("column", "values", "codes"),
+    [
+        (
+            Numeric((0, 1, 5), outside="nearest"),
+            [-7, 0, 5, 5.1, np.inf, -np.inf],
+            [0, 0, 1, 1, 1, 0],
+        ),
+        (Numeric((0, 2, 5), integer=True, outside="nearest"), [-1, 1.5, 5, 9], [0, 0, 1, 1]),
+        (Numeric((0, 1, 5), outside="missing", nullable=True), [-7, 0, None, "x"], [2, 0, 2, 2]),
+        (Numeric((0, 1, 5), outside="nearest", nullable=True), [9, "x", None], [1, 2, 2]),
+        (
+            Date(("2020-01-01", "2020-06-01", "2021-01-01"), outside="nearest"),
+            ["1999-01-01", "2020-12-31", "2021-01-01", "2200-01-01"],
+            [0, 1, 1, 1],
+        ),
+        (Categorical(("a", "b"), outside="missing", nullable=True), ["b", "c", None], [1, 2, 2]),
+    ],
+)
+def test_values_outside_go_where_the_column_says(column, values, codes):
+    schema = Schema({"x": column})
+    found = schema.encode(pd.DataFrame({"x": pd.Series(values, dtype=object)}))
+    assert found[:, 0].tolist() == codes
+    assert Schema.from_dict(json.loads(json.dumps(schema.as_dict()))) == schema
+
+
+def test_values_outside_that_have_no_place_are_refused():
+    column = Numeric((0, 1), outside="nearest")
+    with pytest.raises(InvalidArgument, match="value 'x', outside"):
+        Schema({"x": column}).encode(pd.DataFrame({"x": ["0", "x"]}))
+    with pytest.raises(InvalidArgument, match="column 'x' has the value 7, outside"):
+        Schema({"x": column}).conditions({"x": 7})
+    with pytest.raises(InvalidArgument, match="needs a column with nullable=True"):
+        Categorical(("a",), outside="missing")
+    with pytest.raises(InvalidArgument, match="outside='nearest' must be one of"):
+        Categorical(("a",), outside="nearest")

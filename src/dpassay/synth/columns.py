@@ -2,13 +2,13 @@
 
 Every kind turns values into codes 0, 1, ..., ``n_values`` - 1, and a missing value into the code
 ``n_values``, if the column may have any. Domains are declared: a value outside is an error, never a
-new code.
+new code, unless the column says where it goes: to the nearest code, or among the missing ones.
 """
 
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,16 +16,32 @@ from numpy.typing import NDArray
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
+from dpassay.types import FloatArray
 
 Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Column(ABC):
-    """Base of all columns; use one of its kinds."""
+    """Base of all columns; use one of its kinds.
+
+    Args:
+        nullable: whether a value may be missing.
+        outside: what is done with a value outside the domain: "refused" is an error, "missing"
+            makes it a missing value, and "nearest" the nearest number or day. The rule looks at one
+            record at a time, so it costs no privacy.
+
+    """
 
     nullable: bool = field(default=False, kw_only=True)
+    outside: str = field(default="refused", kw_only=True)
     kind: ClassVar[str] = ""
+    rules: ClassVar[tuple[str, ...]] = ("refused", "missing")
+
+    def __post_init__(self) -> None:
+        _check.choice("outside", self.outside, self.rules)
+        if self.outside == "missing" and not self.nullable:
+            raise InvalidArgument("outside='missing' needs a column with nullable=True.")
 
     @property
     @abstractmethod
@@ -47,7 +63,7 @@ class Column(ABC):
             )
         codes = np.full(len(values), self.n_values, np.int64)
         present = values[~missing]
-        found = self._encode(present)
+        found = self._placed(present, self._encode(present))
         if (found < 0).any():
             outside = present[found < 0].iloc[0]
             outside = outside.item() if isinstance(outside, np.generic) else outside
@@ -70,16 +86,33 @@ class Column(ABC):
         listed = wanted if isinstance(wanted, list | tuple | set | range) else [wanted]
         series = pd.Series(list(listed), dtype=object)
         allowed = np.zeros(self.size, bool)
-        allowed[self.encode(name, series)] = True
+        allowed[replace(self, outside="refused").encode(name, series)] = True
         return allowed
 
     @abstractmethod
     def domain_in_words(self) -> str:
         """The domain, for messages."""
 
-    @abstractmethod
     def as_dict(self) -> dict[str, Any]:
         """What TOML or JSON holds of it; :func:`column_from` reads it back."""
+        rule = {} if self.outside == "refused" else {"outside": self.outside}
+        return {"kind": self.kind, **self._domain(), "nullable": self.nullable, **rule}
+
+    def _placed(self, values: Any, codes: Codes) -> Codes:
+        """The codes, with values outside put where the column says; -1 stays where it does not."""
+        if self.outside == "nearest":
+            codes = np.where(codes < 0, self._nearest(values), codes)
+        if self.outside != "refused" and self.nullable:
+            codes = np.where(codes < 0, self.n_values, codes)
+        return codes
+
+    def _nearest(self, values: Any) -> Codes:
+        """The nearest codes; -1 where there is none, as for a text among numbers."""
+        return np.full(len(values), -1)
+
+    @abstractmethod
+    def _domain(self) -> dict[str, Any]:
+        """The domain, as JSON holds it."""
 
     @abstractmethod
     def _encode(self, values: Any) -> Codes: ...
@@ -101,6 +134,7 @@ class Categorical(Column):
     kind: ClassVar[str] = "categorical"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "values", tuple(self.values))
         if not self.values:
             raise InvalidArgument("values=() of a column is empty. List every possible value.")
@@ -120,9 +154,8 @@ class Categorical(Column):
         """The domain, for messages."""
         return f"its domain {_shortened(self.values)}"
 
-    def as_dict(self) -> dict[str, Any]:
-        """What TOML or JSON holds of it."""
-        return {"kind": self.kind, "values": list(self.values), "nullable": self.nullable}
+    def _domain(self) -> dict[str, Any]:
+        return {"values": list(self.values)}
 
     def _encode(self, values: Any) -> Codes:
         import pandas as pd
@@ -152,7 +185,7 @@ class Numeric(Column):
         edges: of the bins, increasing. Bin i is [edges[i], edges[i + 1]); the last one is closed,
             unless values are whole numbers: then it ends before its last edge, as a range does.
         integer: values are whole numbers, and so are the edges.
-        nullable: whether a value may be missing.
+        nullable, outside: see :class:`~dpassay.synth.Column`.
 
     >>> Numeric.between(0, 100, bins=10).size
     10
@@ -164,8 +197,10 @@ class Numeric(Column):
     edges: tuple[float, ...]
     integer: bool = False
     kind: ClassVar[str] = "numeric"
+    rules: ClassVar[tuple[str, ...]] = ("refused", "missing", "nearest")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         edges = _check.array("edges", self.edges, ndim=1, remedy="They are the ends of the bins.")
         if len(edges) < 2 or not (np.diff(edges) > 0).all():
             raise InvalidArgument(
@@ -201,20 +236,16 @@ class Numeric(Column):
             return f"the whole numbers of [{self.edges[0]}, {self.edges[-1]})"
         return f"[{self.edges[0]:g}, {self.edges[-1]:g}]"
 
-    def as_dict(self) -> dict[str, Any]:
-        """What TOML or JSON holds of it."""
-        return {
-            "kind": self.kind,
-            "edges": list(self.edges),
-            "integer": self.integer,
-            "nullable": self.nullable,
-        }
+    def _domain(self) -> dict[str, Any]:
+        return {"edges": list(self.edges), "integer": self.integer}
+
+    def _nearest(self, values: Any) -> Codes:
+        x = as_numbers(values)
+        codes = np.searchsorted(self.edges, x, side="right") - 1
+        return np.where(np.isnan(x), -1, codes.clip(0, self.n_values - 1))
 
     def _encode(self, values: Any) -> Codes:
-        import pandas as pd
-
-        numbers: Any = pd.to_numeric(values, errors="coerce")
-        x = numbers.to_numpy(dtype=float, na_value=math.nan)
+        x = as_numbers(values)
         codes = np.searchsorted(self.edges, x, side="right").astype(np.int64) - 1
         last = x == self.edges[-1]
         codes[last] = -1 if self.integer else self.n_values - 1
@@ -236,7 +267,7 @@ class Date(Column):
 
     Args:
         edges: of the bins, increasing, as ISO dates; the last one is the day after the last day.
-        nullable: whether a date may be missing.
+        nullable, outside: see :class:`~dpassay.synth.Column`.
 
     >>> Date.between("2020-01-01", "2021-01-01", bins=12).size
     12
@@ -245,8 +276,10 @@ class Date(Column):
 
     edges: tuple[str, ...]
     kind: ClassVar[str] = "date"
+    rules: ClassVar[tuple[str, ...]] = ("refused", "missing", "nearest")
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "edges", tuple(str(edge) for edge in self.edges))
         days = _days("edges", self.edges)
         if len(days) < 2 or not (np.diff(days) > 0).all():
@@ -270,18 +303,16 @@ class Date(Column):
         """The domain, for messages."""
         return f"the days from {self.edges[0]} to before {self.edges[-1]}"
 
-    def as_dict(self) -> dict[str, Any]:
-        """What TOML or JSON holds of it."""
-        return {"kind": self.kind, "edges": list(self.edges), "nullable": self.nullable}
+    def _domain(self) -> dict[str, Any]:
+        return {"edges": list(self.edges)}
+
+    def _nearest(self, values: Any) -> Codes:
+        days, known = as_days(values)
+        codes = np.searchsorted(_days("edges", self.edges), days, side="right") - 1
+        return np.where(known, codes.clip(0, self.n_values - 1), -1)
 
     def _encode(self, values: Any) -> Codes:
-        import pandas as pd
-
-        moments = pd.to_datetime(values, errors="coerce", format="ISO8601")
-        if getattr(moments.dt, "tz", None) is not None:
-            moments = moments.dt.tz_localize(None)
-        known = ~moments.isna().to_numpy()
-        days = moments.to_numpy(dtype="datetime64[D]").astype(np.int64)
+        days, known = as_days(values)
         codes = np.searchsorted(_days("edges", self.edges), days, side="right") - 1
         codes[~known | (codes >= self.n_values)] = -1
         return codes.astype(np.int64)
@@ -292,7 +323,7 @@ class Date(Column):
 
 
 KINDS: dict[str, type[Any]] = {cls.kind: cls for cls in (Categorical, Ordinal, Numeric, Date)}
-# What a mapping may say of each kind, beside nullable: the class's own fields, or `between`'s.
+# What a mapping may say of each kind, beside nullable and outside: its own fields, or `between`'s.
 _KEYS = {
     "categorical": ({"values"}, set[str]()),
     "ordinal": ({"values"}, set[str]()),
@@ -327,7 +358,7 @@ def column_from(name: str, given: Any) -> Column:
 def _from_mapping(name: str, given: dict[str, Any]) -> Column:
     kind = given.pop("kind", "categorical" if "values" in given else "numeric")
     cls = KINDS[_check.choice(f"kind of column {name!r}", kind, tuple(KINDS))]
-    keys = given.keys() - {"nullable"}
+    keys = given.keys() - {"nullable", "outside"}
     plain, between = _KEYS[kind]
     if plain - {"integer"} <= keys <= plain:
         return cls(**given)
@@ -336,8 +367,27 @@ def _from_mapping(name: str, given: dict[str, Any]) -> Column:
     ways = " or ".join(", ".join(sorted(way)) for way in (plain, between) if way)
     raise InvalidArgument(
         f"column {name!r} of kind {kind!r} has the keys {sorted(keys)}. It takes {ways}, and "
-        "nullable."
+        "nullable and outside."
     )
+
+
+def as_numbers(values: Any) -> FloatArray:
+    """The numbers of a pandas series; NaN where a value is none."""
+    import pandas as pd
+
+    numbers: Any = pd.to_numeric(values, errors="coerce")
+    return numbers.to_numpy(dtype=float, na_value=math.nan)
+
+
+def as_days(values: Any) -> tuple[Codes, NDArray[np.bool_]]:
+    """The days of a pandas series, counted from 1970, and which values are dates at all."""
+    import pandas as pd
+
+    moments = pd.to_datetime(values, errors="coerce", format="ISO8601")
+    if getattr(moments.dt, "tz", None) is not None:
+        moments = moments.dt.tz_localize(None)
+    days = moments.to_numpy(dtype="datetime64[D]").astype(np.int64)
+    return days, ~moments.isna().to_numpy()
 
 
 def _days(name: str, dates: Sequence[Any]) -> NDArray[np.int64]:
