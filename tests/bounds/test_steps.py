@@ -110,6 +110,19 @@ def test_epsilon_grows_with_mu():
     assert np.all(np.diff(values[1:]) > 0)
 
 
+@pytest.mark.parametrize(("mu", "q", "steps"), [(20.0, 1e-3, 10_000), (5.0, 0.9, 200)])
+def test_losses_far_beyond_the_largest_exponent_are_shown(mu, q, steps):
+    """Sums of losses above 709, whose exponential is infinite: without noise all steps show."""
+    shown = epsilon_of_steps(mu, q, steps, 1e-5)
+    # The mean loss of a step is at least q mu²/2 + q log q + (1-q) log(1-q), at most q mu²/2.
+    entropy = q * math.log(q) + (1 - q) * math.log1p(-q)
+    assert steps * (q * mu**2 / 2 + entropy) < shown < 3 * steps * q * mu**2 / 2
+
+
+def test_losses_too_large_for_an_exponential_are_lowered():
+    assert 350 < epsilon_of_steps(20.0, 0.01, 3, 1e-200) < math.inf
+
+
 def observed(noise_multiplier, n, seed):
     """What a coin per step shows: 1 or 0, and noise, in units of the clipping norm."""
     rng = np.random.default_rng(seed)

@@ -90,7 +90,8 @@ def _interval(mu: float, sampling_rate: float, steps: int, reach: float) -> floa
 
 
 def _loss(x: FloatArray, mu: float, q: float) -> FloatArray:
-    return np.log1p(q * np.expm1(mu * x - mu**2 / 2))
+    # Beyond e^700 losses are lowered: that is near the largest float.
+    return np.log1p(q * np.expm1(np.minimum(mu * x - mu**2 / 2, 700.0)))
 
 
 def _place(loss: FloatArray, mu: float, q: float) -> FloatArray:

@@ -32,6 +32,7 @@ _WINDOW_TAIL = 1e-18  # tilted mass outside the FFT window
 _FFT_CONSTANT = 8.0  # of the bound u * log2(n) on the relative l2 error of one transform
 _UNIT = np.finfo(float).eps / 2
 _ROUNDING = 1e-9  # relative, for everything that is not the transform
+_CERTAIN = 40.0  # losses so far above epsilon count in full, but for less than that rounding
 _KEPT_TAILS = 6  # at most, per composition; each holds two arrays of the window's length
 _MAX_RUNGS = 200
 
@@ -281,13 +282,19 @@ class _Tail:
 
     def delta_lower(self, epsilon: float) -> float:
         """The same from below, for a tail that was rounded down."""
-        k = max(int(np.floor(epsilon / self.h)) + 1 - self.first, 0)
-        above, below = (sums[min(k, sums.size - 1)] for sums in (self.above, self.below))
+        above, below = (sums[self._after(epsilon, sums)] for sums in (self.above, self.below))
+        far = self.above[self._after(epsilon + _CERTAIN, self.above)]
         with np.errstate(over="ignore", invalid="ignore", under="ignore"):
             # What lies outside the window was folded into it, at most to where it counts most.
             folded = 2 * _WINDOW_TAIL * np.exp(-self.tilt * (epsilon - self.centre))
-            value = above - np.exp(epsilon - self.centre) * below - _ROUNDING * above - folded
+            # Far below the centre the second sum is infinite; the far losses are then all.
+            value = np.fmax(above - np.exp(epsilon - self.centre) * below, far)
+            value = value - _ROUNDING * above - folded
             return float(np.exp(self.log_scale) * value) if value > 0 else 0.0
+
+    def _after(self, loss: float, sums: FloatArray) -> int:
+        """The place of the first loss above this one."""
+        return min(max(int(np.floor(loss / self.h)) + 1 - self.first, 0), sums.size - 1)
 
 
 def _suffix_sum(values: FloatArray) -> FloatArray:
