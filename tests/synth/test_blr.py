@@ -174,7 +174,15 @@ def test_sizes_that_cannot_be_enumerated():
 
 @pytest.mark.parametrize(
     "arguments",
-    [{"size": 0}, {"counting": "heaps"}, {"candidates": 1}, {"epsilon": -1}, {"beta": 0}],
+    [
+        {"size": 0},
+        {"counting": "heaps"},
+        {"candidates": 1},
+        {"epsilon": -1},
+        {"beta": 0},
+        {"delta": 1e-6},
+        {"delta": math.nan},
+    ],
 )
 def test_arguments_that_are_none(arguments):
     with pytest.raises(InvalidArgument):

@@ -113,7 +113,8 @@ class BLR(Synthesizer):
     Args:
         schema: the public domain; of at most 4096 cells.
         workload: the queries that should come out right; None takes all pairs of columns.
-        epsilon: the privacy parameter; delta is 0.
+        epsilon: the privacy parameter.
+        delta: None or 0, which is what it is.
         size: records of the synthetic table; None takes what :func:`blr_accuracy` asks for, or as
             many as can be enumerated, if that is fewer.
         beta: of that accuracy.
@@ -142,14 +143,16 @@ class BLR(Synthesizer):
         schema: Any,
         workload: Any = None,
         *,
-        epsilon: float = 1.0,
+        delta: float | None = None,
         size: int | None = None,
         beta: float = 0.05,
         counting: Counting = "multisets",
         candidates: int | None = None,
         **rest: Any,
     ) -> None:
-        super().__init__(schema, workload, epsilon=epsilon, delta=0.0, **rest)
+        if delta is not None and delta != 0:
+            raise InvalidArgument(f"delta={delta} must be 0 or None: BLR is pure epsilon-DP.")
+        super().__init__(schema, workload, delta=0.0, **rest)
         self.size = size
         self.beta = beta
         self.counting: Counting = counting
