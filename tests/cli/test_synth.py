@@ -186,10 +186,69 @@ def test_bad_options_release_nothing(dpassay, files, rest, epsilon, message):
     assert set(files.iterdir()) == before
 
 
-def test_a_folder_that_is_not_there(dpassay, files):
-    shown = dpassay(line(files, out="no/out.csv"))
+@pytest.mark.parametrize("method", ["blr", "dual-query", "dqrs", "fem", "sep-fem"])
+def test_the_other_methods_run_from_the_command_line(dpassay, tmp_path, method):
+    (tmp_path / "t.csv").write_text("a\n" + "0\n1\n1\n" * 40)
+    (tmp_path / "s.toml").write_text("[columns.a]\nvalues = [0, 1]\n")
+    shown = dpassay(line(tmp_path, f"--method {method} --rows 5 --json", epsilon="3"))
+    assert shown.data["epsilon"] <= 3 * (1 + 1e-9)
+    assert shown.data["private"] is True
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == 6
+
+
+@pytest.mark.parametrize(
+    ("rest", "out", "message"),
+    [
+        ("", "no/out.csv", "cannot be written"),
+        ("", "folder", "it is a folder"),
+        ("--report {0}/no/p.html", "out.csv", "no/p.html' cannot be written"),
+        ("--model {0}/no/m.npz", "out.csv", "no/m.npz' cannot be written"),
+        ("--model {0}/folder", "out.csv", "it is a folder"),
+        ("--report {0}/out.csv", "out.csv", "named twice"),
+        ("", "t.csv", "named twice"),  # the true table would be lost
+    ],
+)
+def test_places_that_cannot_be_written_leave_nothing(dpassay, files, rest, out, message):
+    (files / "folder").mkdir()
+    before = {path: path.stat().st_mtime_ns for path in files.iterdir()}
+    shown = dpassay(line(files, rest.format(files) + " --method independent", out=out))
     assert shown.code == 2
-    assert "cannot be written" in shown.err
+    assert message in shown.err
+    assert {path: path.stat().st_mtime_ns for path in files.iterdir()} == before
+
+
+def test_a_disk_that_fails_leaves_nothing(dpassay, files, monkeypatch):
+    def fails(*_):
+        raise OSError("no space left on device")
+
+    before = set(files.iterdir())
+    for name in ("os.replace", "pathlib.Path.write_bytes"):
+        with monkeypatch.context() as patch:
+            patch.setattr(name, fails)
+            shown = dpassay(line(files, f"--method independent --model {files / 'm.npz'}"))
+        assert shown.code == 2
+        assert "no space left" in shown.err
+        assert set(files.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"columns = 3",
+        b"[columns.a]\nvalues = 3",
+        b"[columns.a]\nvalues = [[1], [2]]",
+        b'impossible = ["a"]\n[columns.a]\nvalues = [1]',
+        b"impossible = 3\n[columns.a]\nvalues = [1]",
+        b"\xff\xfe",
+    ],
+)
+def test_bad_schemas_are_named(dpassay, files, text):
+    (files / "s.toml").write_bytes(text)
+    before = set(files.iterdir())
+    shown = dpassay(line(files))
+    assert shown.code == 2
+    assert "columns=3" in shown.err or "schema" in shown.err
+    assert set(files.iterdir()) == before
 
 
 def test_json_schemas_and_help(dpassay, files):

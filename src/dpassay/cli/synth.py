@@ -1,5 +1,6 @@
 """``dpassay synth``: a private synthetic table from a CSV file and its public schema."""
 
+import contextlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -82,6 +83,8 @@ def synth(
     """
     from dpassay.synth import Schema
 
+    places = [path for path in (out, report, model) if path is not None]
+    _check_places(places, source, schema)
     domain = Schema.read(schema)
     wanted = _workload(domain, ways, marginal)
     synthesizer = _synthesizer(method)(
@@ -101,12 +104,8 @@ def synth(
     files = {out: drawn.to_csv(index=False)}
     if report is not None:
         files[report] = page_of(fitted, domain, found)
-    for path, text in files.items():
-        _write(path, text)
-    written = [str(path) for path in files]
-    if model is not None:
-        written.append(str(fitted.save(model)))
-    data = {"rows": len(drawn), "files": written} | _statement(fitted)
+    _write(files, fitted, model)
+    data = {"rows": len(drawn), "files": [str(path) for path in places]} | _statement(fitted)
     if as_json:
         emit(data | ({} if found is None else {"quality_not_private": _errors(found)}))
         return
@@ -185,14 +184,35 @@ def _numbers(name: str, texts: Any, integer: bool) -> Any:
     return found.astype("Int64") if integer else found.astype(float)
 
 
-def _write(path: Path, text: str) -> None:
-    """The file, complete or not at all."""
-    beside = path.with_name(path.name + ".part")
+def _check_places(places: list[Path], *read: Path) -> None:
+    """Refuse, before the data are read, what cannot be written or would replace what is read."""
+    seen = {path.resolve() for path in read}
+    for path in places:
+        if path.is_dir() or not path.parent.is_dir():
+            what = "it is a folder" if path.is_dir() else "its folder is not there"
+            raise InvalidArgument(f"{str(path)!r} cannot be written: {what}.")
+        if path.resolve() in seen:
+            raise InvalidArgument(f"{str(path)!r} is named twice. Every file needs its own name.")
+        seen.add(path.resolve())
+
+
+def _write(texts: dict[Path, str], fitted: "Fitted", model: Path | None) -> None:
+    """All files or none: each is written beside its place, and moved once all are complete."""
+    places = [*texts] if model is None else [*texts, model]
+    beside = {path: path.with_name(path.name + ".part") for path in places}
     try:
-        beside.write_text(text, encoding="utf-8")
-        os.replace(beside, path)
+        for path, text in texts.items():
+            beside[path].write_text(text, encoding="utf-8")
+        if model is not None:
+            fitted.save(beside[model])
+        for path, part in beside.items():
+            os.replace(part, path)
     except OSError as error:
-        raise InvalidArgument(f"{str(path)!r} cannot be written: {error}.") from None
+        raise InvalidArgument(f"the files cannot be written: {error}.") from None
+    finally:
+        for part in beside.values():
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
 
 
 # What is said of it.

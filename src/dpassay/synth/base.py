@@ -12,6 +12,7 @@ A synthesizer is a class with two methods of its own::
 :class:`Fitted`: everything after that is post-processing of a private release.
 """
 
+import contextlib
 import io
 import json
 import os
@@ -119,6 +120,8 @@ class Fitted:
             beside.write_bytes(buffer.getvalue())
             os.replace(beside, path)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                beside.unlink()
             raise InvalidArgument(f"path={str(path)!r} cannot be written: {error}.") from None
         return path
 

@@ -168,7 +168,15 @@ class Schema:
         """A schema from ``{"columns": {...}, "impossible": [...]}``."""
         if not isinstance(given, Mapping) or "columns" not in given:
             raise InvalidArgument("a schema needs a table `columns`, e.g. [columns.age].")
-        return cls(given["columns"], impossible=given.get("impossible", ()))
+        try:
+            return cls(given["columns"], impossible=given.get("impossible", ()))
+        except InvalidArgument:
+            raise
+        except (TypeError, ValueError) as error:  # a number where a list or a mapping should be
+            raise InvalidArgument(
+                f"the schema is not valid: {error}. A column has a list `values`, a rule of "
+                "`impossible` is a mapping from columns to values."
+            ) from None
 
     @classmethod
     def read(cls, path: str | Path) -> "Schema":
@@ -178,7 +186,7 @@ class Schema:
         path = Path(path)
         try:
             text = path.read_text(encoding="utf-8")
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:
             raise InvalidArgument(f"schema={str(path)!r} cannot be read: {error}.") from None
         try:
             given = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
