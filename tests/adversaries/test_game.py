@@ -206,6 +206,49 @@ def test_a_training_that_fails_is_an_output():
         play(replace(MALICIOUS, train=always_fails), FULL, DATA, trials=40)
 
 
+def diverges_in_one_world(plan, made, world, rng):
+    seen = at_once(plan, made, world, rng)
+    return np.full_like(seen, np.nan) if world and rng.random() < 0.2 else seen
+
+
+@pytest.mark.parametrize("name", ["API access", "malicious data"])
+def test_a_training_that_diverges_is_an_output(name):
+    """What is not a number is the lowest score, whatever the distinguisher makes of it."""
+    game = play(replace(ADVERSARIES[name], train=diverges_in_one_world), FULL, DATA, trials=30)
+    lost = np.isneginf(game.evidence.scores)
+    assert 0 < lost.sum() < game.evidence.worlds.sum()
+    assert (game.evidence.worlds[lost] == 1).all()
+
+
+def test_what_chooses_is_not_what_counts():
+    """Neither the trials that chose a score nor those of a search are counted afterwards."""
+    shown = {"first": [], "second": []}
+
+    def scores(plan, made):
+        return {
+            name: lambda seen, rows=rows: rows.extend(map(bytes, seen)) or seen[:, -1]
+            for name, rows in shown.items()
+        }
+
+    adversary = replace(ADVERSARIES["API access"], distinguish=scores)
+    game = play(adversary, FULL, DATA, trials=20, choosing=10)
+    (rejected,) = shown.keys() - {game.distinguisher}
+    chose, counted = set(shown[rejected]), shown[game.distinguisher][10:]
+    assert (len(chose), len(counted)) == (10, 20)
+    assert chose.isdisjoint(counted)
+
+
+def test_what_searched_is_not_what_counts(tmp_path):
+    store, adversary = tmp_path / "trials.db", VARIANTS["gradient, dirac"]
+    search = Searched(adversary, candidates=2, trials=4, store=store)
+    play(replace(adversary, craft=search), FULL, DATA, trials=4, store=store)
+    with opened(store) as log:
+        seen = [
+            payload for run in log.runs() for payload in log.outcomes(run.key).payloads.values()
+        ]
+    assert len(seen) == len(set(seen)) == 12
+
+
 # Trainers.
 
 
@@ -270,6 +313,12 @@ def test_steps_bound_the_training(estimator):
     assert "composed by the accountant" in bound.assumption
     less = replace(plan, noise_multiplier=1.0)
     assert steps_bound(MALICIOUS, less, DATA, **options).epsilon > truth
+
+
+def test_steps_of_a_training_that_failed_are_not_made_up():
+    adversary = replace(MALICIOUS, train=fails_in_one_world)
+    with pytest.raises(GameStopped, match="no"):
+        steps_bound(adversary, FULL, DATA, trainings=40)
 
 
 def test_steps_need_a_gradient():

@@ -147,7 +147,8 @@ def play(
         data: what is trained on, and what the adversary has.
         trials: trainings that count; the world of each is a fair coin.
         choosing: trainings before that, where the adversary has several distinguishers.
-        crafted: what the crafter made, if that is there already (:class:`Searched`).
+        crafted: what the crafter made, if that is there already. If games chose it, take another
+            ``rng`` than theirs, or their trials count again (:class:`Searched` sees to it).
         claim: a curve to be bet against while trials come in; playing stops when it is refuted.
         confidence: of that bet.
         store: a file that keeps what the trainings showed; the same call then goes on where it was.
@@ -231,6 +232,8 @@ def steps_bound(
     crafted = replace(crafted, hooks=replace(crafted.hooks, rate=1.0))
     with opened(store) as log:
         run = _played(_Trials(adversary.train, training, crafted, rng, dealt=True), trainings, log)
+    if run.n_failed:
+        raise GameStopped(f"{run.n_failed} trainings failed; the first said:\n{run.first_error}")
     seen = [_observed(run.outcomes.payloads[k]) for k in range(trainings)]
     noise = training.clip * training.noise_multiplier
     known = {
@@ -313,14 +316,19 @@ def _observed(payload: bytes) -> FloatArray:
 
 
 def _scored(task: _Trials, outcomes: Outcomes, score: Score) -> tuple[Any, FloatArray]:
-    """Worlds and scores in number order; a training that failed has the lowest score there is."""
+    """Worlds and scores in number order.
+
+    A training that failed, or showed what is not finite, has the lowest score there is.
+    """
     numbers = outcomes.trials.tolist()
     worlds = np.array([task.world(trial) for trial in numbers], dtype=int)
     scores = np.full(len(numbers), -np.inf)
-    done = [i for i, trial in enumerate(numbers) if trial in outcomes.payloads]
+    shown = {
+        i: _observed(outcomes.payloads[k]) for i, k in enumerate(numbers) if k in outcomes.payloads
+    }
+    done = [i for i, seen in shown.items() if np.isfinite(seen).all()]
     if done:
-        seen = np.stack([_observed(outcomes.payloads[numbers[i]]) for i in done])
-        found = score(seen)
+        found = score(np.stack([shown[i] for i in done]))
         scores[done] = np.where(np.isnan(found), -np.inf, found)
     return worlds, scores
 
