@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy import special
 
 import dpassay as da
 from dpassay.adversaries import LikelihoodRatio, family, lower_bound_in_noise
@@ -45,6 +46,18 @@ def test_it_errs_no_more_often_than_stated(monkeypatch):
     assert_rate_at_most(sum(e > truth for e in found[NOISE]), 15, 0.2)
     with pytest.raises(AssertionError):
         assert_rate_at_most(sum(e > truth for e in found[NOISE / 3]), 15, 0.2)
+
+
+def test_exact_rates_refute_more_noise_than_the_truth_and_no_other():
+    """Full batches, whose rates are known: a tenth less noise is told from the stated one."""
+    cuts, noises = np.linspace(-6, 9, 400), NOISE * np.array([1.05, 1.0, 0.95])
+
+    def found(noise):
+        fnr = special.ndtr(cuts - STEPS**0.5 / noise)
+        return family._least_refuted(noises, 1.0, STEPS, special.ndtr(-cuts), fnr)
+
+    assert found(NOISE) == noises[0]
+    assert found(0.9 * NOISE) == noises[2]
 
 
 def test_nothing_is_shown_by_chance_alone():

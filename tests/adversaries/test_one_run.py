@@ -1,5 +1,7 @@
 """Many canaries in one training: what is seen of each, and what that proves."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import chi2, norm
@@ -40,11 +42,11 @@ def test_a_dirac_canary_shows_its_own_size_and_no_other_record(network):
 def test_scores_of_dirac_canaries_are_likelihood_ratios():
     """Full batches: log-likelihood ratios are N(±mu²/2, mu²), mu = sqrt(steps) size / noise."""
     plan = training(noise_multiplier=4.0)
-    game = dirac_canaries(plan, DATA, 400)
-    scores, members = game.play(rng=3)
+    game = dirac_canaries(plan, DATA, 2500)
     mu = 8**0.5 * game.score.ratio.size / plan.clip / 4.0
-    assert chance(scores, members, mu) > 1e-9
-    assert chance(scores, members, 2 * mu) < 1e-9  # half the noise would be noticed
+    assert chance(*game.play(rng=3), mu=mu) > 1e-9
+    less = replace(game, training=replace(game.training, noise_multiplier=3.6))
+    assert chance(*less.play(rng=3), mu=mu) < 1e-9  # a tenth less noise would be noticed
 
 
 def chance(scores, members, mu):
@@ -82,6 +84,35 @@ def test_mislabelled_canaries_have_wrong_labels_and_their_losses():
         trained.parameters, game.records.X[40:], game.records.y[40:]
     )
     np.testing.assert_allclose(scores, -losses, rtol=1e-5)
+
+
+def last_sum(seen):
+    return seen.released
+
+
+def twice_the_last_sum(seen):
+    return 2 * seen.released
+
+
+def ends(trained):
+    return trained.observations[-1, :10]
+
+
+def test_what_is_seen_is_part_of_the_run(tmp_path):
+    """Two games that differ in their hooks alone do not share their scores."""
+    game = replace(mislabelled_canaries(training(), DATA, 10), score=ends)
+    once, twice = (
+        replace(game, hooks=nets.Hooks(observe=hook)).play(store=tmp_path / "one.db")[0]
+        for hook in (last_sum, twice_the_last_sum)
+    )
+    np.testing.assert_allclose(twice, 2 * once)
+
+
+def test_scores_that_are_no_numbers_are_the_lowest():
+    game = mislabelled_canaries(training(), DATA, 10)
+    wrong = replace(game, score=lambda _: np.append(np.arange(9.0), np.nan))
+    assert wrong.play()[0][-1] == -np.inf
+    assert wrong.bound(delta=1e-5).epsilon >= 0
 
 
 def test_values_out_of_range_are_refused():

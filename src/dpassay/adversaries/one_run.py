@@ -102,12 +102,14 @@ class OneRun:
 
         """
         seed = _check.count("rng", rng, low=0)
-        data = [self.training, self.records, self.context, self.n_canaries]
+        hooks = [self.hooks.example, self.hooks.gradient, self.hooks.observe, self.hooks.rate]
+        data = [self.training, self.records, self.context, self.n_canaries, hooks]
         key = run_key({"one run": seed}, code=[self.score], data=data)
         run = play(lambda trials: self(trials, seed), 1, key=key, store=store, workers=1)
         if run.n_failed or run.ended != "done":
             raise DpassayError(f"the training did not end: {run.first_error or 'interrupted'}")
-        return np.frombuffer(run.outcomes.payloads[0]), self.coins(seed)
+        scores = np.frombuffer(run.outcomes.payloads[0])
+        return np.where(np.isnan(scores), -np.inf, scores), self.coins(seed)
 
     def bound(self, *, delta: float, confidence: float = 0.95, **options: Any) -> LowerBound:
         """The lower bound on epsilon(delta) from one training.
