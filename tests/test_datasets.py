@@ -11,8 +11,10 @@ from dpassay import datasets
 from dpassay.datasets import (
     DatasetMissing,
     load_adult,
+    load_cifar10,
     load_location30,
     load_mnist,
+    load_purchase100,
     made_up_profiles,
 )
 
@@ -74,13 +76,31 @@ def test_mnist(tmp_path):
     np.testing.assert_allclose(data.X_test, direction, rtol=1e-5)
 
 
-def test_location30(tmp_path):
-    lines = b"".join(b'"%d",' % (i + 1) + b",".join([b"1"] * 446) + b"\n" for i in range(4))
-    write(tmp_path / "location30" / "location30.csv", lines, True)
-    data = load_location30(tmp_path, n_train=3)
-    assert data.X_train.shape == (3, 446)
+@pytest.mark.parametrize(
+    ("name", "load", "n_features", "n_classes"),
+    [("location30", load_location30, 446, 30), ("purchase100", load_purchase100, 600, 100)],
+)
+def test_rows_of_bits(tmp_path, name, load, n_features, n_classes):
+    lines = b"".join(b'"%d",' % (i + 1) + b",".join([b"1"] * n_features) + b"\n" for i in range(4))
+    write(tmp_path / name / f"{name}.csv", lines, True)
+    data = load(tmp_path, n_train=3)
+    assert data.X_train.shape == (3, n_features)
     assert data.y_test.tolist() == [3]
+    assert data.classes == tuple(range(n_classes))
     np.testing.assert_allclose(np.linalg.norm(data.X_train, axis=1), 1)
+
+
+def test_cifar10(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (12, 3072), dtype=np.uint8)
+    files = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
+    for i, name in enumerate(files):
+        parts = (bytes([j]) + images[j].tobytes() for j in (2 * i % 10, (2 * i + 1) % 10))
+        write(tmp_path / "cifar10" / name, b"".join(parts), i % 2)
+    data = load_cifar10(tmp_path)
+    assert (data.y_train.tolist(), data.y_test.tolist()) == (list(range(10)), [0, 1])
+    rows = images[:10] / np.linalg.norm(images[:10].astype(float), axis=1, keepdims=True)
+    np.testing.assert_allclose(data.X_train, rows, rtol=1e-5)
+    np.testing.assert_allclose(data.X_test, rows[:2], rtol=1e-5)
 
 
 def test_made_up_profiles_are_of_the_kind_of_location30():
@@ -107,6 +127,6 @@ def test_what_is_missing_is_said(tmp_path, monkeypatch):
         raise OSError("no network")
 
     monkeypatch.setattr("sklearn.datasets.fetch_openml", offline)
-    for load in (load_adult, load_mnist):
+    for load in (load_adult, load_mnist, load_cifar10):
         with pytest.raises(DatasetMissing, match=r"no network.*pass folder="):
             load(tmp_path)

@@ -1,8 +1,8 @@
 """The data sets of the experiments, with features prepared from public constants alone.
 
 Looked for in a folder (the argument ``folder``, else the environment variable ``DPASSAY_DATA``), in
-``adult/``, ``mnist/`` and ``location30/``, as their authors publish them, gzipped or not; else
-downloaded through scikit-learn's OpenML client where it is there. Nothing is bundled; where
+``adult/``, ``mnist/``, ``location30/``, ``cifar10/`` and ``purchase100/``, as their authors publish
+them, gzipped or not; else downloaded through scikit-learn's OpenML client where it is there. Nothing is bundled; where
 Location-30 is missing, :func:`made_up_profiles` can stand in for it.
 
 Scaling uses ranges and categories that are published with the data, never the values in hand: a
@@ -125,8 +125,11 @@ def load_mnist(folder: str | Path | None = None) -> Dataset:
         for kind in ("images-idx3", "labels-idx1")
     ]
     found = _folder(folder, "mnist", names)
-    arrays = [_idx(found, name) for name in names] if found else _mnist_from_openml(folder)
-    X, y, X_test, y_test = arrays
+    X, y, X_test, y_test = (
+        [_idx(found, name) for name in names]
+        if found
+        else _images_from_openml("mnist", folder, 554, 60_000)
+    )
     return Dataset(_unit_rows(X), y, _unit_rows(X_test), y_test, 1.0, tuple(range(10)))
 
 
@@ -136,13 +139,43 @@ def load_location30(folder: str | Path | None = None, n_train: int = 1600) -> Da
     The first ``n_train`` records, in the order of the file, are for training. Rows are divided by
     sqrt(446), so that their norm is 1 at most; the classes are 0 to 29.
     """
-    found = _folder(folder, "location30", ("location30.csv",))
+    return _profiles("location30", folder, n_train, n_classes=30)
+
+
+def load_purchase100(folder: str | Path | None = None, n_train: int = 20_000) -> Dataset:
+    """Purchase-100 (Shokri et al. 2017): 197 324 shoppers, 600 binary features, 100 classes.
+
+    Made and split like Location-30, from ``purchase100.csv`` (class from 1 to 100, then the bits).
+    """
+    return _profiles("purchase100", folder, n_train, n_classes=100)
+
+
+def _profiles(name: str, folder: str | Path | None, n_train: int, n_classes: int) -> Dataset:
+    """Rows of bits after their class, which is counted from 1."""
+    found = _folder(folder, name, (f"{name}.csv",))
     if found is None:
-        raise _missing("location30", folder, "It is not on OpenML.")
-    with _open(found, "location30.csv") as file:
+        raise _missing(name, folder, "It is not on OpenML.")
+    with _open(found, f"{name}.csv") as file:
         table = np.array([line.replace(b'"', b"").split(b",") for line in file], dtype=np.int64)
     X, y = table[:, 1:] / math.sqrt(table.shape[1] - 1), table[:, 0] - 1
-    return Dataset(X[:n_train], y[:n_train], X[n_train:], y[n_train:], 1.0, tuple(range(30)))
+    classes = tuple(range(n_classes))
+    return Dataset(X[:n_train], y[:n_train], X[n_train:], y[n_train:], 1.0, classes)
+
+
+def load_cifar10(folder: str | Path | None = None) -> Dataset:
+    """CIFAR-10 (Krizhevsky 2009): 50 000 + 10 000 images as rows of 3072 bytes of l2 norm 1.
+
+    In single precision, from the files of its binary version, or from OpenML.
+    """
+    names = [f"data_batch_{i}.bin" for i in range(1, 6)] + ["test_batch.bin"]
+    found = _folder(folder, "cifar10", names)
+    if found:
+        *train, test = (_labelled_bytes(found, name) for name in names)
+        X, y = (np.concatenate(part) for part in zip(*train, strict=True))
+        X_test, y_test = test
+    else:
+        X, y, X_test, y_test = _images_from_openml("cifar10", folder, 40927, 50_000)
+    return Dataset(_unit_rows(X), y, _unit_rows(X_test), y_test, 1.0, tuple(range(10)))
 
 
 def made_up_profiles(
@@ -209,15 +242,22 @@ def _idx(folder: Path, name: str) -> Any:
     return array.astype(np.int64) if n_dimensions == 1 else array
 
 
+def _labelled_bytes(folder: Path, name: str) -> tuple[Any, Any]:
+    """Images in CIFAR-10's binary format: a byte for the class, then 3072 for the pixels."""
+    with _open(folder, name) as file:
+        table = np.frombuffer(file.read(), np.uint8).reshape(-1, 3073)
+    return table[:, 1:], table[:, 0].astype(np.int64)
+
+
 def _adult_from_openml(folder: str | Path | None) -> Any:
     frame = _openml("adult", folder, data_id=1590).rename(columns={"class": "income"})
     return frame.iloc[:32561], frame.iloc[32561:]
 
 
-def _mnist_from_openml(folder: str | Path | None) -> Any:
-    frame = _openml("mnist", folder, data_id=554)
+def _images_from_openml(name: str, folder: str | Path | None, data_id: int, n_train: int) -> Any:
+    frame = _openml(name, folder, data_id=data_id)
     X, y = frame.iloc[:, :-1].to_numpy(np.uint8), frame.iloc[:, -1].to_numpy().astype(np.int64)
-    return X[:60000], y[:60000], X[60000:], y[60000:]
+    return X[:n_train], y[:n_train], X[n_train:], y[n_train:]
 
 
 def _openml(name: str, folder: str | Path | None, data_id: int) -> Any:
