@@ -346,3 +346,11 @@ def test_pages_build_and_fetch_nothing(tmp_path):
     styles = [sheet.read_text(encoding="utf-8") for sheet in tmp_path.glob("html/**/*.css")]
     assert styles
     assert not [sheet for sheet in styles if re.search(r"url\([\"']?(?:https?:)?//", sheet)]
+
+
+def test_every_experiment_is_on_its_page():
+    from dpassay.reproduce import EXPERIMENTS
+
+    page = (ROOT / "docs" / "reproductions.md").read_text(encoding="utf-8")
+    listed = set(re.findall(r"^\| `dpassay reproduce ([\w-]+)`", page, re.MULTILINE))
+    assert listed == set(EXPERIMENTS)
