@@ -20,7 +20,7 @@ import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -206,7 +206,8 @@ class Synthesizer(Fitted, ABC):
         if not isinstance(schema, Schema):
             raise InvalidArgument(
                 f"schema={schema!r} must be a Schema. Reading the domain from the data would leak "
-                "it; declare it, e.g. Schema({'age': range(0, 120)})."
+                "it; declare it, e.g. Schema({'age': range(0, 120)}), or pay for it: fit(table, "
+                "domain_epsilon=0.1), or fit_with_domain for other methods."
             )
         if workload is None:
             workload = Workload.all_marginals(schema, min(2, len(schema.names)))
@@ -218,7 +219,7 @@ class Synthesizer(Fitted, ABC):
         self.n_records = n_records
         self.rng = rng
 
-    def fit(self, table: Any) -> "Synthesizer":
+    def fit(self, table: Any) -> Self:
         """Learn a private model of the table (frame, or array with the columns in order).
 
         Raises:
@@ -239,6 +240,11 @@ class Synthesizer(Fitted, ABC):
         self.model_, self.form_ = model, Form.of(table, self.schema)
         self.n_records_, self.method_ = n, type(self).__name__
         return self
+
+    @property
+    def adds_gaussian_noise_only(self) -> bool:
+        """Whether the event is Gaussian noise that just meets the budget, for any domain."""
+        return False
 
     def _delta(self, n_records: int) -> float:
         return 1.0 / n_records**2 if self.delta is None else self.delta

@@ -54,6 +54,11 @@ class Independent(Synthesizer):
 
     """
 
+    @property
+    def adds_gaussian_noise_only(self) -> bool:
+        """True."""
+        return True
+
     def _plan(self, allowed: Budget, n_records: int) -> OneShot:
         del n_records
         return one_shot([(name,) for name in self.schema.names], allowed)
@@ -70,6 +75,11 @@ class NoisyMarginals(Synthesizer):
     What one gets without any model: the error that a synthesizer should undercut. Arguments are
     those of :class:`~dpassay.synth.Synthesizer`; ``sample`` is refused.
     """
+
+    @property
+    def adds_gaussian_noise_only(self) -> bool:
+        """True."""
+        return True
 
     def _plan(self, allowed: Budget, n_records: int) -> OneShot:
         del n_records

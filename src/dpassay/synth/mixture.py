@@ -16,7 +16,7 @@ selections without replacement (Durfee and Rogers 2019), ε²/8-zCDP each.
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +31,7 @@ from dpassay.privacy.events import Repeated
 from dpassay.privacy.events import Sequence as EventSequence
 from dpassay.synth.base import Synthesizer
 from dpassay.synth.descent import fitted
+from dpassay.synth.domains import fit_with_domain
 from dpassay.synth.measurements import SENSITIVITY, Measurement, measure, measuring
 from dpassay.synth.models import Mixture, Model, Records
 from dpassay.synth.schema import Schema
@@ -184,6 +185,11 @@ class ProductMixture(Synthesizer):
         self.penalty = penalty
         self.picks = picks
 
+    @property
+    def adds_gaussian_noise_only(self) -> bool:
+        """Whether no set can be selected; which sets are depends on their numbers of cells."""
+        return self.picks == 0 or all(len(names) < 3 for names in self.workload.column_sets())
+
     def _plan(self, allowed: Budget, n_records: int) -> Plan:
         _check.count("components", self.components)
         _check.count("steps", self.steps)
@@ -243,7 +249,8 @@ def selected(
 def fit(
     frame: Any,
     *,
-    schema: Schema,
+    schema: Schema | Mapping[str, Any] | None = None,
+    domain_epsilon: float | None = None,
     workload: Workload | None = None,
     epsilon: float = 1.0,
     delta: float | None = None,
@@ -255,9 +262,12 @@ def fit(
 
     Args:
         frame: the table: a frame, or an array with the columns in the schema's order.
-        schema: the public domain of the table.
+        schema: the public domain of the table. With ``domain_epsilon``, what is known of the
+            columns (see :func:`~dpassay.synth.measure_domain`), or None.
+        domain_epsilon: what of epsilon may be spent on measuring the domains that are not
+            declared; None refuses to read any from the data.
         workload: the queries that should come out right; None takes all pairs of columns.
-        epsilon: the privacy parameter.
+        epsilon: the privacy parameter, of all that is done.
         delta: the probability that may escape epsilon; None takes 1/n² of the public n.
         neighbouring: "add-remove" or "replace-one".
         n_records: the public number of records; None takes that of the table.
@@ -268,14 +278,18 @@ def fit(
             nothing is released then.
 
     """
-    synthesizer = ProductMixture(
-        schema,
-        workload,
-        epsilon=epsilon,
-        delta=delta,
-        neighbouring=neighbouring,
-        n_records=n_records,
-        rng=rng,
-    )
-    synthesizer.fit(frame)
-    return synthesizer
+    rest: dict[str, Any] = {
+        "workload": workload,
+        "epsilon": epsilon,
+        "delta": delta,
+        "neighbouring": neighbouring,
+        "n_records": n_records,
+        "rng": rng,
+    }
+    if domain_epsilon is None:
+        return ProductMixture(schema, **rest).fit(frame)
+    if isinstance(schema, Schema):
+        raise InvalidArgument(
+            f"domain_epsilon={domain_epsilon} is not needed: the schema declares every domain."
+        )
+    return fit_with_domain(ProductMixture, frame, schema, domain_epsilon=domain_epsilon, **rest)
