@@ -2,8 +2,8 @@
 
 Looked for in a folder (the argument ``folder``, else the environment variable ``DPASSAY_DATA``), in
 ``adult/``, ``mnist/``, ``location30/``, ``cifar10/`` and ``purchase100/``, as their authors publish
-them, gzipped or not; else downloaded through scikit-learn's OpenML client where it is there. Nothing is bundled; where
-Location-30 is missing, :func:`made_up_profiles` can stand in for it.
+them, gzipped or not; else downloaded through scikit-learn's OpenML client where it is there.
+Nothing is bundled; where Location-30 is missing, :func:`made_up_profiles` can stand in for it.
 
 Scaling uses ranges and categories that are published with the data, never the values in hand: a
 range read off the data would leak its extremes.

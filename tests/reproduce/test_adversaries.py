@@ -7,17 +7,26 @@ import numpy as np
 import pytest
 
 from dpassay.adversaries import ADVERSARIES
+from dpassay.datasets import DatasetMissing, made_up_profiles
+from dpassay.errors import InvalidArgument
 from dpassay.reproduce import adversaries, experiment
 from dpassay.runs import opened
 from extras import needs
 
-QUICK = {"epsilons": (10.0,), "per_world": 12, "n_records": 120, "canaries": 40, "workers": 1}
+QUICK = {
+    "data": "digits",
+    "epsilons": (10.0,),
+    "hidden": (0,),
+    "per_world": 12,
+    "n_records": 120,
+    "canaries": 40,
+    "workers": 1,
+}
 
 
 @pytest.fixture(autouse=True)
-def _digits(monkeypatch):
+def _reduced(monkeypatch):
     needs("jax", "lab")
-    monkeypatch.delenv(adversaries.VARIABLE, raising=False)
     monkeypatch.setattr(adversaries, "FEW", 2)
     monkeypatch.setattr(adversaries, "REPEATS", 1)
 
@@ -56,7 +65,7 @@ def test_numbers_are_those_of_the_figures(folder):
 
 @pytest.fixture(scope="module")
 def grid(folder):
-    where = adversaries.setting(120)
+    where = adversaries.setting("digits", 120)
     return adversaries.grid(where, (10.0,), per_world=12, store=folder / "trials.db")
 
 
@@ -77,11 +86,12 @@ def test_claims_can_fail(grid):
     turned = grid | with_scores(first, 1) | with_scores(("static poison", 10.0), -1)
     claim = adversaries.order_claim(turned)
     assert not claim.holds
-    assert "static poison below API access" in claim.measured
+    assert "clearly below: static poison." in claim.measured
+    assert "Clearly above the one before: intermediate poison" in claim.measured
 
 
 def test_trainings_are_calibrated_and_of_both_kinds():
-    where = adversaries.setting(120)
+    where = adversaries.setting("digits", 120)
     soft, deep = (adversaries.training(4.0, where, hidden) for hidden in (0, 8))
     assert soft.network.n_parameters == 650
     assert deep.network.n_parameters == 64 * 8 + 8 + 8 * 10 + 10
@@ -91,3 +101,26 @@ def test_trainings_are_calibrated_and_of_both_kinds():
     assert where.name == "digits"
     X = np.vstack([where.data.records.X, where.data.others.X])
     assert len(np.unique(X, axis=0)) == 240  # nobody is on both sides
+
+
+def test_data_sets_by_name(monkeypatch, tmp_path):
+    monkeypatch.setenv(adversaries.VARIABLE, str(tmp_path))
+    assert adversaries.usual_data() == "digits"
+    (tmp_path / "mnist").mkdir()
+    assert adversaries.usual_data() == "mnist"
+    with pytest.raises(InvalidArgument, match=r"data='iris'.*location30"):
+        adversaries.run(tmp_path / "out", data="iris")
+    with pytest.raises(DatasetMissing, match="location30"):
+        adversaries.run(tmp_path / "out", data="location30")
+    assert not (tmp_path / "out").exists()  # nothing is begun
+
+
+def test_rows_have_one_mean_length_whatever_the_data(monkeypatch):
+    profiles = made_up_profiles(300, 20, 3, n_train=300)
+    monkeypatch.setitem(adversaries.DATA, "location30", ("profiles", lambda: profiles))
+    where = adversaries.setting("location30", 100)
+    rows = np.vstack([where.data.records.X, where.data.others.X])
+    assert np.linalg.norm(rows, axis=1).mean() == pytest.approx(adversaries.LENGTH)
+    assert (where.name, where.n_features, where.n_classes) == ("profiles", 20, 3)
+    assert adversaries.training(4.0, where, 8).network.n_parameters == 20 * 8 + 8 + 8 * 3 + 3
+    adversaries.setting.cache_clear()

@@ -1,12 +1,14 @@
 """Document 002's summary: what six adversaries can prove against the same DP-SGD, and its ε.
 
 Every adversary plays against trainings calibrated to ε in {1, 2, 4, 10} at δ = 1e-5: a softmax
-model on MNIST where it is there (DPASSAY_DATA), else on scikit-learn's digits. Beside the six, what
-few trainings show by their single steps, and what one training with many canaries shows.
+model and one with a hidden layer, on MNIST where it is there (DPASSAY_DATA), else on scikit-learn's
+digits, or on another data set by its name. Beside the six, what few trainings show by their single
+steps, and what one training with many canaries shows.
 
 Trainings are kept in the folder: stopped, the same command goes on; with ``full`` it adds to them.
 """
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import special
 
-from dpassay import nets
+from dpassay import _check, nets
 from dpassay.adversaries import (
     ADVERSARIES,
     Data,
@@ -29,7 +32,15 @@ from dpassay.adversaries import (
     steps_bound,
 )
 from dpassay.bounds import auc
-from dpassay.datasets import VARIABLE, DatasetMissing, load_mnist
+from dpassay.datasets import (
+    VARIABLE,
+    Dataset,
+    load_adult,
+    load_cifar10,
+    load_location30,
+    load_mnist,
+    load_purchase100,
+)
 from dpassay.privacy import ApproxDP, account, calibrate, dp_sgd_event
 from dpassay.report.figures import (
     BLACK,
@@ -47,6 +58,8 @@ from dpassay.runs import Workers
 from dpassay.types import FloatArray, LowerBound, PrivacyCurve
 
 DELTA, RATE, STEPS, CLIP, LEARNING_RATE = 1e-5, 0.125, 80, 1.0, 2.0
+LENGTH = 10.0  # of rows on average, so that the model learns: pixels between 0 and about 1
+HIDDEN = (0, 32)  # units between input and output; 0 is a softmax model
 EPSILONS = (1.0, 2.0, 4.0, 10.0)
 PER_WORLD, PER_WORLD_FULL = 200, 1000
 FEW = 10  # trainings whose steps are looked at
@@ -65,35 +78,56 @@ class Setting:
     Attributes:
         name: of the data.
         data: what is trained on, and what the adversary has.
-        n_features: of a record.
+        n_classes: of the labels.
 
     """
 
     name: str
     data: Data
-    n_features: int
+    n_classes: int
+
+    @property
+    def n_features(self) -> int:
+        """Of a record."""
+        return self.data.records.X.shape[1]
 
 
-@lru_cache(maxsize=4)
-def setting(n_records: int = 2000) -> Setting:
-    """MNIST where its folder is known, else digits; as many records again for the adversary."""
-    if os.environ.get(VARIABLE):
-        try:
-            found = load_mnist()
-            return _setting("MNIST", found.X_train, found.y_train, n_records)
-        except DatasetMissing:
-            pass
+def _digits() -> Dataset:
     from sklearn.datasets import load_digits
 
     X, y = load_digits(return_X_y=True)
     X = np.asarray(X) / np.linalg.norm(X, axis=1, keepdims=True)
-    return _setting("digits", X, np.asarray(y), min(n_records, 800))
+    return Dataset(X, np.asarray(y), X[:0], y[:0], 1.0, tuple(range(10)))
 
 
-def _setting(name: str, X: FloatArray, y: Any, n: int) -> Setting:
-    order = np.random.default_rng(0).permutation(len(y))[: 2 * n]
-    own, others = (nets.Records(X[part], y[part]) for part in (order[:n], order[n:]))
-    return Setting(name, Data(own, others), X.shape[1])
+DATA: dict[str, tuple[str, Callable[[], Dataset]]] = {
+    "mnist": ("MNIST", load_mnist),
+    "digits": ("digits", _digits),
+    "location30": ("Location-30", lambda: load_location30(n_train=5010)),
+    "adult": ("Adult", load_adult),
+    "cifar10": ("CIFAR-10", load_cifar10),
+    "purchase100": ("Purchase-100", load_purchase100),
+}
+
+
+def usual_data() -> str:
+    """MNIST where its folder is known, else digits."""
+    root = os.environ.get(VARIABLE)
+    return "mnist" if root and (Path(root) / "mnist").is_dir() else "digits"
+
+
+@lru_cache(maxsize=4)
+def setting(data: str, n_records: int = 2000) -> Setting:
+    """So many records of a data set, or nearly half of a small one; as many for the adversary."""
+    name, load = DATA[_check.choice("data", data, tuple(DATA))]
+    found = load()
+    n = min(n_records, 800) if data == "digits" else n_records
+    order = np.random.default_rng(0).permutation(len(found.y_train))[: 2 * n]
+    X = found.X_train[order]
+    X = X * (LENGTH / np.linalg.norm(X, axis=1).mean())
+    y = np.asarray(found.y_train[order])
+    own, others = (nets.Records(X[part], y[part]) for part in (slice(n), slice(n, None)))
+    return Setting(name, Data(own, others), len(found.classes))
 
 
 @lru_cache(maxsize=16)
@@ -111,8 +145,8 @@ def curve(epsilon: float) -> PrivacyCurve:
 
 def training(epsilon: float, where: Setting, hidden: int = 0) -> nets.Training:
     """A training calibrated to epsilon: softmax, or a network with so many hidden units."""
-    sizes = [where.n_features, *[hidden] * (hidden > 0), 10]
-    network = nets.mlp(sizes) if hidden else nets.softmax(where.n_features, 10)
+    ends = where.n_features, where.n_classes
+    network = nets.mlp([ends[0], hidden, ends[1]]) if hidden else nets.softmax(*ends)
     return nets.Training(
         network, STEPS, CLIP, noise_multiplier(epsilon), LEARNING_RATE, sampling_rate=RATE
     )
@@ -173,32 +207,41 @@ def grid(
     for epsilon in epsilons:
         for name in ADVERSARIES:
             if progress is not None:
-                progress(f"{name} at ε = {epsilon:g}")
+                units = options.get("hidden", 0)
+                progress(f"{name} at ε = {epsilon:g}" + f", {units} hidden units" * (units > 0))
             found[name, epsilon] = played(name, epsilon, where, **options)
     return found
 
 
 def order_claim(found: Grid) -> Claim:
-    """Whether no adversary is clearly worse than a weaker one.
+    """Whether no adversary is clearly worse than a weaker one, on the mean over epsilon.
 
-    Areas under the ROC curve, with DeLong's intervals at a level that all pairs share.
+    Areas under the ROC curve with DeLong's deviations; each comparison at the level of 0.05 shared
+    by all. (The second and third look at the same trainings: their difference is known better than
+    is taken here.)
     """
-    names = list(ADVERSARIES)
-    epsilons = sorted({epsilon for _, epsilon in found})
-    level = 1 - 0.05 / (2 * len(epsilons) * (len(names) - 1))
+    names, epsilons = list(ADVERSARIES), sorted({epsilon for _, epsilon in found})
     areas = {
-        key: auc(*p.game.evidence.sides(), confidence=level, method="delong")
+        key: auc(*p.game.evidence.sides(), confidence=0.6827, method="delong")  # one deviation
         for key, p in found.items()
     }
-    worse = [
-        f"{strong} below {weak} at ε = {e:g}"
-        for e in epsilons
+    means, deviations = {}, {}
+    for name in names:
+        row = [areas[name, e] for e in epsilons]
+        means[name] = float(np.mean([a.value for a in row]))
+        deviations[name] = math.hypot(*((a.upper - a.lower) / 2 for a in row)) / len(row)
+    limit = -float(special.ndtri(0.05 / (2 * (len(names) - 1))))
+    steps = {
+        strong: (means[strong] - means[weak]) / math.hypot(deviations[strong], deviations[weak])
         for weak, strong in pairwise(names)
-        if areas[strong, e].upper < areas[weak, e].lower
-    ]
-    means = [np.mean([areas[name, e].value for e in epsilons]) for name in names]
-    said = ", ".join(f"{n} {m:.3f}" for n, m in zip(names, means, strict=True))
-    measured = f"mean areas under the ROC curve: {said}." + "".join(f" But {w}." for w in worse)
+    }
+    worse = [name for name, step in steps.items() if step < -limit]
+    better = [name for name, step in steps.items() if step > limit]
+    said = ", ".join(f"{n} {means[n]:.3f} ± {deviations[n]:.3f}" for n in names)
+    measured = (
+        f"mean areas under the ROC curve: {said}. Clearly above the one before: "
+        f"{', '.join(better) or 'none'}; clearly below: {', '.join(worse) or 'none'}."
+    )
     text = "the more an adversary may see and change, the more it shows (within intervals)."
     return Claim(text, not worse, measured)
 
@@ -350,9 +393,11 @@ def run(
     folder: Path,
     *,
     image_format: str = "svg",
+    data: str | None = None,
     full: bool = False,
     progress: Progress | None = None,
     epsilons: tuple[float, ...] = EPSILONS,
+    hidden: tuple[int, ...] = HIDDEN,
     per_world: int | None = None,
     n_records: int = 2000,
     canaries: int = CANARIES,
@@ -363,26 +408,27 @@ def run(
     Args:
         folder: where to; it also keeps the trainings, ``trials.db``.
         image_format: "svg" or "png".
-        full: 1000 trainings of each world instead of 200, and a network with a hidden layer beside
-            the softmax model.
+        data: a name of ``DATA``; None for MNIST where it is there, else digits.
+        full: 1000 trainings of each world instead of 200.
         progress: called with what is played next.
         epsilons: at which to play.
+        hidden: hidden units of the networks, a figure for each.
         per_world: trainings of each world, about; None for 200, or 1000.
         n_records: of the data set.
         canaries: of one training.
         workers: processes; None for one per core, 1 plays in this one.
 
     """
+    where = setting(data or usual_data(), n_records)
     folder.mkdir(parents=True, exist_ok=True)
-    where, store = setting(n_records), folder / "trials.db"
+    store = folder / "trials.db"
     n = (PER_WORLD_FULL if full else PER_WORLD) if per_world is None else per_world
     pictures = []
     with Workers(workers) as crew:  # through all games: what they compile is compiled once
-        for hidden in (0, 32) if full else (0,):
-            options = {"per_world": n, "hidden": hidden, "store": store, "executor": crew}
-            pictures.append(
-                summary_picture(grid(where, epsilons, progress, **options), where, hidden, n)
-            )
+        for units in hidden:
+            options = {"per_world": n, "hidden": units, "store": store, "executor": crew}
+            found = grid(where, epsilons, progress, **options)
+            pictures.append(summary_picture(found, where, units, n))
     pictures.append(one_run_picture(where, epsilons, canaries, REPEATS, store))
     files = save_all(
         pictures, folder, title=TITLE, introduction=_introduction(where), image_format=image_format
