@@ -162,3 +162,12 @@ def test_a_predicate_on_too_many_cells_says_so():
     workload = Workload.predicates([(tuple("abcd"), lambda f: np.ones(len(f)))])
     with pytest.raises(InvalidArgument, match="too many"):
         workload.answers(Mixture(schema, np.ones(1), np.full((1, 400), 0.01)))
+
+
+def test_one_workload_serves_schemas_of_the_same_shape():
+    """The values of a condition are looked up in each schema, not kept from the first."""
+    workload = Workload.conjunctions([{"a": "x"}])
+    for values in (["x", "y"], ["y", "x"]):
+        schema = Schema({"a": values})
+        data = Records(schema, np.full((5, 1), values.index("x")))
+        assert workload.answers(data).tolist() == [1.0]

@@ -19,6 +19,7 @@ import numpy as np
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
+from dpassay.synth.columns import Column
 from dpassay.synth.schema import Schema
 from dpassay.types import FloatArray
 
@@ -106,22 +107,23 @@ class Prefix(Block):
 class _Tabled(Block):
     """Queries that are given by their value in every cell."""
 
-    _tables: dict[tuple[int, ...], FloatArray] = field(
+    _tables: dict[tuple[Column, ...], FloatArray] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )
 
     def table(self, schema: Schema) -> FloatArray:
         """The value of every query (row) in every cell of the marginal (column)."""
-        shape = schema.shape(self.columns)
-        if shape not in self._tables:
-            cells = int(np.prod(shape, dtype=np.int64))
+        schema.positions(self.columns)
+        domain = tuple(schema.columns[name] for name in self.columns)
+        if domain not in self._tables:
+            cells = int(np.prod(schema.shape(self.columns), dtype=np.int64))
             if cells * self.n_queries(schema) > MOST_CELLS:
                 raise InvalidArgument(
                     f"columns={self.columns} have {cells} cells, too many for queries that are "
                     "tabled. Name only the columns that the query reads."
                 )
-            self._tables[shape] = self._values(schema).reshape(self.n_queries(schema), cells)
-        return self._tables[shape]
+            self._tables[domain] = self._values(schema).reshape(self.n_queries(schema), cells)
+        return self._tables[domain]
 
     def answers(self, schema: Schema, table: FloatArray) -> FloatArray:
         """Expectations under the table."""
