@@ -44,7 +44,7 @@ RELATIONS = ("add-remove", "replace-one")
 
 
 class Chosen(np.random.Generator):
-    """A generator whose standard draws are given: these Gumbel ones, and 1 of all others."""
+    """A generator whose standard draws are given: these Gumbel or uniform ones, and 1 else."""
 
     def __init__(self, gumbels=()):
         super().__init__(np.random.PCG64(0))
@@ -52,6 +52,9 @@ class Chosen(np.random.Generator):
 
     def gumbel(self, loc=0.0, scale=1.0, size=None):
         return loc + scale * self.gumbels
+
+    def random(self, size=None):
+        return self.gumbels
 
     def normal(self, loc=0.0, scale=1.0, size=None):
         return loc + scale
@@ -151,6 +154,8 @@ def test_columns_of_a_followed_universe(relation, share, monkeypatch):
     workload = Workload.marginals([("b",)])
     fitted = FrankWolfe(schema, workload, neighbouring=relation, universe="followed", steps=3)
     plan = fitted._plan(budget(1.0, 1e-6, relation), 90)
+    (selection,) = stated(plan.event, BoundedRange)
+    assert plan.selection.scale == pytest.approx(2 / (90 * selection.epsilon))
     data = Records(schema, np.zeros((90, 2), int), 90)
     with pytest.raises(Stop) as found:
         fitted._run(data, plan, Source("reproducible", np.random.default_rng(1)))
@@ -280,3 +285,18 @@ def test_games(module, cls, relation, monkeypatch):
         spans.append(change.max(axis=1) - change.min(axis=1))
     expected = ranges if len(ranges) > 1 else ranges * plan.count
     np.testing.assert_allclose(np.max(spans, axis=0), expected, rtol=1e-9)
+
+
+def test_coins_of_dqrs(monkeypatch):
+    """A query is kept with the probability whose range the coin is charged for."""
+    monkeypatch.setattr(dual_query, "draw", lambda logits, size, rng: np.ones(size, np.int64))
+    plan = dual_query.Rounds(3, 0.7, 1, BoundedRange(1.0), 1, first_best)
+    advantage, toy = np.array([0.4, 0.0, 0.0, 0.0]), Toy(2)
+    fitted = DQRS(toy.schema, toy.workload)
+
+    def choice(uniform):
+        picks = np.zeros(1, np.int64)
+        return int(fitted._next(picks, advantage, advantage, 2, plan, Chosen([uniform]))[0])
+
+    gamma = dual_query.slack(2, 1)
+    assert flip(choice, 1.0) == pytest.approx(math.exp(-gamma + 0.7 * (0.4 - 1)))
