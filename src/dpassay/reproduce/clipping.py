@@ -306,6 +306,7 @@ def _said_of_dimension(facts: dict[str, float], p: int) -> str:
 
 def run(folder: Path, *, image_format: str = "svg", seeds: int = 10) -> list[Path]:
     """The files written: both figures, ``numbers.json`` and ``index.html``."""
+    folder.mkdir(parents=True, exist_ok=True)  # first: a folder that cannot be is said at once
     with house_style():
         pictures = [against_epsilon(seeds), against_dimension(seeds)]
     return save_all(

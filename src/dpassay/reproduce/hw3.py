@@ -202,6 +202,7 @@ def _draw_panel(
 
 def run(folder: Path, *, image_format: str = "svg", seeds: int = SEEDS) -> list[Path]:
     """The files written: a figure per question, ``numbers.json``, ``table.txt``, ``index.html``."""
+    folder.mkdir(parents=True, exist_ok=True)  # first: a folder that cannot be is said at once
     pictures = [picture(name, seeds) for name in QUESTIONS]
     files = save_all(
         pictures, folder, title=TITLE, introduction=INTRODUCTION, image_format=image_format

@@ -208,6 +208,7 @@ def _advantage(inside: FloatArray, outside: FloatArray) -> tuple[float, float]:
 
 def run(folder: Path, *, image_format: str = "svg", trainings: int = TRAININGS) -> list[Path]:
     """The files written: two figures, ``numbers.json`` and ``index.html``."""
+    folder.mkdir(parents=True, exist_ok=True)  # first: a folder that cannot be is said at once
     pictures = [tradeoff_picture(trainings=trainings), gap_picture(trainings)]
     return save_all(
         pictures, folder, title=TITLE, introduction=INTRODUCTION, image_format=image_format

@@ -95,6 +95,7 @@ TEXTS = {
 
 def run(folder: Path, *, image_format: str = "svg") -> list[Path]:
     """The files written: one per figure, ``numbers.json`` and ``index.html``."""
+    folder.mkdir(parents=True, exist_ok=True)  # first: a folder that cannot be is said at once
     with house_style():
         pictures = [draw() for draw in FIGURES]
     return save_all(
