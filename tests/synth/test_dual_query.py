@@ -4,7 +4,6 @@ import itertools
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from dpassay.errors import InvalidArgument
@@ -12,7 +11,7 @@ from dpassay.mechanisms.noise import Source
 from dpassay.privacy import Pure, account
 from dpassay.privacy.accounting import _summed, flatten
 from dpassay.privacy.budget import budget
-from dpassay.synth import DQRS, Categorical, DualQuery, Schema, Workload, compare, load
+from dpassay.synth import DQRS, DualQuery, Schema, Workload, compare, load
 from dpassay.synth.dual_query import (
     carried_event,
     draws_event,
@@ -24,6 +23,7 @@ from dpassay.synth.games import Rounds, SignedQueries, affordable, draw, most_ro
 from dpassay.synth.models import Records
 from rates import assert_rate
 from synth.games_by_hand import ORDERS, Toy, first_best, softmax, worst
+from synth.tables_by_hand import with_impossible_cells
 
 RELATIONS = ("add-remove", "replace-one")
 BITS = Schema({f"b{j}": [0, 1] for j in range(10)})
@@ -316,15 +316,7 @@ def test_a_large_universe_by_local_search_and_files(tmp_path):
 
 
 def test_queries_that_are_no_marginals_and_impossible_cells():
-    schema = Schema(
-        {"a": range(3), "b": Categorical(("x", "y"), nullable=True)},
-        impossible=[{"a": 2, "b": "x"}],
-    )
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.integers(0, 3, 4000)})
-    frame["b"] = np.where(frame["a"] == 2, "y", rng.choice(["x", "y"], 4000))
-    workload = Workload.prefixes([("a",)]) + Workload.parities([("a", "b")])
-    workload += Workload.conjunctions([{"b": None}])
+    schema, frame, workload = with_impossible_cells()
     fitted = DualQuery(schema, workload, epsilon=2.0, rng=0).fit(frame)
     assert schema.possible(fitted.model_.codes).all()
     truth = workload.answers(Records(schema, schema.encode(frame)))

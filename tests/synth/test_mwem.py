@@ -4,15 +4,15 @@ import itertools
 import math
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import account
 from dpassay.privacy.budget import budget
-from dpassay.synth import MWEM, Categorical, Schema, Workload, compare
+from dpassay.synth import MWEM, Schema, Workload, compare
 from dpassay.synth.models import Distribution, Records
 from dpassay.synth.mwem import Weights, default_rounds, planned
+from synth.tables_by_hand import with_impossible_cells
 
 BITS = Schema({f"b{j}": [0, 1] for j in range(10)})
 TRIPLES = Workload.all_marginals(BITS, 3)
@@ -120,15 +120,7 @@ def test_the_last_iterate_beats_the_average_and_replays_help():
 
 
 def test_queries_that_are_no_marginals_and_impossible_cells():
-    schema = Schema(
-        {"a": range(3), "b": Categorical(("x", "y"), nullable=True)},
-        impossible=[{"a": 2, "b": "x"}],
-    )
-    rng = np.random.default_rng(0)
-    frame = pd.DataFrame({"a": rng.integers(0, 3, 4000)})
-    frame["b"] = np.where(frame["a"] == 2, "y", rng.choice(["x", "y"], 4000))
-    workload = Workload.prefixes([("a",)]) + Workload.parities([("a", "b")])
-    workload += Workload.conjunctions([{"b": None}])
+    schema, frame, workload = with_impossible_cells()
     fitted = MWEM(schema, workload, epsilon=2.0, rng=0, rounds=4).fit(frame)
     assert fitted.model_.probabilities[2, 0] == 0
     truth = workload.answers(Records(schema, schema.encode(frame)))
