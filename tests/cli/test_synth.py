@@ -171,7 +171,7 @@ def test_bad_tables_release_nothing(dpassay, files, text):
         ("", "inf", "no privacy"),
         ("--delta 0", "1", "delta=0 must be positive"),
         ("--marginal kids,shoes", "1", "column 'shoes' is not in the schema"),
-        ("--ways 0", "1", "k=0"),
+        ("--ways 0", "1", "ways=0"),
         ("--rows 0", "1", "n=0"),
         ("--method magic", "1", "method='magic'"),
         ("--neighbouring next-door", "1", "neighbouring"),
@@ -258,3 +258,59 @@ def test_json_schemas_and_help(dpassay, files):
     rest = f"--schema {files / 's.json'} --json"
     assert dpassay(line(files, rest)).data["rows"] == 800
     assert "dpassay synth table.csv" in dpassay("synth --help").words
+
+
+# Without a schema.
+
+
+def free(files, rest="", epsilon="4"):
+    return f"synth {files / 't.csv'} --epsilon {epsilon} -o {files / 'out.csv'} {rest}"
+
+
+def test_a_domain_that_is_paid_for(dpassay, files):
+    data = dpassay(free(files, f"--domain-epsilon 2 --json --report {files / 'p.html'}")).data
+    assert data["private"] is True
+    assert 4 * (1 - 1e-6) < data["epsilon"] <= 4
+    assert data["delta"] == pytest.approx(1 / 800**2)
+    assert data["public"] == ["n=800", "the names and types of the columns"]
+    drawn = pd.read_csv(files / "out.csv", dtype=str, keep_default_na=False)
+    assert list(drawn.columns) == list(frame().columns)
+    assert set(drawn["code"]) <= {"01", "NA", ""}
+    assert set(drawn["smokes"]) <= {"True", "False", ""}
+    assert drawn["seen"].str.fullmatch(r"(20\d\d-\d\d-\d\d)?").all()
+    assert drawn["kids"].str.fullmatch(r"[0-3]?").all()
+    assert "(4, 1.56e-06)-DP" in (files / "p.html").read_text()
+
+
+def test_a_domain_that_is_declared_in_part(dpassay, files):
+    (files / "part.toml").write_text(
+        '[columns.kids]\nvalues = [0, 1, 2]\n[columns.pay]\nkind = "numeric"\nbins = 3\n'
+    )
+    rest = f"--domain-epsilon 2 --schema {files / 'part.toml'} --model {files / 'm.npz'} --json"
+    data = dpassay(free(files, rest + " --method mwem --marginal kids,smokes --quality")).data
+    assert data["public"][-1] == "the domains of kids"
+    assert data["method"] == "MWEM"
+    columns = load(files / "m.npz").schema.columns
+    assert columns["kids"].values == (0, 1, 2)
+    assert columns["kids"].outside == "refused"
+    assert columns["pay"].n_values == 3
+
+
+@pytest.mark.parametrize(
+    ("rest", "message"),
+    [
+        ("", "pay for it, e.g. by --domain-epsilon 0.1"),
+        ("--domain-epsilon 5", "domain_epsilon=5 must lie in (0, 4)"),
+        ("--domain-epsilon nan", "domain_epsilon"),
+        ("--domain-epsilon .01", "stands out of the noise"),
+        ("--domain-epsilon 2 --delta 0", "delta"),
+        ("--domain-epsilon 2 --marginal kids,shoes", "column 'shoes' is not in the schema"),
+        ("--domain-epsilon 2 --schema {schema}", "`impossible` of a schema cannot be kept"),
+    ],
+)
+def test_a_domain_that_cannot_be_had_releases_nothing(dpassay, files, rest, message):
+    before = set(files.iterdir())
+    shown = dpassay(free(files, rest.format(schema=files / "s.toml")))
+    assert shown.code == 2
+    assert message in " ".join(shown.err.split())
+    assert set(files.iterdir()) == before

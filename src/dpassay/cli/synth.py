@@ -1,6 +1,7 @@
 """``dpassay synth``: a private synthetic table from a CSV file and its public schema."""
 
 import contextlib
+import itertools
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -9,10 +10,11 @@ import typer
 
 from dpassay.cli.options import Json, Neighbours
 from dpassay.cli.output import emit, example, say, table, working
+from dpassay.cli.tables import read_known, read_table
 from dpassay.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from dpassay.synth import Fitted, Quality, Schema, Workload
+    from dpassay.synth import Fitted, Quality, Workload
 
 METHODS = {
     "recommended": "ProductMixture",
@@ -41,10 +43,15 @@ def register(app: typer.Typer) -> None:
 
 def synth(
     source: Annotated[Path, typer.Argument(metavar="TABLE", help="The true table, as CSV.")],
+    epsilon: Annotated[float, typer.Option(help="The privacy parameter, of all that is done.")],
     schema: Annotated[
-        Path, typer.Option(help="Its public domain, as TOML or JSON: [columns.age] and so on.")
-    ],
-    epsilon: Annotated[float, typer.Option(help="The privacy parameter.")],
+        Path | None,
+        typer.Option(help="Its public domain, as TOML or JSON: [columns.age] and so on."),
+    ] = None,
+    domain_epsilon: Annotated[
+        float | None,
+        typer.Option(help="What of epsilon may be spent on measuring domains not in a schema."),
+    ] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The synthetic table to write.")] = Path(
         "synthetic.csv"
     ),
@@ -78,32 +85,30 @@ def synth(
 ) -> None:
     """Write a synthetic table that is private in every record of the true one.
 
-    The domain of every column is declared in the schema and never read off the data. If anything is
-    wrong, nothing is written.
+    The domain of every column is declared in the schema, or measured with noise and paid for out
+    of epsilon; it is never just read off the data. If anything is wrong, nothing is written.
     """
-    from dpassay.synth import Schema
-
     places = [path for path in (out, report, model) if path is not None]
-    _check_places(places, source, schema)
-    domain = Schema.read(schema)
-    wanted = _workload(domain, ways, marginal)
-    synthesizer = _synthesizer(method)(
-        domain,
-        wanted,
-        epsilon=epsilon,
-        delta=delta,
-        neighbouring=neighbouring,
-        n_records=records,
-        rng=seed,
-    )
-    true = read_table(source, domain)
+    _check_places(places, source, *([] if schema is None else [schema]))
+    options: dict[str, Any] = {
+        "epsilon": epsilon,
+        "delta": delta,
+        "neighbouring": neighbouring,
+        "n_records": records,
+        "rng": seed,
+    }
+    wanted = {"ways": ways, "marginal": marginal}
+    make = _synthesizer(method)
     with working("fitting"):
-        fitted = synthesizer.fit(true)
+        if domain_epsilon is None:
+            fitted, true = _declared(make, source, schema, wanted, options)
+        else:
+            fitted, true = _measured(make, source, schema, wanted, options, domain_epsilon)
         drawn = fitted.sample(rows, rng=seed)
-    found = _quality(fitted, true, wanted) if quality else None
+    found = _quality(fitted, true, fitted.workload) if quality else None
     files = {out: drawn.to_csv(index=False)}
     if report is not None:
-        files[report] = page_of(fitted, domain, found)
+        files[report] = page_of(fitted, found)
     _write(files, fitted, model)
     data = {"rows": len(drawn), "files": [str(path) for path in places]} | _statement(fitted)
     if as_json:
@@ -112,12 +117,43 @@ def synth(
     _show(data, found)
 
 
-def _workload(domain: "Schema", ways: int, marginal: list[str] | None) -> "Workload":
+def _declared(
+    make: Any, source: Path, schema: Path | None, wanted: Any, options: dict[str, Any]
+) -> tuple[Any, Any]:
+    """The synthesizer fitted on the domain of a schema, and the true table."""
+    from dpassay.synth import Schema
+
+    if schema is None:
+        raise InvalidArgument(
+            "the domain of the columns is not declared. Reading it from the data would leak it: "
+            "declare it by --schema, or pay for it, e.g. by --domain-epsilon 0.1."
+        )
+    domain = Schema.read(schema)
+    synthesizer = make(domain, _workload(domain.names, **wanted), **options)
+    true = read_table(source, domain.columns)
+    return synthesizer.fit(true), true
+
+
+def _measured(
+    make: Any, source: Path, schema: Path | None, wanted: Any, options: dict[str, Any], cost: float
+) -> tuple[Any, Any]:
+    """The same on a domain that is measured where the schema, if there is one, declares none."""
+    from dpassay.synth import fit_with_domain
+
+    true, known = read_known(source, schema)
+    workload = _workload(tuple(known), **wanted)
+    fitted = fit_with_domain(make, true, known, domain_epsilon=cost, workload=workload, **options)
+    return fitted, true
+
+
+def _workload(names: tuple[str, ...], ways: int, marginal: list[str] | None) -> "Workload":
+    from dpassay import _check
     from dpassay.synth import Workload
 
     if marginal:
-        return Workload.marginals(tuple(names.split(",")) for names in marginal).check(domain)
-    return Workload.all_marginals(domain, min(ways, len(domain.names)))
+        return Workload.marginals(tuple(listed.split(",")) for listed in marginal)
+    k = min(_check.count("ways", ways), len(names))
+    return Workload.marginals(itertools.combinations(names, k))
 
 
 def _synthesizer(method: str) -> Any:
@@ -126,62 +162,7 @@ def _synthesizer(method: str) -> Any:
     return getattr(synth, METHODS[_check.choice("method", method, tuple(METHODS))])
 
 
-# The table.
-
-
-def read_table(source: Path, domain: "Schema") -> Any:
-    """The CSV file as a frame with the types that the schema's domains have; empty is missing.
-
-    Types are not guessed from the values: a column of the codes "01" and "02" stays text.
-    """
-    import pandas as pd
-
-    if not source.is_file():
-        raise InvalidArgument(f"table={str(source)!r} is not a file.")
-    try:
-        frame: Any = pd.read_csv(source, dtype=str, keep_default_na=False, na_values=[""])
-    except (ValueError, UnicodeDecodeError) as error:  # also of an empty or ragged file
-        raise InvalidArgument(f"table={str(source)!r} is not a CSV file: {error}.") from None
-    for name, column in domain.columns.items():
-        if name in frame.columns:
-            frame[name] = _typed(name, frame[name], column)
-    return frame
-
-
-def _typed(name: str, texts: Any, column: Any) -> Any:
-    """A column of texts as what its domain holds."""
-    from dpassay.synth import Categorical, Date, Numeric
-
-    if isinstance(column, Date):
-        return texts
-    if isinstance(column, Categorical):
-        by_text = {str(value): value for value in column.values}
-        if all(isinstance(value, str) for value in column.values):
-            return texts
-        unknown = texts.notna() & ~texts.isin(list(by_text))
-        if unknown.any():
-            raise InvalidArgument(
-                f"column {name!r} has the value {texts[unknown].iloc[0]!r}, outside "
-                f"{column.domain_in_words()}. Declare a domain that holds every possible value."
-            )
-        return texts.map(by_text).astype(object).infer_objects()
-    assert isinstance(column, Numeric)
-    return _numbers(name, texts, column.integer)
-
-
-def _numbers(name: str, texts: Any, integer: bool) -> Any:
-    import pandas as pd
-
-    found: Any = pd.to_numeric(texts, errors="coerce")
-    bad = found.isna() & texts.notna()
-    if integer:
-        bad |= found.notna() & (found % 1 != 0)
-    if bad.any():
-        what = "a whole number" if integer else "a number"
-        raise InvalidArgument(
-            f"column {name!r} has the value {texts[bad].iloc[0]!r}, which is not {what}."
-        )
-    return found.astype("Int64") if integer else found.astype(float)
+# The files.
 
 
 def _check_places(places: list[Path], *read: Path) -> None:
@@ -274,7 +255,7 @@ def _show(data: dict[str, Any], found: "Quality | None") -> None:
         say(f"Written: {path}")
 
 
-def page_of(fitted: "Fitted", domain: "Schema", found: "Quality | None") -> str:
+def page_of(fitted: "Fitted", found: "Quality | None") -> str:
     """One page of HTML on what was promised and, if asked for, how close the model came."""
     from dpassay.privacy import ApproxDP, PureDP
     from dpassay.report import odds
@@ -290,7 +271,7 @@ def page_of(fitted: "Fitted", domain: "Schema", found: "Quality | None") -> str:
         ("neighbours", data["neighbouring"]),
         ("taken as public", ", ".join(data["public"])),
     ]
-    columns = [(name, c.kind, str(c.size)) for name, c in domain.columns.items()]
+    columns = [(name, c.kind, str(c.size)) for name, c in fitted.schema.columns.items()]
     parts = [
         paragraphs(_promise(data)),
         html_table(facts),
@@ -299,7 +280,7 @@ def page_of(fitted: "Fitted", domain: "Schema", found: "Quality | None") -> str:
             inline(odds.icons_svg(odds.explain(claim)), "odds"),
             "The most that the promise allows, if a person took part and if not.",
         ),
-        "<h2>What was declared</h2>",
+        "<h2>The domain</h2>",
         html_table(columns, head=("column", "kind", "values")),
     ]
     if found is not None:

@@ -222,7 +222,7 @@ _SAID = {"kind", "integer", "bins", "nullable"}  # of a column without a domain
 
 def _known(table: Any, columns: Mapping[str, Any] | None) -> dict[str, Column | Undeclared]:
     if columns is not None:
-        return {str(name): _column(str(name), given) for name, given in columns.items()}
+        return {str(name): known_of(str(name), given) for name, given in columns.items()}
     if not hasattr(table, "dtypes"):
         raise InvalidArgument(
             "the table is no frame, so its columns have no names. Name them and their kinds, e.g. "
@@ -241,7 +241,7 @@ def _of_type(dtype: Any) -> Column | Undeclared:
     return Undeclared({"f": "numeric", "M": "date"}.get(kind, "categorical"))
 
 
-def _column(name: str, given: Any) -> Column | Undeclared:
+def known_of(name: str, given: Any) -> Column | Undeclared:
     """A declared column, or one to be measured if nothing but its kind is said."""
     if isinstance(given, Undeclared):
         return given

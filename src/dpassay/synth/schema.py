@@ -181,18 +181,7 @@ class Schema:
     @classmethod
     def read(cls, path: str | Path) -> "Schema":
         """A schema from a TOML or JSON file."""
-        import tomllib
-
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidArgument(f"schema={str(path)!r} cannot be read: {error}.") from None
-        try:
-            given = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-        except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
-            raise InvalidArgument(f"schema={str(path)!r} is not valid: {error}.") from None
-        return cls.from_dict(given)
+        return cls.from_dict(written_in(path))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.as_dict() == other.as_dict()
@@ -203,6 +192,21 @@ class Schema:
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}: {column.size}" for name, column in self.columns.items())
         return f"Schema({inner})"
+
+
+def written_in(path: str | Path) -> Any:
+    """What a TOML or JSON file holds, as it stands there."""
+    import tomllib
+
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgument(f"schema={str(path)!r} cannot be read: {error}.") from None
+    try:
+        return json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InvalidArgument(f"schema={str(path)!r} is not valid: {error}.") from None
 
 
 def as_frame(table: Any, names: Sequence[str]) -> Any:

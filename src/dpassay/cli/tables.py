@@ -1,0 +1,114 @@
+"""Tables from CSV files: types come from the domains, or from the texts where nobody declared any.
+
+An empty field is a missing value.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from dpassay.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from dpassay.synth import Column
+    from dpassay.synth.domains import Undeclared
+
+# What the texts of a column look like if it is one of numbers or days; the codes "01" and "02" stay
+# texts. The first that all of them match is taken.
+_LOOKS = {
+    "integer": r"[+-]?(0|[1-9]\d*)",
+    "numeric": r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?",
+    "date": r"\d{4}-\d\d-\d\d([T ].*)?",
+}
+
+
+def read_table(source: Path, columns: "Mapping[str, Column]") -> Any:
+    """The CSV file as a frame with the types that the declared domains have.
+
+    Types are not guessed from the values: a column of the codes "01" and "02" stays text.
+    """
+    return _typed_frame(_texts(source), columns)
+
+
+def read_known(source: Path, schema: Path | None) -> "tuple[Any, dict[str, Column | Undeclared]]":
+    """The CSV file as a frame, and what is known of its columns.
+
+    The schema may declare some domains, or say only the kind of a column; the kinds of all others
+    are read off their texts, and are taken as public with the types of the columns.
+    """
+    from dpassay.synth.domains import Undeclared, known_of
+    from dpassay.synth.schema import written_in
+
+    given: Any = {} if schema is None else written_in(schema)
+    if given.get("impossible"):
+        raise InvalidArgument(
+            "`impossible` of a schema cannot be kept where domains are measured: its values may "
+            "not be found. Declare all domains, or leave it out."
+        )
+    said, texts = given.get("columns", {}), _texts(source)
+    absent = [name for name in said if name not in texts.columns]
+    if absent:
+        raise InvalidArgument(f"column {absent[0]!r} of the schema is not in the table.")
+    known = {
+        name: known_of(name, said[name]) if name in said else Undeclared(_kind(texts[name]))
+        for name in texts.columns
+    }
+    return _typed_frame(texts, known), known
+
+
+def _texts(source: Path) -> Any:
+    import pandas as pd
+
+    if not source.is_file():
+        raise InvalidArgument(f"table={str(source)!r} is not a file.")
+    try:
+        return pd.read_csv(source, dtype=str, keep_default_na=False, na_values=[""])
+    except (ValueError, UnicodeDecodeError) as error:  # also of an empty or ragged file
+        raise InvalidArgument(f"table={str(source)!r} is not a CSV file: {error}.") from None
+
+
+def _kind(texts: Any) -> str:
+    present = texts.dropna()
+    looks = (kind for kind, form in _LOOKS.items() if present.str.fullmatch(form).all())
+    return next(looks, "categorical") if len(present) else "categorical"
+
+
+def _typed_frame(texts: Any, columns: "Mapping[str, Any]") -> Any:
+    for name, column in columns.items():
+        if name in texts.columns:
+            texts[name] = _typed(name, texts[name], column)
+    return texts
+
+
+def _typed(name: str, texts: Any, column: "Column | Undeclared") -> Any:
+    """A column of texts as what its domain holds."""
+    from dpassay.synth import Categorical
+
+    if column.kind in ("numeric", "integer"):
+        whole = column.kind == "integer" or getattr(column, "integer", False)
+        return _numbers(name, texts, whole)
+    if not isinstance(column, Categorical) or all(isinstance(v, str) for v in column.values):
+        return texts
+    by_text = {str(value): value for value in column.values}
+    unknown = texts.notna() & ~texts.isin(list(by_text))
+    if unknown.any() and column.outside == "refused":
+        raise InvalidArgument(
+            f"column {name!r} has the value {texts[unknown].iloc[0]!r}, outside "
+            f"{column.domain_in_words()}. Declare a domain that holds every possible value."
+        )
+    return texts.map(by_text).astype(object).infer_objects()
+
+
+def _numbers(name: str, texts: Any, integer: bool) -> Any:
+    import pandas as pd
+
+    found: Any = pd.to_numeric(texts, errors="coerce")
+    bad = found.isna() & texts.notna()
+    if integer:
+        bad |= found.notna() & (found % 1 != 0)
+    if bad.any():
+        what = "a whole number" if integer else "a number"
+        raise InvalidArgument(
+            f"column {name!r} has the value {texts[bad].iloc[0]!r}, which is not {what}."
+        )
+    return found.astype("Int64") if integer else found.astype(float)
