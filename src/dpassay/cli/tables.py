@@ -82,7 +82,7 @@ def _typed_frame(texts: Any, columns: "Mapping[str, Any]") -> Any:
 
 def _typed(name: str, texts: Any, column: "Column | Undeclared") -> Any:
     """A column of texts as what its domain holds."""
-    from dpassay.synth import Categorical
+    from dpassay.synth.columns import Categorical
 
     if column.kind in ("numeric", "integer"):
         whole = column.kind == "integer" or getattr(column, "integer", False)
