@@ -1,5 +1,7 @@
 """How the documentation is built. No network: no MathJax, no fonts, no scripts from elsewhere."""
 
+import sys
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import numpy.typing
@@ -26,7 +28,8 @@ author = "The dpassay developers"
 project_copyright = "The dpassay developers, Apache-2.0"
 release = version = dpassay.__version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+sys.path.insert(0, str(Path(__file__).parent))
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "reproduced"]
 exclude_patterns = ["_build"]
 source_suffix = {".md": "markdown"}
 

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -346,6 +347,13 @@ def test_pages_build_and_fetch_nothing(tmp_path):
     styles = [sheet.read_text(encoding="utf-8") for sheet in tmp_path.glob("html/**/*.css")]
     assert styles
     assert not [sheet for sheet in styles if re.search(r"url\([\"']?(?:https?:)?//", sheet)]
+    page = (tmp_path / "html" / "adversaries.html").read_text(encoding="utf-8")
+    drawn = re.search(r'<img[^>]*src="(_images/six\.svg)"', page)
+    if find_spec("jax"):
+        assert drawn
+        assert "<svg" in (tmp_path / "html" / drawn[1]).read_text(encoding="utf-8")
+    else:
+        assert "Not drawn in this build" in page
 
 
 def test_every_experiment_is_on_its_page():
