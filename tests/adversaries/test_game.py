@@ -306,13 +306,29 @@ def test_separation():
 @pytest.mark.parametrize("estimator", ["threshold", "location"])
 def test_steps_bound_the_training(estimator):
     plan = training(sampling_rate=0.2, steps=300, noise_multiplier=1.5)
-    options = {"trainings": 4, "estimator": estimator, "confidence": 0.999}
+    options = {"trainings": 8, "estimator": estimator, "confidence": 0.999}
     bound = steps_bound(MALICIOUS, plan, DATA, **options)
     truth = da.account(plan.event()).epsilon(1e-5)
     assert 0.5 * truth < bound.epsilon < truth
-    assert "composed by the accountant" in bound.assumption
+    assert "composed from below" in bound.assumption
     less = replace(plan, noise_multiplier=1.0)
     assert steps_bound(MALICIOUS, less, DATA, **options).epsilon > truth
+
+
+def test_one_training_has_steps_of_both_kinds():
+    """Almost without noise, what a step shows is its coin; and the coins are the bound's."""
+    plan = training(sampling_rate=0.2, steps=300, noise_multiplier=1e-3)
+    shown = []
+
+    def kept(plan, made, world, rng):
+        shown.append((made.context["coins"], at_once(plan, made, world, rng)))
+        return shown[-1][1]
+
+    bound = steps_bound(replace(MALICIOUS, train=kept), plan, DATA, trainings=1)
+    ((coins, seen),) = shown
+    assert 100 < coins.sum() < 200
+    np.testing.assert_allclose(seen, plan.clip * coins, atol=0.01)
+    assert bound.epsilon == pytest.approx(bound.ceiling)
 
 
 def test_steps_of_a_training_that_failed_are_not_made_up():

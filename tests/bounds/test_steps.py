@@ -139,7 +139,7 @@ def test_ten_trainings_come_within_a_tenth():
     assert 1.8 <= counted.epsilon <= 2.0
     assert 1.88 <= whole.epsilon <= 2.0
     for bound in (counted, whole):
-        assert "Poisson batch of rate 0.00416667, composed by the accountant" in bound.assumption
+        assert "Poisson batch of rate 0.00416667, composed from below" in bound.assumption
         assert bound.epsilon < bound.ceiling
 
 

@@ -21,6 +21,7 @@ from dpassay import _check
 from dpassay._rng import for_trial
 from dpassay.adversaries.crafters import Crafted, Data
 from dpassay.adversaries.family import lower_bound_in_noise
+from dpassay.adversaries.insertions import Coined
 from dpassay.adversaries.six import Adversary, Score
 from dpassay.adversaries.trainers import Trainer
 from dpassay.bounds import lower_bound, lower_bound_from_steps
@@ -206,15 +207,18 @@ def steps_bound(
 ) -> LowerBound:
     """A lower bound on epsilon(delta) of the training from few trainings, by their single steps.
 
-    The gradient is in *every* step of every other training, whatever the sampling rate; what the
-    steps show gives the mu of one, which the accountant composes
-    (:func:`dpassay.bounds.lower_bound_from_steps`, which also states what that assumes).
+    A fair coin for every step, whatever the sampling rate, says whether the gradient is in it; what
+    the steps show with it and without gives the mu of one, from which the whole is composed
+    (:func:`dpassay.bounds.lower_bound_from_steps`, which also states what that assumes). As the
+    coin is independent of all that came before, what other records add along the gradient has one
+    law on both sides. (Steps of trainings that all have it, against steps of trainings that never
+    do, would compare different histories.)
 
     Args:
         adversary: one that inserts a gradient.
         training: how training is done.
         data: what is trained on, and what the adversary has.
-        trainings: how many; 2 at least.
+        trainings: how many.
         delta: where the bound is stated.
         confidence: the probability that it holds.
         estimator: "threshold", at half the clipping norm, or "location", which knows the noise.
@@ -222,27 +226,29 @@ def steps_bound(
         rng: seed of crafting and trainings.
 
     """
-    trainings = _check.count("trainings", trainings, low=2)
+    trainings = _check.count("trainings", trainings)
     crafted = crafted_for(adversary, training, data, rng)
     if crafted.hooks.gradient is None:
         raise InvalidArgument(
             f"adversary={adversary.name!r} inserts no gradient, so its steps say nothing each. "
             "Take ADVERSARIES['gradient'] or ADVERSARIES['malicious data']."
         )
-    crafted = replace(crafted, hooks=replace(crafted.hooks, rate=1.0))
+    hooks = replace(crafted.hooks, gradient=Coined(crafted.hooks.gradient), rate=1.0)
+    task = _Trials(adversary.train, training, replace(crafted, hooks=hooks), rng, by_steps=True)
     with opened(store) as log:
-        run = _played(_Trials(adversary.train, training, crafted, rng, dealt=True), trainings, log)
+        run = _played(task, trainings, log)
     if run.n_failed:
         raise GameStopped(f"{run.n_failed} trainings failed; the first said:\n{run.first_error}")
-    seen = [_observed(run.outcomes.payloads[k]) for k in range(trainings)]
+    seen = np.concatenate([_observed(run.outcomes.payloads[k]) for k in range(trainings)])
+    coins = np.concatenate([task.coins(k) for k in range(trainings)]) > 0
     noise = training.clip * training.noise_multiplier
     known = {
         "threshold": {"threshold": training.clip / 2},
         "location": {"sigma": float(np.hypot(noise, crafted.interference))},
     }
     return lower_bound_from_steps(
-        np.concatenate(seen[1::2]),
-        np.concatenate(seen[::2]),
+        seen[coins],
+        seen[~coins],
         sampling_rate=training.sampling_rate,
         steps=training.steps,
         delta=delta,
@@ -261,26 +267,33 @@ class _Trials:
     crafted: Crafted
     seed: int
     stream: int = _TRAINING
-    dealt: bool = False  # worlds in turn, for single steps; else fair coins
+    by_steps: bool = False  # a coin for every step, not for the training
 
     def __call__(self, trials: Sequence[int]) -> list[Outcome]:
         return [Outcome(payload=self._seen(trial)) for trial in trials]
 
     def _seen(self, trial: int) -> bytes:
         rng = for_trial(self.seed, trial, self.stream)
-        seen = self.train(self.training, self.crafted, bool(self.world(trial)), rng)
+        crafted, world = self.crafted, bool(self.world(trial))
+        if self.by_steps:
+            world, context = True, crafted.context | {"coins": self.coins(trial)}
+            crafted = replace(crafted, context=context)
+        seen = self.train(self.training, crafted, world, rng)
         return np.asarray(seen, np.float32).tobytes()
 
     def world(self, trial: int) -> int:
         """1 with, 0 without."""
-        if self.dealt:
-            return trial % 2
         return int(for_trial(self.seed, trial, _COIN, self.stream).integers(2))
+
+    def coins(self, trial: int) -> FloatArray:
+        """1 where a step has the gradient, 0 where it has not."""
+        random = for_trial(self.seed, trial, _COIN, self.stream)
+        return random.integers(2, size=self.training.steps).astype(np.float32)
 
     def key(self) -> str:
         """The name of the run: everything that its trainings depend on."""
         made = self.crafted
-        configuration = {"seed": self.seed, "stream": self.stream, "dealt": self.dealt}
+        configuration = {"seed": self.seed, "stream": self.stream, "by_steps": self.by_steps}
         hooks = [made.hooks.example, made.hooks.gradient, made.hooks.observe, made.hooks.rate]
         return run_key(
             configuration,

@@ -2,9 +2,11 @@
 
 They are frozen objects, not closures: equal ones share one compiled program, also after the way to
 a worker. What changes from game to game is in the context, a dict of arrays: ``x`` and ``y`` (the
-example to insert), ``query_x`` and ``query_y`` (whose loss is watched), ``gradient``, ``rate``.
+example to insert), ``query_x`` and ``query_y`` (whose loss is watched), ``gradient``, ``rate``,
+``coins``.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,6 +74,16 @@ class FixedGradient:
 
     def __call__(self, before: Before) -> Any:
         return before.context["gradient"]
+
+
+@dataclass(frozen=True)
+class Coined:
+    """Inserts another's gradient in the steps whose coin, in the context, is 1."""
+
+    gradient: Callable[[Before], Any]
+
+    def __call__(self, before: Before) -> Any:
+        return before.context["coins"][before.step] * self.gradient(before)
 
 
 @dataclass(frozen=True)

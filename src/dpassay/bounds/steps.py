@@ -2,9 +2,10 @@
 
 One training of T steps says little about itself: a run is one trial. But T steps are T trials of
 *a step*. Nasr et al. (2023) put a canary into steps, look at the noisy sum along it, bound the mu
-of the step, and let the accountant compose what the attack cannot afford to see: T steps, each on a
-Poisson batch. Ten trainings, or one, then say as much as thousands, and rest on more: that the
-steps are alike, and that the accountant describes the rest.
+of the step, and compose what the attack cannot afford to see: T steps, each on a Poisson batch
+(here from below, :mod:`dpassay.bounds.composed`: an accountant errs upwards). Ten trainings, or
+one, then say as much as thousands, and rest on more: that the steps are alike, and that batches are
+Poisson as stated.
 """
 
 import math
@@ -103,7 +104,7 @@ def lower_bound_from_steps(
         epsilon=epsilon_of_steps(numbers["mu_lower"], sampling_rate, steps, delta),
         method=f"steps by {step.method}",
         assumption=f"{step.assumption} in every step; a training is {steps} such steps, each on "
-        f"a Poisson batch of rate {sampling_rate:.6g}, composed by the accountant",
+        f"a Poisson batch of rate {sampling_rate:.6g}, composed from below",
         ceiling=epsilon_of_steps(most, sampling_rate, steps, delta),
         details=numbers | {"sampling_rate": sampling_rate, "steps": float(steps)},
     )

@@ -322,8 +322,9 @@ def _said(facts: dict[str, float], per_world: int, epsilons: list[float]) -> str
     return (
         f"About {per_world} trainings in each world for every bar. Bars: Clopper-Pearson at 95 %, "
         "every threshold paid for. Diamonds: the least noise that the scores leave possible, if "
-        "the training is DP-SGD of this rate and length. Stars: the gradient in every step of "
-        f"{FEW} trainings, composed by the accountant. At ε = {e:g} the last adversary shows "
+        "the training is DP-SGD of this rate and length. Stars: the gradient "
+        f"in half of the steps of {FEW} trainings, composed from below. At ε = {e:g} the last "
+        "adversary shows "
         f"{facts[f'{last} at {e:g}, clopper-pearson']:.2f}, "
         f"{facts[f'{last} at {e:g}, family']:.2f} and {facts[f'{last} at {e:g}, steps']:.2f}. "
         "What is between bar and line is mostly the price of few trials at so small a δ, not the "
