@@ -362,6 +362,16 @@ def test_a_followed_universe_is_fitted_within_the_budget(neighbouring):
         found.nonprivate_certificate(codes)
 
 
+def test_a_certificate_is_of_the_last_fit():
+    schema = Schema({"a": range(3), "b": range(3)})
+    codes = np.random.default_rng(0).integers(0, 3, (500, 2))
+    found = FrankWolfe(schema, epsilon=1.0, delta=1e-6, steps=5, rng=0).fit(codes)
+    assert found.nonprivate_certificate(codes)[0] >= 0
+    found.universe = "followed"
+    with pytest.raises(InvalidArgument, match="no certificate"):
+        found.fit(codes).nonprivate_certificate(codes)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -285,7 +285,7 @@ class FrankWolfe(Synthesizer):
 
     """
 
-    potential_: FloatArray
+    potential_: FloatArray | None = None
     alpha_: float
 
     def __init__(
@@ -442,6 +442,7 @@ class FrankWolfe(Synthesizer):
         options: dict[str, Any] = {"steps": plan.steps, "step": plan.step}
         options |= {"selection": plan.selection, "rng": chosen.generator}
         frank_wolfe(particles, L1Ball(len(truth), 1.0), **options)
+        self.potential_ = None  # also of a fit before
         return particles.model
 
     def nonprivate_certificate(self, table: Any) -> tuple[float, float]:
@@ -450,7 +451,7 @@ class FrankWolfe(Synthesizer):
         Not private: both are computed from the true table. Never release them.
         """
         self._check_fitted()
-        if not hasattr(self, "potential_"):
+        if self.potential_ is None:
             raise InvalidArgument("a universe that is followed by records has no certificate.")
         data = Records(self.schema, self.schema.encode(table), self.n_records_)
         dual, hull = Dual(data, self.alpha_), QueryHull(self.schema, self.workload)
