@@ -8,6 +8,7 @@ point (epsilon, delta(epsilon)) of the curve that is exceeded. Anywhere on the c
 a bound at one delta may see nothing.
 """
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -207,8 +208,9 @@ def lower_bound_in_family(
     level = common_level(band, n_in, n_out, 1 - confidence)
     _, fpr, fnr = limits_at_cuts(scores, band, level)
     perfect = (BANDS[band].limits(np.zeros(1), n, level) for n in (n_out, n_in))
-    found = _largest_refuted(family, low, high, fpr, fnr)
-    most = _largest_refuted(family, low, high, *perfect)
+    points = functools.cache(lambda parameter: _Points(family(parameter)))
+    found = _largest_refuted(points, low, high, fpr, fnr)
+    most = _largest_refuted(points, low, high, *perfect)
     return LowerBound(
         epsilon=0.0 if found is None else float(family(found).epsilon(delta)),
         delta=delta,
@@ -222,18 +224,18 @@ def lower_bound_in_family(
 
 
 def _largest_refuted(
-    family: Callable[[float], PrivacyCurve],
+    points: Callable[[float], _Points],
     low: float,
     high: float,
     fpr: FloatArray,
     fnr: FloatArray,
 ) -> float | None:
     """The largest refuted parameter, rounded down; None if even the smallest stands."""
-    if not _Points(family(low)).refuted(fpr, fnr):
+    if not points(low).refuted(fpr, fnr):
         return None
-    if _Points(family(high)).refuted(fpr, fnr):
+    if points(high).refuted(fpr, fnr):
         return high
     while high - low > 1e-6 * max(abs(low), abs(high)):
         middle = (low + high) / 2
-        low, high = (middle, high) if _Points(family(middle)).refuted(fpr, fnr) else (low, middle)
+        low, high = (middle, high) if points(middle).refuted(fpr, fnr) else (low, middle)
     return low

@@ -49,13 +49,16 @@ def epsilon_lower(mu: float, sampling_rate: float, steps: int, delta: float) -> 
     spread = pmf.interval * math.sqrt(steps * math.log(1 / (_ETA * delta)) / 2)
     shift = max(steps * remainder - spread, 0.0)
     needed = delta * (1 + _MARGIN + (_ETA if shift > 0 else 0.0))
-    ends = np.float64(0.0), np.float64(max(composed.reach(delta), 0.0) + shift)
 
     def too_large(epsilon: FloatArray) -> FloatArray:
         return np.asarray(composed.delta_lower(float(epsilon) - shift) < needed)
 
-    found = smallest_true(too_large, *ends, iterations=60)  # type: ignore[arg-type]
-    return float(found) * (1 - 1e-9) if composed.delta_lower(-shift) >= needed else 0.0
+    # Chernoff's answer is close: walk down from it, since every other place costs a transform.
+    low = high = composed.reach(np.array(delta)) + shift
+    step = composed.deviation / 2
+    while low > 0 and too_large(low):
+        low, high, step = np.maximum(low - step, 0.0), low, 2 * step
+    return float(smallest_true(too_large, low, high, iterations=60)) * (1 - 1e-9)
 
 
 def rounded_down(

@@ -349,9 +349,8 @@ def _own_curve(leaf: events.Event) -> PrivacyCurve:
         _amplifiable(leaf)
         inner, q = _own_curve(leaf.event), leaf.sampling_rate
 
-        def amplified(delta: float) -> float:
-            epsilon = inner.epsilon(min(delta / q, 1.0))
-            return composition.amplify(epsilon, 0.0, q)[0] if math.isfinite(epsilon) else math.inf
+        def amplified(delta: FloatArray) -> FloatArray:
+            return composition.amplified(inner.epsilon(np.minimum(delta / q, 1.0)), q)
 
         return Numeric("amplified", amplified)
     return _lookup(_OWN, leaf, "basic")
@@ -365,23 +364,22 @@ _OWN: dict[type, Callable[[Any], PrivacyCurve]] = {
 }
 
 
-def _spend(leaves: Leaves, delta: float) -> list[tuple[float, float, int]]:
-    """(epsilon, delta, count) of each event when ``delta`` is shared out equally among them.
+def _spend(leaves: Leaves, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Epsilons of each event, a row each, when ``delta`` is shared out among them; their counts.
 
-    Pure events need none, (epsilon, delta) events take theirs, the others split what is left. An
-    empty answer says that it does not suffice.
+    Pure events need none, (epsilon, delta) events take theirs, the others split what is left
+    equally. Where it does not suffice, epsilon is infinite.
     """
     fixed: dict[events.Event, float] = {
         leaf: leaf.delta for leaf in leaves if isinstance(leaf, events.Approx)
     }
     free = [leaf for leaf in leaves if not _is_pure(leaf) and leaf not in fixed]
     left = delta - sum(leaves[leaf] * d for leaf, d in fixed.items())
-    if left < 0 or (free and left == 0):
-        return []
-    share = left / sum(leaves[leaf] for leaf in free) if free else 0.0
-    shares = {leaf: fixed.get(leaf, share if leaf in free else 0.0) for leaf in leaves}
-    spent = [(_own_curve(leaf).epsilon(d), d, leaves[leaf]) for leaf, d in shares.items()]
-    return spent if all(math.isfinite(epsilon) for epsilon, _, _ in spent) else []
+    enough = left > 0 if free else left >= 0
+    share = np.maximum(left, 0.0) / max(sum(leaves[leaf] for leaf in free), 1)
+    shares = [np.full_like(delta, fixed[leaf]) if leaf in fixed else share for leaf in leaves]
+    spent = [_own_curve(leaf).epsilon(d) for leaf, d in zip(leaves, shares, strict=True)]
+    return np.where(enough, np.array(spent), np.inf), np.array(list(leaves.values()), float)
 
 
 def _basic(leaves: Leaves) -> Curve:
@@ -392,9 +390,9 @@ def _basic(leaves: Leaves) -> Curve:
     for leaf in leaves:
         _own_curve(leaf)  # refuse now what has no price
 
-    def epsilon_at(delta: float) -> float:
-        spent = _spend(leaves, delta)
-        return sum(n * epsilon for epsilon, _, n in spent) if spent else math.inf
+    def epsilon_at(delta: FloatArray) -> FloatArray:
+        epsilons, counts = _spend(leaves, delta)
+        return counts @ epsilons
 
     return Numeric("basic composition", epsilon_at)
 
@@ -409,14 +407,13 @@ def _advanced(leaves: Leaves) -> Curve:
     # (epsilon, delta)-DP at all.
     frugal = all(_is_pure(leaf) or isinstance(leaf, events.Approx) for leaf in leaves)
 
-    def epsilon_at(delta: float) -> float:
+    def epsilon_at(delta: FloatArray) -> FloatArray:
         slack = (delta - fixed) * (1.0 if frugal else 0.5)
-        spent = _spend(leaves, delta - slack) if 0 < slack < 1 else []
-        if not spent:
-            return float(basic.epsilon(delta))
-        epsilons, _, counts = zip(*spent, strict=True)
-        theorem = composition.advanced(epsilons, slack=slack, counts=counts)[0]
-        return min(theorem, float(basic.epsilon(delta)))
+        usable = (slack > 0) & (slack < 1)
+        slack = np.where(usable, slack, 0.5)
+        epsilons, counts = _spend(leaves, np.where(usable, delta - slack, delta))
+        theorem = composition.advanced_epsilon(epsilons, counts, slack)
+        return np.minimum(np.where(usable, theorem, np.inf), basic.epsilon(delta))
 
     return Numeric("advanced composition", epsilon_at)
 

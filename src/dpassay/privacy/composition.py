@@ -5,6 +5,7 @@ Upper bounds, except the central-limit forms at the end, which are estimates and
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -58,10 +59,15 @@ def advanced(
     )
     if n.shape != eps.shape:
         raise InvalidArgument(f"counts has {n.size} entries for {eps.size} epsilons.")
-    drift = float(n @ (eps * np.tanh(eps / 2)))
-    spread = math.sqrt(2 * math.log(1 / slack) * float(n @ np.square(eps)))
     total = float(-np.expm1(math.log1p(-slack) + n @ np.log1p(-dels)))
-    return min(float(n @ eps), drift + spread), total
+    return float(advanced_epsilon(eps, n, slack)), total
+
+
+def advanced_epsilon(epsilons: FloatArray, counts: FloatArray, slack: Any) -> FloatArray:
+    """The epsilon of :func:`advanced`, unchecked; mechanisms in the first dimension."""
+    drift = counts @ (epsilons * np.tanh(epsilons / 2))
+    spread = np.sqrt(-2 * np.log(slack) * (counts @ np.square(epsilons)))
+    return np.minimum(counts @ epsilons, drift + spread)
 
 
 def optimal(epsilon: float, count: int) -> Callable[[FloatArray], FloatArray]:
@@ -107,10 +113,14 @@ def amplify(epsilon: float, delta: float, sampling_rate: float) -> tuple[float, 
     """
     q = _check.sampling_rate(sampling_rate)
     epsilon, delta = _check.epsilon(epsilon, finite=True), _check.delta(delta)
-    log_growth = (
-        math.log(q) + epsilon + math.log(-math.expm1(-epsilon)) if epsilon > 0 else -math.inf
-    )
-    return float(np.logaddexp(0.0, log_growth)), q * delta
+    return float(amplified(epsilon, q)), q * delta
+
+
+def amplified(epsilon: Any, sampling_rate: float) -> FloatArray:
+    """The epsilon of :func:`amplify`, unchecked; inf stays so."""
+    with np.errstate(divide="ignore"):
+        log_growth = math.log(sampling_rate) + epsilon + np.log(-np.expm1(-np.asarray(epsilon)))
+    return np.logaddexp(0.0, log_growth)
 
 
 def zcdp_of_pure(epsilon: float) -> float:

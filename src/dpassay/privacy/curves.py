@@ -395,18 +395,10 @@ class PLD(Curve):
         return _fold(np.maximum, (direction.delta(epsilon) for direction in self.directions))
 
     def _epsilon(self, delta: FloatArray) -> FloatArray:
-        high = np.array([max(d.reach(x) for d in self.directions) for x in delta])
-        finite = np.isfinite(high)
-        target = np.where(finite, delta, 1.0)
-        high = np.where(finite, high, 0.0)
-        # Chernoff's answer is close: walk down from it, since every other place costs a transform.
-        step = max(d.deviation for d in self.directions) / 2
-        low = np.maximum(high - step, 0.0)
-        while np.any(fits := (self._delta(low) <= target) & (low > 0)):
-            high, step = np.where(fits, low, high), 2 * step
-            low = np.where(fits, np.maximum(low - step, 0.0), low)
-        root = smallest_true(lambda x: self._delta(x) <= target, low, high, 60)
-        return np.where(finite, root, np.inf)
+        result = np.zeros_like(delta)
+        for direction in self.directions:
+            result = direction.epsilon(delta, result)
+        return result
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -414,7 +406,7 @@ class Numeric(Curve):
     """A curve given by a function: from delta to epsilon, or from epsilon to delta."""
 
     name: str
-    epsilon_at: Callable[[float], float] | None = None
+    epsilon_at: Callable[[FloatArray], FloatArray] | None = None
     delta_at: Callable[[FloatArray], FloatArray] | None = None
     kind: Kind = field(default="upper bound", kw_only=True)
 
@@ -424,7 +416,7 @@ class Numeric(Curve):
     def _epsilon(self, delta: FloatArray) -> FloatArray:
         if self.epsilon_at is None:
             return super()._epsilon(delta)
-        return np.array([self.epsilon_at(float(d)) for d in delta])
+        return self.epsilon_at(delta)
 
     def _delta(self, epsilon: FloatArray) -> FloatArray:
         if self.delta_at is not None:

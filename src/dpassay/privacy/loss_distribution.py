@@ -14,7 +14,7 @@ bound on the rounding error is added to every cell, and mass outside the window 
 Chernoff and added as well, so that the answer errs upwards, also at deltas of 1e-30.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -31,10 +31,13 @@ _TAIL = 1e-40  # mass beyond the largest loss of one event; counts as infinite l
 _WINDOW_TAIL = 1e-18  # tilted mass outside the FFT window
 _FFT_CONSTANT = 8.0  # of the bound u * log2(n) on the relative l2 error of one transform
 _UNIT = np.finfo(float).eps / 2
+_PRODUCT = 2.24 / _FFT_CONSTANT  # of a complex product, in the same units but for the logarithm
 _ROUNDING = 1e-9  # relative, for everything that is not the transform
 _CERTAIN = 40.0  # losses so far above epsilon count in full, but for less than that rounding
 _KEPT_TAILS = 6  # at most, per composition; each holds two arrays of the window's length
 _MAX_RUNGS = 200
+_MAX_SPREAD = 16  # cells that are taken together where a cumulant need only be bounded
+_STEP = 1.6  # between the tilts that Chernoff's bound is tried with
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +49,7 @@ class LossPmf:
     probs: FloatArray
     infinite: float
 
-    @property
+    @cached_property
     def losses(self) -> FloatArray:
         """The finite losses, increasing."""
         return (self.first + np.arange(self.probs.size)) * self.interval
@@ -71,6 +74,24 @@ class LossPmf:
     def _log_probs(self) -> FloatArray:
         with np.errstate(divide="ignore"):
             return np.log(self.probs)
+
+    @cached_property
+    def spread(self) -> "LossPmf":
+        """The finite part on a coarser grid, each mass shared by the two multiples next to it.
+
+        Their mean is the loss, and e^{tilt * loss} is convex: cumulants are bounded from above, at
+        a fraction of the cost.
+        """
+        blocks = np.sqrt(self.moments()[1]) / (4 * self.interval)
+        k = int(np.clip(blocks, 1, _MAX_SPREAD))
+        if k == 1:
+            return self
+        place, rest = np.divmod(self.first + np.arange(self.probs.size), k)
+        shares = self.probs * (1 - rest / k), self.probs * (rest / k)
+        masses = np.zeros(place[-1] - place[0] + 2)
+        for i, share in enumerate(shares):
+            masses[: place[-1] - place[0] + 1 + i][i:] += np.bincount(place - place[0], share)
+        return LossPmf(self.interval * k, int(place[0]), masses, 0.0)
 
     def moments(self) -> tuple[float, float]:
         """Mean and variance of the finite part."""
@@ -155,6 +176,10 @@ class Composition:
         """K(tilt) of the sum."""
         return sum(n * p.cumulant(tilt) for p, n in self.parts)
 
+    def cumulant_upper(self, tilt: float) -> float:
+        """An upper bound on K(tilt) that costs little."""
+        return sum(n * p.spread.cumulant(tilt) for p, n in self.parts)
+
     def delta(self, epsilon: FloatArray) -> FloatArray:
         """An upper bound on the profile at each epsilon >= 0, relative error about 1e-7."""
         result = np.full(epsilon.shape, self.infinite)
@@ -167,6 +192,45 @@ class Composition:
             here = order[rungs == rung]
             result[here] += self._tail_mass(int(rung), epsilon[here])
         return np.minimum(result, 1.0)
+
+    def epsilon(self, delta: FloatArray, floor: FloatArray) -> FloatArray:
+        """An upper bound on the least epsilon, ``floor`` or more, of which the profile is delta.
+
+        ``delta`` of what is returned was seen to be at most delta, or is so by Chernoff; inf where
+        no epsilon is. Chernoff's answer is a little too large: from there tilts are walked down,
+        each composed once for all that ends there.
+        """
+        result = np.maximum(self.reach(delta), floor)
+        todo = np.flatnonzero(np.isfinite(result) & (result > floor))
+        # A floor is another direction's answer, and most often this one's too.
+        known = todo[floor[todo] > 0]
+        done = known[self.delta(floor[known]) <= delta[known]]
+        result[done] = floor[done]
+        todo = np.setdiff1d(todo, done)
+        rungs = np.zeros(delta.shape, int)
+        order = todo[np.argsort(result[todo])]
+        rungs[order] = self._rungs_for(result[order]) if order.size else 0
+        edges = self._edges()
+        for rung in range(int(rungs.max(initial=-1)), -1, -1):
+            here = todo[rungs[todo] >= rung]
+            low = np.maximum(edges[rung], floor[here])
+            result[here] = self._solved(rung, delta[here], low, result[here])
+            todo = np.setdiff1d(todo, here[(result[here] > low) | (low == floor[here])])
+            if not todo.size:
+                break
+        return result
+
+    def _solved(
+        self, rung: int, delta: FloatArray, low: FloatArray, high: FloatArray
+    ) -> FloatArray:
+        """The least epsilon in [low, high] that one tilt sees to fit; ``high`` fits."""
+        if not low.size:
+            return high
+
+        def fits(epsilon: FloatArray) -> FloatArray:
+            return self.infinite + self._tail_mass(rung, epsilon) <= delta
+
+        return smallest_true(fits, np.minimum(low, high), high, 60)
 
     def delta_lower(self, epsilon: float) -> float:
         """A lower bound on the profile of the sum of *these* pmfs; epsilon may be negative.
@@ -195,14 +259,22 @@ class Composition:
         cells = int(np.ceil(high / self.interval)) - first + 1
         return LossPmf(self.interval, first, _convolve(self.parts, first, cells), self.infinite)
 
-    def reach(self, delta: float) -> float:
-        """An epsilon at which the profile is certainly at most delta (Chernoff); may be inf."""
-        if delta <= self.infinite:
-            return np.inf
-        need = -np.log(delta - self.infinite)
-        tilts = np.geomspace(0.05, 25, 11) / max(self.deviation, self.interval)
-        chernoff = min((self.cumulant(t) + need) / t for t in tilts)
-        return max(min(chernoff, self.top), 0.0)
+    def reach(self, delta: FloatArray) -> FloatArray:
+        """Epsilons at which the profile is certainly at most delta (Chernoff); may be inf."""
+        left = np.asarray(delta, float) - self.infinite
+        if not np.any(left > 0):
+            return np.full(left.shape, np.inf)
+        tilts, cumulants = self._chernoff
+        with np.errstate(divide="ignore"):
+            need = -np.log(np.maximum(left, 0.0))
+        best = ((cumulants + need[..., None]) / tilts).min(axis=-1)
+        return np.where(left > 0, np.clip(best, 0.0, max(self.top, 0.0)), np.inf)
+
+    @cached_property
+    def _chernoff(self) -> tuple[FloatArray, FloatArray]:
+        """Tilts, from one fit for rare large losses to one fit for the centre, and cumulants."""
+        tilts = np.geomspace(1e-4, 25, 24) / max(self.deviation, self.interval)
+        return tilts, np.array([self.cumulant_upper(t) for t in tilts])
 
     def _rungs_for(self, epsilon: FloatArray) -> FloatArray:
         """The tilt whose centre is nearest to each epsilon (sorted)."""
@@ -213,8 +285,12 @@ class Composition:
             self._rungs.append(rung)
             if rung.cumulant - rung.tilt * rung.centre < np.log(_TAIL):
                 break
+        return np.searchsorted(self._edges()[1:], epsilon)
+
+    def _edges(self) -> FloatArray:
+        """The least epsilon of each rung: half way between two centres."""
         centres = np.array([rung.centre for rung in self._rungs])
-        return np.searchsorted((centres[1:] + centres[:-1]) / 2, epsilon)
+        return np.insert((centres[1:] + centres[:-1]) / 2, 0, 0.0)
 
     def _next_rung(self, rung: "_Rung") -> "_Rung | None":
         """A tilt that moves the centre on by 1 to 2.5 of its deviations; none at the very end."""
@@ -305,10 +381,23 @@ def _window(composition: Composition, rung: _Rung) -> tuple[float, float]:
     """An interval outside which the tilted sum has mass below _WINDOW_TAIL (Chernoff)."""
     need = -np.log(_WINDOW_TAIL) - rung.cumulant
     guess = np.sqrt(-2 * np.log(_WINDOW_TAIL)) / max(rung.deviation, composition.interval)
-    steps = guess * np.geomspace(0.05, 2.5, 9)
-    high = min((composition.cumulant(rung.tilt + t) + need) / t for t in steps)
-    low = max(-(composition.cumulant(rung.tilt - t) + need) / t for t in steps)
-    return max(low, composition.bottom), min(high, composition.top)
+
+    def end(side: int) -> float:
+        def bound(t: float) -> float:
+            return (composition.cumulant_upper(rung.tilt + side * t) + need) / t
+
+        return side * _least(bound, guess, composition.interval)
+
+    return max(end(-1), composition.bottom), min(end(1), composition.top)
+
+
+def _least(bound: Callable[[float], float], t: float, tolerance: float) -> float:
+    """The least value of a bound that falls, then rises, in t; about, from a first guess of t."""
+    best = bound(t)
+    for factor in (1 / _STEP, _STEP):
+        while (value := bound(t * factor)) < best - tolerance:
+            t, best = t * factor, value
+    return best
 
 
 def _convolve(
@@ -321,22 +410,35 @@ def _convolve(
     Circular: mass outside the window is folded into it, which only adds. Writing F for the
     transform of one part, a relative l2 error e of each transform moves F^n by at most
     n |F|^(n-1) |F - F̂|, hence by Cauchy and Schwarz every cell by at most
-    n e ||pmf||_2 ||result||_2, and the multiplications and the inverse by e ||result||_2 more.
+    n e ||pmf||_2 ||result||_2, and the inverse by e ||result||_2 more. F^n itself is made of
+    products, each with a relative error of sqrt(5) u (Brent, Percival and Zimmermann 2007): n of
+    them in effect, which is n sqrt(5) u ||result||_2 by Parseval.
     """
     size = int(fft.next_fast_len(cells, real=True) or cells)
     spectrum: Any = 1.0
-    origin, drift = 0, 1.0
+    origin, drift, log_size = 0, 1.0, float(np.log2(max(size, 2)))
     for pmf, count in parts:
         folded = np.zeros(size)
         for start in range(0, pmf.probs.size, size):
             chunk = pmf.probs[start : start + size]
             folded[: chunk.size] += chunk
         transform: Any = fft.rfft(folded)
-        spectrum = spectrum * transform**count
+        spectrum = spectrum * _power(transform, count)
         origin += count * pmf.first
-        drift += count * float(np.linalg.norm(folded))
+        drift += count * (float(np.linalg.norm(folded)) + _PRODUCT / log_size)
     circle: Any = fft.irfft(spectrum, size)
     result = np.roll(circle, origin - first)[:cells]
-    unit = _FFT_CONSTANT * np.finfo(float).eps / 2 * np.log2(size)
+    unit = _FFT_CONSTANT * _UNIT * log_size
     error = unit * drift * float(np.linalg.norm(result))
     return np.maximum(np.maximum(result, 0.0) + sign * error, 0.0)
+
+
+def _power(base: Any, count: int) -> Any:
+    """base^count by squaring: NumPy's own power of complex numbers takes many times as long."""
+    result: Any = 1.0
+    while count:
+        if count & 1:
+            result = result * base
+        count >>= 1
+        base = base * base if count else base
+    return result
