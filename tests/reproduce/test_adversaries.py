@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from dpassay.adversaries import ADVERSARIES
 from dpassay.datasets import DatasetMissing, made_up_profiles
 from dpassay.errors import InvalidArgument
+from dpassay.privacy import GDP
 from dpassay.reproduce import adversaries, experiment
 from dpassay.runs import opened
 from extras import needs
@@ -45,7 +47,14 @@ def test_figures_and_the_same_again_without_a_training(folder):
     """Run, then run again on its own store: nothing is played and every file is the same."""
     said = []
     files = experiment("adversaries").run(folder, progress=said.append, **QUICK)
-    names = ["six.svg", "one-run.svg", "numbers.json", "index.html", "capabilities.txt"]
+    names = [
+        "order.svg",
+        "six.svg",
+        "one-run.svg",
+        "numbers.json",
+        "index.html",
+        "capabilities.txt",
+    ]
     assert [path.name for path in files] == names
     assert [text.partition(" at")[0] for text in said] == list(ADVERSARIES)
     kept, before = n_trials(folder), {path: path.read_bytes() for path in files}
@@ -124,3 +133,10 @@ def test_rows_have_one_mean_length_whatever_the_data(monkeypatch):
     assert (where.name, where.n_features, where.n_classes) == ("profiles", 20, 3)
     assert adversaries.training(4.0, where, 8).network.n_parameters == 20 * 8 + 8 + 8 * 3 + 3
     adversaries.setting.cache_clear()
+
+
+def test_the_largest_area_is_that_of_the_best_test():
+    """For a Gaussian shift of mu the area is Phi(mu/sqrt 2)."""
+    for mu in (0.1, 1.0, 3.0):
+        most = adversaries.largest_area(GDP(mu))
+        assert norm.cdf(mu / 2**0.5) <= most < norm.cdf(mu / 2**0.5) + 0.002
