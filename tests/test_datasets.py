@@ -11,6 +11,7 @@ from dpassay import datasets
 from dpassay.datasets import (
     DatasetMissing,
     load_adult,
+    load_adult_codes,
     load_cifar10,
     load_location30,
     load_mnist,
@@ -48,6 +49,18 @@ def test_adult(tmp_path, monkeypatch, zipped):
     assert row[5:].sum() == pytest.approx(8)  # one of each category
     assert data.X_test[0, 0] * np.sqrt(13) == pytest.approx(1)  # clipped to the published range
     assert np.linalg.norm(data.X_test, axis=1).max() <= data.data_norm
+
+
+def test_adult_codes(tmp_path):
+    folder = tmp_path / "adult"
+    folder.mkdir()
+    (folder / "adult-discrete-domain.json").write_text('{"sex": 2, "age": 85}')
+    with pytest.raises(DatasetMissing, match="adult-discrete"):
+        load_adult_codes(tmp_path)
+    (folder / "adult-discrete.csv").write_text("age,sex\n23,1\n34,0\n")
+    sizes, codes = load_adult_codes(tmp_path)
+    assert sizes == {"sex": 2, "age": 85}
+    np.testing.assert_array_equal(codes, [[1, 23], [0, 34]])  # in the order of the domain
 
 
 def test_adult_marks_what_is_missing():
