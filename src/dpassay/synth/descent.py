@@ -40,7 +40,6 @@ from dpassay.types import FloatArray
 
 RATES = (0.3, 0.1)  # of the two rounds: the first and largest step of a logit
 SPREAD = 0.1  # deviation of the logits at the start, without which all components stay alike
-HOLD = 2.0  # the strength of the second round's penalty, in units of the first's
 DECAYS = (0.9, 0.99)  # of Adam's means of gradients and of their squares (Kingma and Ba 2015)
 _TINY = 1e-12
 
@@ -77,6 +76,7 @@ def fitted(
     components: int,
     steps: int,
     penalty: float,
+    hold: float,
     rng: np.random.Generator,
     start: Mixture | None = None,
 ) -> Mixture:
@@ -88,6 +88,7 @@ def fitted(
         components: how many products.
         steps: of gradient descent in the first round; the second takes a third of it.
         penalty: how strongly components are held together; see the module.
+        hold: the strength of the second round's penalty, in units of the first's.
         rng: for the start.
         start: a mixture to go on from; None for the columns' own shares, spread by ``rng``.
 
@@ -101,7 +102,7 @@ def fitted(
         np.repeat(scale, schema.sizes).astype(np.float32),
     )
     descent.reference, _ = descent.run(logits, weights, steps, RATES[0])
-    descent.scale *= HOLD
+    descent.scale *= hold
     factors, shares = descent.run(logits, weights, math.ceil(steps / 3), RATES[1])
     factors, shares = factors.astype(float), shares.astype(float) / shares.sum(dtype=float)
     # A column that no joint marginal reads is related to none: all components have its shares.

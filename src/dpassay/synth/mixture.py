@@ -43,8 +43,12 @@ Sets = tuple[tuple[str, ...], ...]
 COMPONENTS = 100
 STEPS = 600
 PENALTY = 1.1
-SHARES = {1: 0.1, 2: 0.2, 3: 0.7}
-"""Of the budget, for columns by themselves, for pairs, and for sets of three columns and more."""
+SHARES = {2: {1: 0.1, 2: 0.9}, 3: {1: 0.1, 2: 0.2, 3: 0.7}}
+"""By the largest sets that are measured (3 is three columns and more): what of the budget is for
+columns by themselves, for pairs, and for larger sets."""
+HOLDS = {2: 1.0, 3: 2.0}
+"""By the largest sets of the workload: how strongly the second round of the fit holds components.
+For pairs it was set on generated tables and on images, for larger sets on Adult."""
 MOST_SETS = 128
 MOST_CELLS = 1_500_000
 """Of the sets of three columns and more: beyond either they are selected."""
@@ -112,7 +116,7 @@ def _weights(levels: dict[int, Sets], shares: dict[int, float]) -> tuple[Sets, l
 
 def _at_once(levels: dict[int, Sets], allowed: Budget) -> Plan:
     """Everything measured: the l2 distance of all tables together, each over its σ, is exact."""
-    sets, weights = _weights(levels, SHARES)
+    sets, weights = _weights(levels, SHARES[max(2, *levels)])
     least = gaussian_noise_multiplier(allowed.epsilon, allowed.delta)
     least *= SENSITIVITY[allowed.neighbouring] * math.sqrt(sum(weights))
     sigmas = tuple(least / math.sqrt(weight) for weight in weights)
@@ -208,25 +212,28 @@ class ProductMixture(Synthesizer):
     def _run(self, data: Records, plan: Plan, chosen: Source) -> Model:
         assert chosen.generator is not None
         found = measure(data, plan.columns, plan.sigmas, chosen)
-        model = self._fitted(found, chosen.generator)
+        model = self._fitted(found, plan, chosen.generator)
         if not plan.picks:
             return model
         picked = selected(data, model, plan, self.neighbouring, chosen.generator)
         found += measure(data, picked, [plan.late] * plan.picks, chosen)
-        return self._fitted(found, chosen.generator, model)
+        return self._fitted(found, plan, chosen.generator, model)
 
     def _fitted(
         self,
         found: Sequence[Measurement],
+        plan: Plan,
         rng: np.random.Generator,
         start: Mixture | None = None,
     ) -> Mixture:
+        large = any(len(names) > 2 for names in plan.columns + plan.candidates)
         return fitted(
             self.schema,
             found,
             components=self.components,
             steps=self.steps,
             penalty=self.penalty,
+            hold=HOLDS[3 if large else 2],
             rng=rng,
             start=start,
         )
