@@ -11,16 +11,17 @@ settings that fit into a minute (MST: mbi 1.3; AIM: its NumPy form of 2024, .5 M
 """
 
 import itertools
-import json
 import os
 import sys
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from dpassay.datasets import load_adult_codes
+from dpassay.reproduce.synth.adult import PEERS
+from dpassay.reproduce.synth.cells import bits, tiny, triples
 from dpassay.synth import (
     MWEM,
     FrankWolfe,
@@ -35,34 +36,12 @@ from dpassay.synth.models import Records
 
 EPSILONS = (0.1, 0.25, 0.5, 1.0)
 GOALS = {0.1: (0.025, 0.17), 0.25: (0.011, 0.13), 0.5: (0.0075, 0.094), 1.0: (0.0055, 0.066)}
-PEERS = {
-    "AIM": (
-        ".043-.069/.172-.179",
-        ".022-.031/.122-.138",
-        ".019-.025/.092-.096",
-        ".017-.022/.066-.074",
-    ),
-    "MST": (".045-.075/.222-.224", ".027-.037/.141-.156", ".029-.031/.112-.113", ".027-.028/.097"),
-}
 
 
 def adult() -> tuple[Schema, Any]:
     """The schema and the codes."""
-    import pandas as pd
-
-    folder = Path(os.environ["DPASSAY_DATA"], "adult")
-    sizes = json.loads((folder / "adult-discrete-domain.json").read_text())
-    frame = pd.read_csv(folder / "adult-discrete.csv.gz")
-    return Schema({name: range(size) for name, size in sizes.items()}), frame[
-        list(sizes)
-    ].to_numpy()
-
-
-def triples(schema: Schema, n_records: int) -> Workload:
-    """64 of the sets of three columns with at most n cells."""
-    small = Workload.all_marginals(schema, 3, most_cells=n_records).blocks
-    chosen = np.random.RandomState(0).choice(len(small), 64, replace=False)
-    return Workload(tuple(small[i] for i in chosen))
+    sizes, codes = load_adult_codes()
+    return Schema({name: range(size) for name, size in sizes.items()}), codes
 
 
 def measured(method: Any, data: Records, workload: Workload, **options: Any) -> tuple[float, ...]:
@@ -96,8 +75,9 @@ def on_adult(seeds: range) -> None:
     print("64 triples: largest error/mean total variation, worst of the seeds")
     for i, epsilon in enumerate(EPSILONS):
         print(f"epsilon {epsilon:g}, goal {GOALS[epsilon][0]}/{GOALS[epsilon][1]}")
-        for peer, cells in PEERS.items():
-            print(f"{peer:>28}  model {cells[i]}")
+        for peer, (largest, variation) in PEERS.items():
+            cells = ["-".join(f"{x:.4f}" for x in both[i]) for both in (largest, variation)]
+            print(f"{peer:>28}  model {'/'.join(cells)}")
         for method in (Independent, NoisyMarginals, FrankWolfe, ProductMixture):
             options = {"epsilon": epsilon}
             cases = [measured(method, data, workload, rng=seed, **options) for seed in seeds]
@@ -108,26 +88,9 @@ def on_adult(seeds: range) -> None:
         row("ProductMixture", [measured(ProductMixture, data, every, epsilon=1.0, rng=0)])
 
 
-def tiny(kind: str, seed: int, n: int = 10_000, d: int = 10) -> Any:
-    """Bits: a product, a mixture of three products, or a chain of noisy copies."""
-    rng = np.random.default_rng(seed)
-    if kind == "product":
-        return (rng.random((n, d)) < rng.uniform(0.1, 0.9, d)).astype(int)
-    if kind == "mixture":
-        return (rng.random((n, d)) < rng.uniform(0.1, 0.9, (3, d))[rng.integers(0, 3, n)]).astype(
-            int
-        )
-    codes = np.zeros((n, d), int)
-    codes[:, 0] = rng.random(n) < 0.6
-    for j in range(1, d):
-        copied = rng.random(n) < 0.8
-        codes[:, j] = np.where(copied, codes[:, j - 1], rng.random(n) < 0.5)
-    return codes
-
-
 def on_tiny_universes(seeds: range) -> None:
     """All triples of ten bits, epsilon = 1, delta = 1/n²."""
-    schema = Schema({f"b{j}": [0, 1] for j in range(10)})
+    schema = bits(10)
     workload = Workload.all_marginals(schema, 3)
     for kind, method in itertools.product(
         ("product", "mixture", "chain"), (NoisyMarginals, MWEM, FrankWolfe, ProductMixture)

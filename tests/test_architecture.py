@@ -39,6 +39,7 @@ LEFT_OF = {
         "zoo",
         "report",
         "learn",
+        "synth",
         "nets",
         "datasets",
     },

@@ -22,8 +22,8 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which experiment: slides, hw3, clipping, thesis, debugging, one-dimension or "
-            "adversaries."
+            help="Which experiment: slides, hw3, clipping, thesis, debugging, one-dimension, "
+            "adversaries or synth."
         ),
     ],
     out: Annotated[
@@ -44,7 +44,11 @@ def reproduce(
         ),
     ] = None,
     full: Annotated[
-        bool, typer.Option("--full", help="adversaries: 1000 trainings a world instead of 200.")
+        bool,
+        typer.Option(
+            "--full",
+            help="adversaries: 1000 trainings a world instead of 200; synth: more seeds, larger n.",
+        ),
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -85,7 +89,12 @@ def _takes(module: ModuleType, option: str) -> bool:
     return option in inspect.signature(module.run).parameters
 
 
-_FOR = {"figure": "thesis", "literal": "thesis", "data": "adversaries", "full": "adversaries"}
+_FOR = {
+    "figure": "thesis",
+    "literal": "thesis",
+    "data": "adversaries",
+    "full": "adversaries and synth",
+}
 
 
 def _folder(

@@ -18,6 +18,7 @@ EXPERIMENTS = {
     "debugging": "dpassay.reproduce.debugging",
     "one-dimension": "dpassay.reproduce.one_dimension",
     "adversaries": "dpassay.reproduce.adversaries",
+    "synth": "dpassay.reproduce.synth",
 }
 
 

@@ -1,0 +1,241 @@
+"""Errors along n, epsilon, the number of queries and of bits: measured slopes and the theorems'."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from dpassay.report.figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, Claim
+from dpassay.reproduce.synth.cells import Cell, Kept, Progress
+from dpassay.synth import query_error_upper
+from dpassay.synth.theorems import PRINTED, RATES
+from dpassay.types import FloatArray
+
+TABLE: tuple[str, ...] = ("MWEM", "DualQuery", "SepFEM", "DQRS", "FrankWolfe", "FEM")
+COLOURS: dict[str, str] = dict(zip(TABLE, (BLUE, ORANGE, GREEN, RED, PURPLE, BLACK), strict=True))
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured.
+
+    Attributes:
+        records: values of n.
+        budgets: values of epsilon, at the usual n.
+        sets: numbers of sets of three columns; None for all.
+        dimensions: numbers of bits, with ten sets.
+        seeds: of the noise.
+        adult_fem: the largest epsilon at which FEM runs on Adult.
+        adult_seeds: of the noise there.
+
+    """
+
+    records: tuple[int, ...] = (500, 1000, 2000, 4000)
+    budgets: tuple[float, ...] = (0.25, 0.5, 1.0, 2.0)
+    sets: tuple[int | None, ...] = (3, 12, 40, None)
+    dimensions: tuple[int, ...] = (5, 7, 10, 14)
+    seeds: int = 1
+    adult_fem: float = 0.25
+    adult_seeds: int = 1
+
+
+FULL = Size(
+    records=(500, 1000, 2000, 4000, 8000, 16_000),
+    budgets=(0.25, 0.5, 1.0, 2.0, 4.0),
+    seeds=4,
+    adult_fem=1.0,
+    adult_seeds=3,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """Errors of one method along one quantity.
+
+    Attributes:
+        method: whose.
+        x: the quantity, as the theorem has it: log|Q| rather than |Q|.
+        errors: one row per value of x, one column per seed; NaN where the method refused.
+
+    """
+
+    method: str
+    x: FloatArray
+    errors: FloatArray
+
+    @property
+    def means(self) -> FloatArray:
+        """Over the seeds."""
+        return self.errors.mean(axis=1)
+
+    def slope(self) -> tuple[float, float]:
+        """Least squares on logarithms, and its standard error by the scatter around the line."""
+        x, y = np.broadcast_arrays(np.log(self.x)[:, None], np.log(self.errors))
+        seen = np.isfinite(y)
+        return fitted_slope(x[seen], y[seen])
+
+
+def fitted_slope(x: FloatArray, y: FloatArray) -> tuple[float, float]:
+    """The slope of the least-squares line, and its standard error; NaN with fewer than 3 points.
+
+    >>> slope, error = fitted_slope(np.array([0.0, 1.0, 2.0]), np.array([1.0, 0.0, -1.0]))
+    >>> round(slope, 6), round(error, 6)
+    (-1.0, 0.0)
+
+    """
+    if len(x) < 3 or np.ptp(x) == 0:
+        return float("nan"), float("nan")
+    off = x - x.mean()
+    spread = float(off @ off)
+    slope = float(off @ y) / spread
+    rest = y - y.mean() - slope * off
+    return slope, float(np.sqrt(rest @ rest / (len(x) - 2) / spread))
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """Which quantity is moved, how the theorems name it, and what it is called in print."""
+
+    name: str
+    label: str
+    cells: tuple[Cell, ...]
+    x: Callable[[Cell], float]
+    exponent: Callable[[Any], float]
+
+
+def sweeps(size: Size) -> dict[str, Sweep]:
+    """All that are measured; the method of their cells is still to be set."""
+    base = Cell("")
+    n = tuple(replace(base, n=n) for n in size.records)
+
+    def by_n(cell: Cell) -> float:
+        return cell.n
+
+    found = [
+        Sweep("n", "records n", n, by_n, lambda r: -r.signal),
+        Sweep(
+            "n, parities",
+            "records n",
+            tuple(replace(cell, queries="parities") for cell in n),
+            by_n,
+            lambda r: -r.signal,
+        ),
+        Sweep(
+            "epsilon",
+            "ε",
+            tuple(replace(base, epsilon=e) for e in size.budgets),
+            lambda cell: cell.epsilon,
+            lambda r: -r.signal,
+        ),
+        Sweep(
+            "queries",
+            "log|Q|",
+            tuple(replace(base, sets=sets) for sets in size.sets),
+            lambda cell: float(np.log(cell.n_queries)),
+            lambda r: r.queries,
+        ),
+        Sweep(
+            "dimension",
+            "bits d",
+            tuple(replace(base, d=d, sets=10) for d in size.dimensions),
+            lambda cell: cell.d,
+            lambda r: r.cells,
+        ),
+    ]
+    return {sweep.name: sweep for sweep in found}
+
+
+def curves(sweep: Sweep, size: Size, kept: Kept, progress: Progress) -> list[Curve]:
+    """Every method of the table along a sweep."""
+    x, found = np.array([sweep.x(cell) for cell in sweep.cells], float), []
+    for method in TABLE:
+        rows = []
+        for cell in sweep.cells:
+            seeds = [replace(cell, method=method, seed=seed) for seed in range(size.seeds)]
+            rows.append([number(one, kept, progress) for one in seeds])
+        found.append(Curve(method, x, np.array(rows)))
+    return found
+
+
+def number(cell: Cell, kept: Kept, progress: Progress) -> float:
+    """The largest error of a cell; NaN if the method refused."""
+    progress(f"{cell.method}, n = {cell.n}, ε = {cell.epsilon:g}, {cell.d} bits")
+    found = kept.get(cell.key, cell.measure)
+    return float("nan") if found is None else found[0]
+
+
+def bounds(sweep: Sweep) -> dict[str, FloatArray]:
+    """The proved bounds along a sweep, of the methods that have one."""
+    found = {}
+    for method in TABLE:
+        if method != "DQRS":
+            found[method] = np.array([_bound(method, cell) for cell in sweep.cells])
+    return found
+
+
+def _bound(method: str, cell: Cell) -> float:
+    return query_error_upper(
+        method,
+        n_records=cell.n,
+        epsilon=cell.epsilon,
+        delta=1 / cell.n**2,
+        n_queries=cell.n_queries,
+        sizes=[2] * cell.d,
+    ).error
+
+
+# Claims.
+
+
+def slope_claim(along: str, found: Sequence[Curve], exponent: Callable[[Any], float]) -> Claim:
+    """Whether no error falls more slowly, or grows faster, than its theorem: by two errors."""
+    said, worse = [], []
+    for curve in found:
+        slope, error = curve.slope()
+        theory = exponent(RATES[curve.method])
+        said.append(f"{curve.method} {slope:.2f} ± {error:.2f} (theorem {theory:.2f})")
+        if slope - 2 * error > theory:
+            worse.append(curve.method)
+    measured = ", ".join(said) + "."
+    measured += f" Beyond two errors: {', '.join(worse)}." if worse else ""
+    text = f"along {along}, no error falls more slowly or grows faster than its rate."
+    return Claim(text, not worse, measured)
+
+
+def printed_claim(found: Sequence[Curve]) -> Claim:
+    """Whether dual Frank-Wolfe falls faster than (epsilon n)^(-2/5), which table 5.1 prints."""
+    (own,) = (curve for curve in found if curve.method == "FrankWolfe")
+    slope, error = own.slope()
+    printed = -PRINTED["FrankWolfe"].signal
+    text = "the document's own method has the slope -2/5 that its table prints, not a steeper one."
+    measured = f"{slope:.2f} ± {error:.2f}; the corrected proof has -1/2."
+    return Claim(text, not slope + 2 * error < printed, measured)
+
+
+def best_claim(found: Sequence[Curve]) -> Claim:
+    """Whether dual Frank-Wolfe is below DualQuery and DQRS at every n, as the table orders them."""
+    by = {curve.method: curve.means for curve in found}
+    own, others = by["FrankWolfe"], {name: by[name] for name in ("DualQuery", "DQRS")}
+    behind = [name for name, means in others.items() if not (own < means).all()]
+    ratios = {name: np.median(means / own) for name, means in others.items()}
+    measured = "their errors are, in the median over n, " + " and ".join(
+        f"{ratio:.2f} times its own ({name})" for name, ratio in ratios.items()
+    )
+    measured += "." + "".join(f" Not below {name} everywhere." for name in behind)
+    text = "dual Frank-Wolfe answers better than DualQuery and DQRS at every n."
+    return Claim(text, not behind, measured)
+
+
+def bound_claim(found: Sequence[Curve], proved: dict[str, FloatArray]) -> Claim:
+    """Whether every measured error is below the bound that is proved for its method."""
+    above, closest = [], np.inf
+    for curve in found:
+        if curve.method in proved:
+            ratio = proved[curve.method] / curve.means
+            closest = min(closest, float(np.nanmin(ratio)))
+            above += [curve.method] * bool((ratio < 1).any())
+    text = "every measured error is below the bound that is proved for the method's best settings."
+    measured = f"the bounds are {closest:.1f} times the errors or more."
+    measured += f" Above: {', '.join(above)}." if above else ""
+    return Claim(text, not above, measured)
