@@ -9,7 +9,7 @@ from dpassay.reproduce import experiment
 from dpassay.reproduce import synth as run_module
 from dpassay.reproduce.synth import adult, cells, curves, tiny
 from dpassay.reproduce.synth.cells import Cell, Kept, bits, threes, triples
-from dpassay.reproduce.synth.curves import Curve, Size, fitted_slope, sweeps
+from dpassay.reproduce.synth.curves import Curve, Size, slopes, sweeps
 from dpassay.synth import Schema
 from dpassay.synth.models import Records
 from dpassay.synth.theorems import RATES
@@ -96,21 +96,30 @@ def test_a_budget_that_buys_nothing_is_no_error():
 
 def test_slopes_and_their_errors_are_those_of_least_squares():
     rng = np.random.default_rng(0)
-    x, y = np.log([1.0, 2, 4, 8, 16]), rng.normal(size=5)
-    (slope, _), covariance = np.polyfit(x, y, 1, cov=True)
-    assert fitted_slope(x, y) == pytest.approx((slope, np.sqrt(covariance[0, 0])))
-    assert np.isnan(fitted_slope(x[:2], y[:2])).all()
+    x = np.array([1.0, 2, 4, 8, 16])
+    one, two = (Curve(name, x, np.exp(rng.normal(size=(5, 1)))) for name in ("MWEM", "FEM"))
+    (slope, _), covariance = np.polyfit(np.log(x), np.log(one.errors[:, 0]), 1, cov=True)
+    alone = slopes([one])
+    assert alone.values["MWEM"] == pytest.approx(slope)
+    assert alone.errors["MWEM"] == pytest.approx(np.sqrt(covariance[0, 0]))
+    assert alone.limit == pytest.approx(2.3534, abs=1e-4)  # Student's, 3 degrees, one side 5 %
+    both = slopes([one, two])
+    other = slopes([two]).errors["FEM"]
+    pooled = np.sqrt((alone.errors["MWEM"] ** 2 + other**2) / 2)
+    assert both.errors == pytest.approx({"MWEM": pooled, "FEM": pooled})
+    assert both.limit == pytest.approx(2.4469, abs=1e-4)  # 6 degrees, 2.5 %
 
 
 def test_what_was_refused_is_left_out_of_a_slope():
     x = np.array([100.0, 200, 400, 800])
     errors = np.stack([x**-0.5, 2 * x**-0.5], axis=1)
-    whole = Curve("MWEM", x, errors)
-    errors = errors.copy()
+    whole = Curve("MWEM", x, errors.copy()).line()
     errors[0] = np.nan
-    assert Curve("MWEM", x, errors).slope()[0] == pytest.approx(-0.5)
-    assert whole.slope()[0] == pytest.approx(-0.5)
-    assert whole.slope()[1] > 0
+    part = Curve("MWEM", x, errors).line()
+    assert (whole.slope, part.slope) == pytest.approx((-0.5, -0.5))
+    assert (whole.freedom, part.freedom) == (6, 4)
+    errors[1:] = np.nan
+    assert np.isnan(Curve("MWEM", x, errors).line().slope)
 
 
 @pytest.mark.parametrize("name", ["n", "n, parities", "epsilon", "queries", "dimension"])
@@ -118,7 +127,7 @@ def test_a_law_is_measured_with_its_own_exponents(name, lawful, tmp_path):
     sweep = sweeps(QUICK)[name]
     found = curves.curves(sweep, QUICK, Kept(tmp_path / "c.json"), SILENT)
     for curve in found:
-        assert curve.slope()[0] == pytest.approx(sweep.exponent(RATES[curve.method]))
+        assert curve.line().slope == pytest.approx(sweep.exponent(RATES[curve.method]))
     assert curves.slope_claim(name, found, sweep.exponent).holds
     assert len(lawful) == len(curves.TABLE) * len(sweep.cells)
 
@@ -126,11 +135,11 @@ def test_a_law_is_measured_with_its_own_exponents(name, lawful, tmp_path):
 # Claims.
 
 
-def along_n(**slopes):
+def along_n(**others):
     """Curves with the slopes of the theorems, or others, and a little scatter."""
     x = np.array([500.0, 1000, 2000, 4000])
     scatter = np.exp(0.02 * np.random.default_rng(0).normal(size=(4, 3)))
-    powers = {method: -RATES[method].signal for method in curves.TABLE} | slopes
+    powers = {method: -RATES[method].signal for method in curves.TABLE} | others
     return [Curve(m, x, 2.0 * x[:, None] ** powers[m] * scatter) for m in curves.TABLE]
 
 
@@ -138,7 +147,7 @@ def test_claims_of_slopes_can_fail():
     flat = along_n(DQRS=-0.1)
     claim = curves.slope_claim("n", flat, lambda r: -r.signal)
     assert not claim.holds
-    assert "Beyond two errors: DQRS" in claim.measured
+    assert claim.measured.endswith("errors): DQRS.")
     assert curves.slope_claim("n", along_n(), lambda r: -r.signal).holds
     assert not curves.printed_claim(along_n(FrankWolfe=-0.5)).holds
     assert curves.printed_claim(along_n(FrankWolfe=-0.4)).holds

@@ -28,13 +28,14 @@ Numbers = list[float] | None  # None where a method refused: the budget buys it 
 
 
 def tiny(kind: str, seed: int, n: int = 10_000, d: int = 10) -> Any:
-    """Bits: a product, a mixture of three products, or a chain of noisy copies."""
+    """Bits: a product, a mixture of three products, or a chain of noisy copies.
+
+    The law depends on the seed and on d alone, so that n can be varied by itself.
+    """
     rng = np.random.default_rng(seed)
-    if kind == "product":
-        return (rng.random((n, d)) < rng.uniform(0.1, 0.9, d)).astype(int)
-    if kind == "mixture":
-        rates = rng.uniform(0.1, 0.9, (3, d))
-        return (rng.random((n, d)) < rates[rng.integers(0, 3, n)]).astype(int)
+    if kind != "chain":
+        rates = rng.uniform(0.1, 0.9, (1 if kind == "product" else 3, d))
+        return (rng.random((n, d)) < rates[rng.integers(0, len(rates), n)]).astype(int)
     codes = np.zeros((n, d), int)
     codes[:, 0] = rng.random(n) < 0.6
     for j in range(1, d):
