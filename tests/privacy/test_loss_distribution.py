@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import dpassay as da
-from dpassay.privacy import composition, events, gaussian, loss_distribution
+from dpassay.privacy import accounting, composition, events, gaussian, loss_distribution
 from dpassay.privacy.loss_distribution import Composition, LossPmf, discretise
 from dpassay.privacy.profiles import profiles
 
@@ -211,3 +211,27 @@ def test_cumulants_of_taken_together_cells_are_upper_bounds(seed, tilt):
     # Chords of e^(tilt x) over a cell of 16 add no more than this (Hoeffding 1963).
     most = (16 * 0.01 * tilt) ** 2 / 8 + 1e-9
     assert pmf.spread.cumulant(tilt) <= pmf.cumulant(tilt) + most
+
+
+def test_tiny_sampling_rates_get_several_grids(monkeypatch):
+    """Rare losses are a million times the usual ones; one grid of both inflates the usual ones.
+
+    The truth is a normal sum of a million losses, with a skewness below 0.01: delta(0) is
+    2 Phi(mu/2) - 1 with mu = q sqrt(T (e - 1)), to one part in 1000.
+    """
+    event = events.dp_sgd_event(1.0, 1e-6, 10**6)
+    truth = 2 * stats.norm.cdf(1e-6 * np.sqrt(10**6 * np.expm1(1.0)) / 2) - 1
+    curve = da.account(event, "pld")
+    assert 0.999 * truth < curve.delta(0.0) < 1.005 * truth
+    monkeypatch.setattr(accounting, "_TAILS", accounting._TAILS[:1])
+    assert da.account(event, "pld").delta(0.0) > 1.1 * truth
+
+
+@pytest.mark.parametrize(("sigma", "q"), [(1.0, 1e-4), (2.0, 0.3)])
+def test_one_step_against_its_profile(sigma, q):
+    event = events.Sampled(events.Gaussian(sigma), q)
+    x = np.array([0.0, 1e-7, 1e-4, 0.01, 0.3])
+    truth = np.maximum(*(profile(x) for profile in profiles(event)))
+    here = da.account(event, "pld").delta(x)
+    assert np.all(here >= truth)
+    assert np.all(here <= 1.02 * truth + 1e-9)

@@ -9,6 +9,7 @@ refused by name. All methods but the central limit theorem give upper bounds, so
 import logging
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,15 @@ from dpassay import _check
 from dpassay.errors import InvalidArgument, UnsupportedEvent
 from dpassay.privacy import composition, events, selection
 from dpassay.privacy.curves import GDP, PLD, RDP, ZCDP, ApproxDP, Best, Curve, Numeric, PureDP
-from dpassay.privacy.loss_distribution import Composition, discretise, support
+from dpassay.privacy.loss_distribution import Composition, discretise, scale
 from dpassay.privacy.profiles import profiles
 from dpassay.types import FloatArray, PrivacyCurve
 
 Leaves = dict[events.Event, int]
 _LARGE_ORDERS = [2048.0, 4096.0, 8192.0, 16384.0]
 _INTERVAL = 1e-4
-_MAX_CELLS = 1 << 20
+_MAX_CELLS, _SOME_CELLS = 1 << 20, 1 << 17  # of one grid, and of one of several
+_TAILS = 1e-40, 1e-18, 1e-14, 1e-11, 1e-8  # masses that grids leave out; all but the first over all
 _MAX_COUNT = 10**6
 
 
@@ -309,33 +311,50 @@ def _rdp_of_dp_accounting(event: Any, neighbouring: str, orders: FloatArray) -> 
 
 def _pld(leaves: Leaves, interval: float | None) -> Curve:
     found = [(profiles(leaf), n) for leaf, n in leaves.items()]
-    if interval is None:
-        interval = _interval_for(found)
-    else:
+    if interval is not None:
         interval = _check.number("interval", interval, low=0, high=1, low_open=True)
+        return _discretised(found, interval, _TAILS[0])
+    first, *others = (_discretised(found, *grid) for grid in _grids(found))
+    return replace(first, finer=tuple(others))
+
+
+def _discretised(found: list[tuple[Any, int]], interval: float, tail: float) -> PLD:
     directions = [
-        [(discretise(pair[side], pair[1 - side], interval), n) for pair, n in found]
+        [(discretise(pair[side], pair[1 - side], interval, tail), n) for pair, n in found]
         for side in ((0, 1) if any(remove is not add for (remove, add), _ in found) else (0,))
     ]
     return PLD(tuple(Composition(parts) for parts in directions))
 
 
 def grid(event: events.Event) -> float:
-    """The interval that ``account(event, "pld")`` chooses."""
-    return _interval_for([(profiles(leaf), n) for leaf, n in flatten(event).items()])
+    """The interval that ``account(event, "pld")`` chooses; the first, if there are several."""
+    return _grids([(profiles(leaf), n) for leaf, n in flatten(event).items()])[0][0]
 
 
-def _interval_for(found: list[tuple[Any, int]]) -> float:
-    """An interval h for which h²/4, what rounding adds to a variance, is at most 1e-4 of it."""
-    widths, variance, steps = [], 0.0, 0
-    for (remove, add), n in found:
-        low, high = support(remove, add)
-        pmf = discretise(remove, add, max(high - low, 1e-9) / 2000)
-        widths.append(high - low)
-        variance += n * pmf.moments()[1]
-        steps += n
-    fine = min(_INTERVAL, 0.02 * math.sqrt(variance / steps)) if variance > 0 else _INTERVAL
-    return max(fine, max(widths) / _MAX_CELLS, 20 * math.sqrt(variance) / _MAX_CELLS)
+def _grids(found: list[tuple[Any, int]]) -> list[tuple[float, float]]:
+    """Intervals, and the mass of one event that each takes for infinite.
+
+    An interval h should have h²/4, what rounding adds to a variance, at most 1e-4 of it. Where rare
+    losses are so large that no grid of that interval holds them, as at tiny sampling rates, there
+    are several: the first holds all losses, the next are finer and leave out rare ones, which
+    matter at deltas as small as they are rare. Each is an upper bound, and so is the least of them.
+    """
+    grids: list[tuple[float, float]] = []
+    steps = sum(n for _, n in found)
+    for tail in (_TAILS[0], *(tail / steps for tail in _TAILS[1:])):
+        scales = [(*scale(remove, add, tail), n) for (remove, add), n in found]
+        variance = sum(n * v for _, v, n in scales)
+        fine = min(_INTERVAL, 0.02 * math.sqrt(variance / steps)) if variance > 0 else _INTERVAL
+        wanted = max(fine, 20 * math.sqrt(variance) / _MAX_CELLS)
+        width = max(width for width, _, _ in scales)
+        if width / _SOME_CELLS <= 2 * wanted and not grids:
+            return [(max(wanted, width / _MAX_CELLS), tail)]
+        interval = max(wanted, width / _SOME_CELLS)
+        if not grids or interval < grids[-1][0] / 2:
+            grids.append((interval, tail))
+        if interval <= 2 * wanted:
+            break
+    return grids
 
 
 # Theorems on (epsilon, delta).

@@ -376,10 +376,12 @@ class PLD(Curve):
     """A composed privacy-loss distribution, discretised upwards; one for each direction.
 
     Mass that was cut off counts as infinite loss: for a delta below ``smallest_delta`` (about 1e-40
-    per step) epsilon is infinite. Made by :func:`dpassay.account`.
+    per step) epsilon is infinite. ``finer`` are others of the same events that cut off more, on
+    finer grids; the least of all counts. Made by :func:`dpassay.account`.
     """
 
     directions: tuple[Composition, ...]
+    finer: "tuple[PLD, ...]" = ()
     kind: Kind = field(default="upper bound", kw_only=True)
 
     def __repr__(self) -> str:
@@ -392,13 +394,14 @@ class PLD(Curve):
         return max(direction.infinite for direction in self.directions)
 
     def _delta(self, epsilon: FloatArray) -> FloatArray:
-        return _fold(np.maximum, (direction.delta(epsilon) for direction in self.directions))
+        here = _fold(np.maximum, (direction.delta(epsilon) for direction in self.directions))
+        return _fold(np.minimum, [here, *(curve.delta(epsilon) for curve in self.finer)])
 
     def _epsilon(self, delta: FloatArray) -> FloatArray:
         result = np.zeros_like(delta)
         for direction in self.directions:
             result = direction.epsilon(delta, result)
-        return result
+        return _fold(np.minimum, [result, *(curve.epsilon(delta) for curve in self.finer)])
 
 
 @dataclass(frozen=True, repr=False, eq=False)
