@@ -1,18 +1,28 @@
 """How close the audits of DP-SGD come: many trainings, few trainings, and how soon a bug is found.
 
 Run with ``python -m benchmarks.tightness`` (a few minutes; ``--quick``: one). delta = 1e-5,
-confidence 0.95; the first two tables draw scores from the law that an adversary of gradients sees
-exactly, so they show the statistics and not the attack. Each row has its goal beside it.
+confidence 0.95. Each row has its goal beside it.
 
 - many trainings: full batches, epsilon = 4, one score for each training;
-- few trainings: ten of 2400 steps at q = 250/60000, a coin for each step, per-step observations;
+- few trainings: ten of 2400 steps (4800 in the lab) at q = 250/60000, a coin for each step, per-step observations;
 - detection: trainings that refute the batch-size bug at 1 - 1e-6, by ``dpassay.audit``.
+
+The first two are shown twice: with scores drawn from the law that an adversary of gradients sees
+exactly, many times over, which shows the statistics; and once with trainings of the lab
+(``dpassay[lab]``) and its adversaries, on MNIST where the other records are natural.
 """
 
 import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
+from dpassay import nets
+from dpassay.adversaries import ADVERSARIES, Data, Game, play, steps_bound
 from dpassay.bounds import (
     check_claim,
     lower_bound,
@@ -21,12 +31,14 @@ from dpassay.bounds import (
     lower_bound_pooled,
 )
 from dpassay.bounds.sequential import SequentialTest
-from dpassay.privacy import GDP, ApproxDP, calibrate, dp_sgd_event, gaussian
+from dpassay.datasets import DatasetMissing, load_mnist
+from dpassay.errors import MissingDependency
+from dpassay.privacy import GDP, ApproxDP, account, calibrate, dp_sgd_event, gaussian
 from dpassay.reproduce.debugging import detection
 
 DELTA = 1e-5
 MANY = {1000: 3.0, 5000: 3.5, 20_000: 3.7}
-STEPS, RATE, TRAININGS = 2400, 250 / 60_000, 10
+STEPS, LONGER, RATE, TRAININGS = 2400, 4800, 250 / 60_000, 10
 BOUNDS = {
     "gdp, band": lambda x, y: lower_bound(x, y, delta=DELTA, method="gdp"),
     "gdp, pooled, split": lambda x, y: lower_bound_pooled(x, y, delta=DELTA),
@@ -82,7 +94,7 @@ def few(repeats: int) -> None:
         f"few trainings: {TRAININGS} of {STEPS} steps (goals: 0.90 by threshold, 0.95 by location)"
     )
     for epsilon in (1.0, 2.0, 4.0, 8.0):
-        sigma = calibrate(lambda s: dp_sgd_event(s, RATE, STEPS), target=ApproxDP(epsilon, DELTA))
+        sigma = _noise(epsilon, STEPS)
         shares: dict[str, list[float]] = {}
         for seed in range(repeats):
             rng = np.random.default_rng(seed)
@@ -110,6 +122,101 @@ def few(repeats: int) -> None:
             )
 
 
+# Trainings of the lab.
+
+
+def many_trained(quick: bool) -> None:
+    """The same bounds from trainings on the data of the last adversary, and verdicts on them.
+
+    It chooses its data: few and short, so that a training takes a millisecond.
+    """
+    mu, steps = float(gaussian.mu_of(4.0, DELTA)), 4
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 16)), rng.integers(0, 4, 60)
+    data = Data(nets.Records(X[:20], y[:20]), nets.Records(X[20:], y[20:]))
+    plan = nets.Training(nets.softmax(16, 4), steps, 1.0, steps**0.5 / mu, 0.5)
+    stated, adversary = account(plan.event()), ADVERSARIES["malicious data"]
+    sizes = [n for n in MANY if n == 1000 or not quick]
+    trials, start = 2 * max(sizes), time.process_time()
+    game = play(adversary, plan, data, trials=trials)
+    spent = time.process_time() - start
+    print(f"many trainings of the lab, adversary 6, epsilon {stated.epsilon(DELTA):.6f}")
+    print(f"  {trials} trainings in {spent:.0f} CPU s")
+    for n in sizes:
+        sides = _first(game, 2 * n)
+        for name, bound in _by_scores(mu).items():
+            found = bound(*sides)
+            print(
+                f"  about {n:6d} per world  {name:24s} {found.epsilon:.3f}  goal {MANY[n]}  "
+                f"ceiling {found.ceiling:.2f}"
+            )
+    three = GDP(float(gaussian.mu_of(3.0, DELTA)))
+    print(f"  its own curve: {game.verdict(stated)}")
+    print(f"  the claim epsilon = 3: {game.verdict(three)}")
+    less = replace(plan, noise_multiplier=0.9 * plan.noise_multiplier)
+    cut = play(adversary, less, data, trials=trials, claim=stated)
+    print(f"  a tenth less noise than stated: {cut.verdict(stated)}")
+
+
+def _first(game: Game, trials: int) -> tuple[np.ndarray, np.ndarray]:
+    worlds, scores = game.evidence.worlds[:trials], game.evidence.scores[:trials]
+    return scores[worlds == 1], scores[worlds == 0]
+
+
+def _by_scores(mu: float) -> dict[str, Callable]:
+    """The bounds, for log-likelihood ratios: of deviation mu."""
+    known = {
+        "location, sigma known": lambda x, y: lower_bound_gaussian_location(
+            x, y, delta=DELTA, sigma=mu
+        )
+    }
+    return BOUNDS | known
+
+
+def few_trained(quick: bool) -> None:
+    """Shares of epsilon from the steps of ten trainings, by the fifth adversary and the sixth."""
+    try:
+        found = load_mnist()
+    except DatasetMissing as missing:
+        print(f"few trainings of the lab: skipped. {missing}")
+        return
+    X, y = 10 * found.X_train, found.y_train
+    others = nets.Records(10 * found.X_test, found.y_test)
+    records = {"gradient": nets.Records(X, y), "malicious data": nets.Records(X[:2000], y[:2000])}
+    steps = STEPS if quick else LONGER
+    print(f"few trainings of the lab: {TRAININGS} of {steps} steps, softmax (goals 0.90, 0.95)")
+    for epsilon in (4.0,) if quick else (1.0, 2.0, 4.0, 8.0):
+        sigma = _noise(epsilon, steps)
+        plan = nets.Training(nets.softmax(784, 10), steps, 1.0, sigma, 0.5, sampling_rate=RATE)
+        for name, own in records.items():
+            _steps_of(name, plan, Data(own, others), epsilon)
+
+
+def _steps_of(name: str, plan: nets.Training, data: Data, epsilon: float) -> None:
+    with tempfile.TemporaryDirectory() as folder:  # both estimators look at the same trainings
+        for estimator in ("threshold", "location"):
+            start = time.process_time()
+            bound = steps_bound(
+                ADVERSARIES[name],
+                plan,
+                data,
+                trainings=TRAININGS,
+                delta=DELTA,
+                estimator=estimator,
+                store=Path(folder) / "steps.db",
+            )
+            print(
+                f"  epsilon {epsilon:g}  {name:15s} {estimator:10s} share "
+                f"{bound.epsilon / epsilon:.3f}  {time.process_time() - start:.0f} CPU s  "
+                f"assumes: {bound.assumption}",
+                flush=True,
+            )
+
+
+def _noise(epsilon: float, steps: int) -> float:
+    return calibrate(lambda s: dp_sgd_event(s, RATE, steps), target=ApproxDP(epsilon, DELTA))
+
+
 def detected(seeds: int) -> None:
     """Trainings to the verdict, by seed."""
     found = [detection(seed) for seed in range(seeds)]
@@ -121,6 +228,11 @@ def main(quick: bool = False) -> None:
     detected(20)
     many(5 if quick else 40)
     few(1 if quick else 10)
+    try:
+        many_trained(quick)
+        few_trained(quick)
+    except MissingDependency as missing:
+        print(f"trainings of the lab: skipped. {missing}")
 
 
 if __name__ == "__main__":
