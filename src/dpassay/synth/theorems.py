@@ -1,10 +1,10 @@
 """Query-error theorems: how far the worst answer of a private synthesizer may be off.
 
-Two kinds, never mixed. :func:`query_error_upper` is a *proved upper bound with all constants* on
-the expected largest error over all queries, for every data set D of n records, n public, and for
-settings of the synthesizer that it names; what an inexact oracle misses comes on top.
-:func:`query_error_rate` is a *rate with unit constant*, for slopes alone: document 004's table 5.1
-as corrected, or as printed.
+Two kinds, never mixed. :func:`~dpassay.synth.query_error_upper` is a *proved upper bound with all
+constants* on the expected largest error over all queries, for every data set D of n records, n
+public, and for settings of the synthesizer that it names; what an inexact oracle misses comes on
+top. :func:`~dpassay.synth.query_error_rate` is a *rate with unit constant*, for slopes alone:
+document 004's table 5.1 as corrected, or as printed.
 
 Queries q_1 to q_m have values in [0, 1]; with their complements there are 2m, L = log 2m. A budget
 (epsilon, delta) buys rho-zCDP; T exponential mechanisms of rho in all have √(8 rho/T) each. Three
@@ -19,7 +19,7 @@ epsilon/2), adds 2 log R/(n epsilon). Multisets: R = C(N, m'), N = m' - 1 plus t
 log R <= N h(m'/N), h the entropy in nats. While m' is far below the number of cells the best m'
 leaves (epsilon n)^(-1/3); beyond, n to a power up to -1, which sequences do not give.
 
-**MWEM**, mean of all T iterates. With e the error of the selected query, z that of its noisy answer
+**MWEM**, mean of T iterates. With e the error of the selected query, z that of its noisy answer
 and g = (e + z)/2, a round lowers KL(D, A) by g e - log E_A exp(g (q - q(A))) >= g e - g²/8 >= g e -
 g² = (e² - z²)/4 (Hoeffding's lemma; any noise, clipped or not). All rounds lower it by log|X| at
 most, so that the mean of e in size is √(4 log|X|/T + mean z²) at most; selection among m adds its
@@ -29,8 +29,10 @@ shortfall:
 
     √(4 log|X|/T + 8T²/(epsilon n)²) + 4T log m/(epsilon n)   for delta = 0.
 
-The paper has 2 √(log|X|/T) + 10 T log m/(epsilon n) with probability 1 - 2T/m. Both are for rounds
-that may select a query again; where :class:`~dpassay.synth.MWEM` does not, none of this is proved.
+The paper has 2 √(log|X|/T) + 10 T log m/(epsilon n) with probability 1 - 2T/m. Both are for the
+paper's form: rounds may select a query again, and the mean is that of the models that a query was
+selected for, the first of which is uniform. :class:`~dpassay.synth.MWEM` selects a query once, and
+averages what each round leaves; for it the bound is a comparison, not a theorem.
 
 **DualQuery.** Multiplicative weights gain at most L/(eta T) + eta/2 less than the best signed query
 (gains q(D) - q(x_t) lie in an interval of length 2). The record is the best for s draws, no worse
@@ -54,17 +56,18 @@ Every query is selected for s records of a round whose law is the leader's:
 
 T + 1 because the first query answers to records that are not released; it costs one selection and
 is not below 0 otherwise. With d bits the best b leaves d √(2/T) (FEM) or d √(1.5/T) (SepFEM), so
-that the error grows as d^(1/2): table 5.1 prints d^(3/4), from an analysis of continuous domains.
+that the error grows as d^(1/2), where table 5.1 prints d^(3/4).
 
-**Dual Frank-Wolfe** (corollary 44), mean of all T iterates: :mod:`dpassay.synth.dual_frank_wolfe`.
+**Dual Frank-Wolfe** (corollary 44), mean of all T iterates: ``dpassay.synth.dual_frank_wolfe``.
 In l_inf, with start 0, Q = 2 and alpha log|X| on top:
 
     Q √(2 log|X|/T) + 2 L √(T/(8 rho))/n,
 
 (epsilon n)^(-1/2) at its best T for every alpha, where the document has (epsilon n)^(-2/5), which
 comes from a distance to the optimum that it takes for unknown. **Corollary 48**, for the population
-that the records are drawn from: √(L/(2n)) more (:func:`population_error_upper`), where the document
-has √(d/n). **DQRS** has a rate alone: its kept queries are not independent of the last record.
+that the records are drawn from: √(L/(2n)) more, where the document has √(d/n)
+(:func:`~dpassay.synth.population_error_upper`). **DQRS** has a rate alone: its kept queries are not
+independent of the last record.
 """
 
 import math
@@ -137,7 +140,7 @@ def query_error_upper(
 
     It holds for every data set of ``n_records`` records, in expectation over the noise, with exact
     oracles and the settings that come with it, which follow from public quantities alone: those for
-    which the bound is least.
+    which the bound is least. MWEM's is for the paper's form, which may select a query again.
 
     Args:
         method: "BLR", "MWEM", "DualQuery", "FEM", "SepFEM" or "FrankWolfe".

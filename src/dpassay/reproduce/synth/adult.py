@@ -21,7 +21,7 @@ from dpassay.report.figures import (
     panels,
 )
 from dpassay.reproduce.synth.cells import Kept, Progress, errors, fingerprint, triples
-from dpassay.reproduce.synth.curves import Size
+from dpassay.reproduce.synth.curves import Size, log_axes
 from dpassay.synth import Schema, Workload
 from dpassay.synth.models import Records
 from dpassay.types import FloatArray
@@ -121,9 +121,8 @@ def _draw_adult(ax: Any, found: dict[str, FloatArray], which: int) -> None:
     for method, table in found.items():
         means = table[:, :, which].mean(axis=1)
         ax.plot(EPSILONS, means, "o-", ms=4, color=_STYLE[method], label=method)
-    ax.set(xscale="log", yscale="log", xlabel="ε")
-    ax.set_xticks(EPSILONS, [f"{e:g}" for e in EPSILONS])
-    ax.minorticks_off()
+    ax.set(xlabel="ε")
+    log_axes(ax, EPSILONS)
 
 
 def peers_claim(found: dict[str, FloatArray]) -> Claim:

@@ -1,6 +1,6 @@
 """Errors along n, epsilon, the number of queries and of bits: measured slopes and the theorems'."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -228,6 +228,24 @@ def _bound(method: str, cell: Cell) -> float:
         n_queries=cell.n_queries,
         sizes=[2] * cell.d,
     ).error
+
+
+def log_axes(ax: Any, ticks: Iterable[float]) -> None:
+    """Logarithmic axes with plain numbers, these along x."""
+    log_errors(ax)
+    ax.set(xscale="log")
+    ax.set_xticks(list(ticks), [f"{round(tick, 2):g}" for tick in ticks])
+    ax.set_xticks([], minor=True)
+
+
+def log_errors(ax: Any) -> None:
+    """A logarithmic axis of errors, with 1, 2 and 5 of every decade as plain numbers."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+
+    ax.set(yscale="log")
+    ax.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+    ax.yaxis.set_minor_locator(NullLocator())
 
 
 # Claims.

@@ -19,6 +19,8 @@ from dpassay.reproduce.synth.curves import (
     bound_claim,
     bounds,
     curves,
+    log_axes,
+    log_errors,
     number,
     printed_claim,
     slope_claim,
@@ -49,10 +51,8 @@ def _draw(ax: Any, found: Sequence[Curve], sweep: Sweep, title: str) -> None:
         ax.plot(x, y, "o-", ms=4, color=colour, label=curve.method)
         power = (x / np.exp(np.log(x).mean())) ** sweep.exponent(RATES[curve.method])
         ax.plot(x, np.exp(np.log(y).mean()) * power, ":", lw=1, color=colour)
-    ax.set(xscale="log", yscale="log", xlabel=sweep.label, title=title)
-    ticks = sorted({sweep.x(cell) for cell in sweep.cells})
-    ax.set_xticks(ticks, [f"{tick:.3g}" for tick in ticks])
-    ax.minorticks_off()
+    ax.set(xlabel=sweep.label, title=title)
+    log_axes(ax, [sweep.x(cell) for cell in sweep.cells])
 
 
 def records_picture(size: Size, kept: Kept, progress: Progress) -> Picture:
@@ -70,7 +70,9 @@ def records_picture(size: Size, kept: Kept, progress: Progress) -> Picture:
             _draw(ax, some, sweep, title)
         for method, values in proved.items():
             axes[2].plot(found[0][0].x, values, "--", color=COLOURS[method], label=method)
-        axes[2].set(xscale="log", yscale="log", xlabel="records n", title="proved, 960 cells")
+        axes[2].set(xlabel="records n", title="proved, 960 cells")
+        log_axes(axes[2], found[0][0].x)
+        axes[2].legend()
         axes[0].set(ylabel="largest error")
         axes[0].legend()
     caption = (
@@ -144,7 +146,8 @@ def problems_picture(size: Size, kept: Kept, progress: Progress) -> Picture:
             style = {"color": COLOURS.get(method, "#777777"), "marker": marks.get(method, "o")}
             ax.plot(range(len(where)), found[method], ls="", label=method, **style)
         ax.set_xticks(range(len(where)), [f"{kind}\n{queries}" for kind, queries in where])
-        ax.set(yscale="log", ylabel="largest error")
+        ax.set(ylabel="largest error")
+        log_errors(ax)
         ax.legend(ncols=2, fontsize=8)
     facts = {
         f"{method}, {kind}, {queries}": value
@@ -187,9 +190,8 @@ def blr_picture(size: Size, kept: Kept, progress: Progress) -> Picture:
         rate = (x / x[0]) ** -RATES["BLR"].signal
         ax.plot(x, curve.means[0] * rate, ":", color=BLUE, label="slope -1/3")
         ax.plot(x, proved, "--", color=RED, label="proved, with these sizes")
-        ax.set(xscale="log", yscale="log", xlabel="records n", ylabel="largest error")
-        ax.set_xticks(BLR_RECORDS, [str(n) for n in BLR_RECORDS])
-        ax.minorticks_off()
+        ax.set(xlabel="records n", ylabel="largest error")
+        log_axes(ax, BLR_RECORDS)
         ax.legend()
     above = int((curve.means > np.array(proved)).sum())
     claims = (
