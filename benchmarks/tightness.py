@@ -4,7 +4,8 @@ Run with ``python -m benchmarks.tightness`` (a few minutes; ``--quick``: one). d
 confidence 0.95. Each row has its goal beside it.
 
 - many trainings: full batches, epsilon = 4, one score for each training;
-- few trainings: ten of 2400 steps (4800 in the lab) at q = 250/60000, a coin for each step, per-step observations;
+- few trainings: ten of 2400 steps (4800 in the lab) at q = 250/60000, a coin for each step, and
+  what the steps show;
 - detection: trainings that refute the batch-size bug at 1 - 1e-6, by ``dpassay.audit``.
 
 The first two are shown twice: with scores drawn from the law that an adversary of gradients sees
