@@ -1,6 +1,7 @@
 """How close the audits of DP-SGD come: many trainings, few trainings, and how soon a bug is found.
 
-Run with ``python -m benchmarks.tightness`` (a few minutes; ``--quick``: one). delta = 1e-5,
+Run with ``python -m benchmarks.tightness`` (a few minutes; ``--quick``: one). With ``--store FILE``
+trainings of the lab are kept there, and the same command goes on where it was. delta = 1e-5,
 confidence 0.95. Each row has its goal beside it.
 
 - many trainings: full batches, epsilon = 4, one score for each training;
@@ -13,7 +14,7 @@ exactly, many times over, which shows the statistics; and once with trainings of
 (``dpassay[lab]``) and its adversaries, on MNIST where the other records are natural.
 """
 
-import sys
+import argparse
 import tempfile
 import time
 from collections.abc import Callable
@@ -126,7 +127,7 @@ def few(repeats: int) -> None:
 # Trainings of the lab.
 
 
-def many_trained(quick: bool) -> None:
+def many_trained(quick: bool, store: Path) -> None:
     """The same bounds from trainings on the data of the last adversary, and verdicts on them.
 
     It chooses its data: few and short, so that a training takes a millisecond.
@@ -139,7 +140,7 @@ def many_trained(quick: bool) -> None:
     stated, adversary = account(plan.event()), ADVERSARIES["malicious data"]
     sizes = [n for n in MANY if n == 1000 or not quick]
     trials, start = 2 * max(sizes), time.process_time()
-    game = play(adversary, plan, data, trials=trials)
+    game = play(adversary, plan, data, trials=trials, store=store)
     spent = time.process_time() - start
     print(f"many trainings of the lab, adversary 6, epsilon {stated.epsilon(DELTA):.6f}")
     print(f"  {trials} trainings in {spent:.0f} CPU s")
@@ -155,7 +156,7 @@ def many_trained(quick: bool) -> None:
     print(f"  its own curve: {game.verdict(stated)}")
     print(f"  the claim epsilon = 3: {game.verdict(three)}")
     less = replace(plan, noise_multiplier=0.9 * plan.noise_multiplier)
-    cut = play(adversary, less, data, trials=trials, claim=stated)
+    cut = play(adversary, less, data, trials=trials, claim=stated, store=store)
     print(f"  a tenth less noise than stated: {cut.verdict(stated)}")
 
 
@@ -174,7 +175,7 @@ def _by_scores(mu: float) -> dict[str, Callable]:
     return BOUNDS | known
 
 
-def few_trained(quick: bool) -> None:
+def few_trained(quick: bool, store: Path) -> None:
     """Shares of epsilon from the steps of ten trainings, by the fifth adversary and the sixth."""
     try:
         found = load_mnist()
@@ -190,28 +191,27 @@ def few_trained(quick: bool) -> None:
         sigma = _noise(epsilon, steps)
         plan = nets.Training(nets.softmax(784, 10), steps, 1.0, sigma, 0.5, sampling_rate=RATE)
         for name, own in records.items():
-            _steps_of(name, plan, Data(own, others), epsilon)
+            _steps_of(name, plan, Data(own, others), epsilon, store)
 
 
-def _steps_of(name: str, plan: nets.Training, data: Data, epsilon: float) -> None:
-    with tempfile.TemporaryDirectory() as folder:  # both estimators look at the same trainings
-        for estimator in ("threshold", "location"):
-            start = time.process_time()
-            bound = steps_bound(
-                ADVERSARIES[name],
-                plan,
-                data,
-                trainings=TRAININGS,
-                delta=DELTA,
-                estimator=estimator,
-                store=Path(folder) / "steps.db",
-            )
-            print(
-                f"  epsilon {epsilon:g}  {name:15s} {estimator:10s} share "
-                f"{bound.epsilon / epsilon:.3f}  {time.process_time() - start:.0f} CPU s  "
-                f"assumes: {bound.assumption}",
-                flush=True,
-            )
+def _steps_of(name: str, plan: nets.Training, data: Data, epsilon: float, store: Path) -> None:
+    for estimator in ("threshold", "location"):  # both look at the same trainings
+        start = time.process_time()
+        bound = steps_bound(
+            ADVERSARIES[name],
+            plan,
+            data,
+            trainings=TRAININGS,
+            delta=DELTA,
+            estimator=estimator,
+            store=store,
+        )
+        print(
+            f"  epsilon {epsilon:g}  {name:15s} {estimator:10s} share "
+            f"{bound.epsilon / epsilon:.3f}  {time.process_time() - start:.0f} CPU s  "
+            f"assumes: {bound.assumption}",
+            flush=True,
+        )
 
 
 def _noise(epsilon: float, steps: int) -> float:
@@ -225,16 +225,22 @@ def detected(seeds: int) -> None:
     print(f"  (goal 34, limit of any attack 23): {sorted(found)}")
 
 
-def main(quick: bool = False) -> None:
+def main(quick: bool = False, store: str | None = None) -> None:
+    """Print the tables; trainings are kept in the store, or in one that is thrown away."""
     detected(20)
     many(5 if quick else 40)
     few(1 if quick else 10)
-    try:
-        many_trained(quick)
-        few_trained(quick)
-    except MissingDependency as missing:
-        print(f"trainings of the lab: skipped. {missing}")
+    with tempfile.TemporaryDirectory() as folder:
+        kept = Path(store) if store else Path(folder) / "trainings.db"
+        try:
+            many_trained(quick, kept)
+            few_trained(quick, kept)
+        except MissingDependency as missing:
+            print(f"trainings of the lab: skipped. {missing}")
 
 
 if __name__ == "__main__":
-    main(quick="--quick" in sys.argv)
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.tightness")
+    parser.add_argument("--quick", action="store_true", help="fewer cases and repetitions")
+    parser.add_argument("--store", help="a file that keeps the trainings of the lab")
+    main(**vars(parser.parse_args()))
