@@ -192,9 +192,9 @@ def test_what_was_measured_is_kept(tmp_path, monkeypatch):
     again = Kept(path)
     assert again.get("a", lambda: pytest.fail("measured twice")) == [0.1]
     assert again.get("b", lambda: pytest.fail("measured twice")) is None
-    monkeypatch.setattr("dpassay.__version__", "another")
+    monkeypatch.setattr(cells, "code_key", lambda: "another")
     assert Kept(path).get("a", lambda: [0.2]) == [0.2]
-    path.write_text('{"version": "another", "cel')
+    path.write_text('{"code": "another", "cel')
     assert Kept(path).get("a", lambda: [0.3]) == [0.3]
     assert [p.name for p in tmp_path.iterdir()] == ["cells.json"]
 

@@ -20,8 +20,9 @@ from dpassay.report.figures import (
     house_style,
     panels,
 )
-from dpassay.reproduce.synth.cells import Kept, Progress, errors, fingerprint, triples
+from dpassay.reproduce.synth.cells import Kept, Progress, errors, triples
 from dpassay.reproduce.synth.curves import Size, log_axes
+from dpassay.runs import fingerprint
 from dpassay.synth import Schema, Workload
 from dpassay.synth.models import Records
 from dpassay.types import FloatArray
@@ -66,7 +67,7 @@ def adult_numbers(
     """For each method, (epsilon, seed, largest error and total variation); NaN if not run."""
     schema, n = data.schema, len(data.codes)
     workload = triples(schema, n) if queries == "triples" else Workload.all_marginals(schema, 2)
-    name, found = f"adult {fingerprint(data)} {queries}", {}
+    name, found = f"adult {fingerprint(data.codes)[:12]} {queries}", {}
     for method in methods:
         table = np.full((len(EPSILONS), size.adult_seeds, 2), np.nan)
         for i, seed in product(range(len(EPSILONS)), range(size.adult_seeds)):
@@ -170,7 +171,12 @@ def pairs_picture(data: Records, size: Size, kept: Kept, progress: Progress) -> 
     own, noise = means["ProductMixture"], means["NoisyMarginals"]
     text = "a model answers all pairs better than noise alone, in both measures."
     ratios = noise / own
-    measured = f"noise is {ratios[:, 0].min():.1f} to {ratios[:, 0].max():.1f} times as far off."
+    said = [
+        f"{low:.1f} to {high:.1f}" for low, high in zip(ratios.min(0), ratios.max(0), strict=True)
+    ]
+    measured = (
+        f"noise is {said[0]} times as far off at its worst, and {said[1]} times in variation."
+    )
     facts = {
         f"{method} at {epsilon:g}, {what}": float(means[method][i, which])
         for method in found

@@ -7,7 +7,6 @@ all sets of three columns as marginals or parities; and Adult with 64 sets of th
 import itertools
 import json
 import os
-import zlib
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 import dpassay
 from dpassay import synth
 from dpassay.errors import InvalidArgument
+from dpassay.runs import run_key
 from dpassay.synth import Schema, Workload, compare
 from dpassay.synth.models import Records
 
@@ -133,25 +133,31 @@ def errors(
 class Kept:
     """What was measured, in a file that is whole at any time: stopped, a run goes on from it.
 
-    Another version of dpassay starts a new file: its numbers could differ.
+    Other code starts a new file: its numbers could differ.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path, self.cells = path, {}
-        if path.exists():
-            found = _read(path)
-            if found.get("version") == dpassay.__version__:
-                self.cells: dict[str, Numbers] = found["cells"]
+        self.path, self.code = path, code_key()
+        found = _read(path) if path.exists() else {}
+        self.cells: dict[str, Numbers] = found["cells"] if found.get("code") == self.code else {}
 
     def get(self, key: str, measure: Callable[[], Numbers]) -> Numbers:
         """The numbers of a key, measured now if they are not there."""
         if key not in self.cells:
             self.cells[key] = measure()
-            text = json.dumps({"version": dpassay.__version__, "cells": self.cells}, indent=0)
+            text = json.dumps({"code": self.code, "cells": self.cells}, indent=0)
             beside = self.path.with_name(self.path.name + ".part")
             beside.write_text(text, encoding="utf-8")
             os.replace(beside, self.path)
         return self.cells[key]
+
+
+def code_key() -> str:
+    """A hash of the code that the numbers depend on."""
+    root = Path(dpassay.__file__).parent
+    parts = ("privacy", "mechanisms", "optim", "synth")
+    files = [file for part in parts for file in sorted((root / part).rglob("*.py"))]
+    return run_key({}, code=[*files, Path(__file__)])
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -161,9 +167,3 @@ def _read(path: Path) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) and isinstance(found.get("cells"), dict) else {}
-
-
-def fingerprint(data: Records) -> str:
-    """A few digits that differ between data sets."""
-    codes = np.ascontiguousarray(data.codes, np.int64)
-    return f"{zlib.crc32(codes.tobytes()):08x}"
