@@ -29,7 +29,7 @@ $(STAMPS)/%: pyproject.toml constraints.txt | $(VENV)/.ok
 demo: $(STAMPS)/core  ## install, then show what dpassay does
 	$(BIN)/dpassay demo
 
-extras: $(addprefix $(STAMPS)/,core dev lab torch dask docs)  ## install every optional part
+extras: $(addprefix $(STAMPS)/,core dev lab torch dask cp-sat docs)  ## install every optional part
 
 test: $(STAMPS)/core $(STAMPS)/dev  ## install, then run every test
 	$(BIN)/pytest -n auto

@@ -1,5 +1,7 @@
 """Oracles: against each other, against records one by one, and their stated gaps."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from dpassay.synth.oracles import (
     oracle_for,
 )
 from dpassay.synth.terms import Terms
+from extras import needs
 
 SCHEMA = Schema(
     {"a": range(3), "b": range(4), "c": Categorical(("x", "y"), nullable=True), "d": range(5)},
@@ -69,6 +72,37 @@ def test_values_are_those_of_single_records(seed):
         np.testing.assert_allclose(found.gaps, 0, atol=1e-6)
         assert SCHEMA.possible(found.codes).all()
     assert (goal.upper(noise) >= best).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_clauses_agree_with_enumeration(seed):
+    needs("ortools.sat.python.cp_model", extra="cp-sat")
+    queries, weights, noise, rng = problem(seed)
+    goal = Terms.of(SCHEMA, WORKLOAD, queries, weights)
+    found = oracle_for("cp-sat", SCHEMA)(goal, noise, rng)
+    np.testing.assert_allclose(found.values, Enumeration()(goal, noise, rng).values, atol=1e-9)
+    np.testing.assert_allclose(found.gaps, 0, atol=1e-9)
+    assert SCHEMA.possible(found.codes).all()
+
+
+def test_clauses_see_that_nothing_is_possible_and_stop_in_time():
+    clauses = needs("dpassay.synth.clauses")
+    needs("ortools.sat.python.cp_model", extra="cp-sat")
+    schema = Schema({"a": range(2), "b": range(2)}, impossible=[{"a": [0, 1]}])
+    goal = Terms.of(schema, Workload.all_marginals(schema, 2), np.array([0, 5]))
+    with pytest.raises(InvalidArgument, match="rules out every record"):
+        clauses.Clauses()(goal, np.zeros((1, 4)), np.random.default_rng(0))
+    queries, weights, noise, rng = problem(1)
+    goal = Terms.of(SCHEMA, WORKLOAD, queries, weights)
+    found = clauses.Clauses(seconds=1e-9)(goal, noise, rng)  # at least what local search has
+    best = Enumeration()(goal, noise, rng).values
+    assert (found.values + found.gaps >= best - 1e-9).all()
+
+
+def test_without_the_package_the_remedy_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
+    with pytest.raises(InvalidArgument, match=r"pip install 'dpassay\[cp-sat\]'"):
+        oracle_for("cp-sat", SCHEMA)
 
 
 def test_local_search_is_near_the_best_and_says_how_far_it_may_be():

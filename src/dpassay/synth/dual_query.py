@@ -112,8 +112,8 @@ class DualQuery(Game):
         samples: queries drawn per round; None takes a rule on public quantities.
         rate: the learning rate η; None takes the largest that the rounds allow.
         oracle: "auto" (enumeration of small universes, else local search), "search", "exact",
-            "enumeration", or one made by hand: ``dpassay.synth.oracles.IntegerProgram(seconds=5)``.
-            Privacy does not depend on it.
+            "cp-sat" (exact too; needs the extra of that name), "enumeration", or one made by hand:
+            ``dpassay.synth.oracles.IntegerProgram(seconds=5)``. Privacy does not depend on it.
         neighbouring, n_records, rng: see :class:`~dpassay.synth.Synthesizer`.
 
     Raises:

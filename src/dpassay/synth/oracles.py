@@ -5,9 +5,9 @@ records that are possible. That is NP-hard in general (queries of three literals
 but what is asked depends on the data only through queries that were selected privately: it is
 post-processing, and no guarantee rests on the answer being the best one.
 
-Three oracles maximise a sum of terms (:mod:`dpassay.synth.terms`): restart local search, which any
-schema allows; integer programming by HiGHS, exact; and enumeration, exact and fastest on small
-universes.
+Oracles maximise a sum of terms (:mod:`dpassay.synth.terms`): restart local search, which any schema
+allows; integer programming by HiGHS, exact; the same as clauses by OR-Tools, an optional package
+(:mod:`dpassay.synth.clauses`); and enumeration, exact and fastest on small universes.
 """
 
 import math
@@ -187,7 +187,7 @@ class IntegerProgram:
 
     def __call__(self, goal: Terms, noise: FloatArray, rng: np.random.Generator) -> Found:
         """The best records, one programme for each row of noise."""
-        return _joined([self._one(goal, sigma[None], rng) for sigma in noise])
+        return joined([self._one(goal, sigma[None], rng) for sigma in noise])
 
     def _one(self, goal: Terms, noise: FloatArray, rng: np.random.Generator) -> Found:
         from scipy.optimize import Bounds, milp
@@ -203,18 +203,24 @@ class IntegerProgram:
         )
         if solved.status == 2:
             raise InvalidArgument("`impossible` rules out every record.")
-        upper = goal.upper(noise)
+        upper = math.inf
         if solved.mip_dual_bound is not None:
-            upper = np.minimum(upper, goal.constant - solved.mip_dual_bound)
+            upper = goal.constant - solved.mip_dual_bound
         tried = [] if solved.status == 0 else [*LocalSearch()(goal, noise, rng).codes]
         if solved.x is not None:
             tried.append([solved.x[part].argmax() for part in parts(goal.schema)])
-        codes = np.array(tried, np.int64)
-        values = goal.values(codes) - _priced(goal.schema, np.repeat(noise, len(codes), 0), codes)
-        return _found(goal, noise, codes[[values.argmax()]], upper)
+        return best_of(goal, noise, tried, upper)
 
 
-def _joined(found: Sequence[Found]) -> Found:
+def best_of(goal: Terms, noise: FloatArray, tried: Sequence[Any], upper: float) -> Found:
+    """The best of some records for one row of noise, beside an upper bound on every record."""
+    codes = np.array(tried, np.int64)
+    values = goal.values(codes) - _priced(goal.schema, np.repeat(noise, len(codes), 0), codes)
+    return _found(goal, noise, codes[[values.argmax()]], np.minimum(goal.upper(noise), upper))
+
+
+def joined(found: Sequence[Found]) -> Found:
+    """What was found for several rows of noise, one after the other."""
     return Found(*(np.concatenate([getattr(f, k) for f in found]) for k in Found.__annotations__))
 
 
@@ -278,9 +284,16 @@ def _beside(left: Any, right: Any, n_right: int) -> Any:
     return sparse.hstack([left, empty if right is None else -right], format="csr")
 
 
+def _clauses() -> Oracle:
+    from dpassay.synth.clauses import Clauses
+
+    return Clauses()
+
+
 ORACLES: dict[str, Callable[[], Oracle]] = {
     "search": LocalSearch,
     "exact": IntegerProgram,
+    "cp-sat": _clauses,
     "enumeration": Enumeration,
 }
 
