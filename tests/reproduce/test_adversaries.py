@@ -81,8 +81,11 @@ def grid(folder):
 def test_claims_can_fail(grid):
     assert adversaries.none_above_claim(grid).holds
     first, last = (("API access", 10.0), ("malicious data", 10.0))
-    high = replace(grid[last].free, epsilon=11.0)
-    claim = adversaries.none_above_claim(grid | {last: replace(grid[last], free=high)})
+    high = replace(grid[last], free=replace(grid[last].free, epsilon=11.0))
+    claim = adversaries.none_above_claim(grid | {last: high})
+    assert claim.holds  # by chance: not at the level that all bounds share
+    assert claim.measured.startswith("1 of 6 have a bound above ε at 0.95 each, 0 at 0.95 shared")
+    claim = adversaries.none_above_claim(grid | {last: replace(high, surely=10.5)})
     assert not claim.holds
     assert "Above: malicious data at ε = 10" in claim.measured
 
@@ -97,6 +100,17 @@ def test_claims_can_fail(grid):
     assert not claim.holds
     assert "clearly below: static poison." in claim.measured
     assert "Clearly above the one before: intermediate poison" in claim.measured
+
+
+def test_a_bound_above_epsilon_is_asked_for_again_at_a_higher_level(monkeypatch):
+    """With a tenth of the noise every gradient game shows too much, also for all at once."""
+    where = adversaries.setting("digits", 120)
+    monkeypatch.setattr(adversaries, "noise_multiplier", lambda epsilon: 0.3)
+    found = adversaries.played("malicious data", 1.0, where, per_world=12)
+    assert found.steps.epsilon > found.surely > 1.0
+    claim = adversaries.none_above_claim({("malicious data", 1.0): found})
+    assert "Above: malicious data at ε = 1." in claim.measured
+    assert not claim.holds
 
 
 def test_trainings_are_calibrated_and_of_both_kinds():
