@@ -42,6 +42,27 @@ def test_codes_by_hand():
     assert codes.tolist() == [[0, 0, 0, 0, 0], [4, 2, 3, 1, 11], [2, 1, 4, 2, 5]]
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        "2020-01-01T00:00:00.123456789",
+        pd.Timestamp("2020-01-01T00:00:00.123456789"),
+        "2020-01-01T00:30:00-05:00",
+        pd.Timestamp("2020-01-01T00:30", tz="Asia/Tokyo"),
+        "2020-01-01 00:30 +01:00",
+        "2020-01-01T24:99 o'clock",
+    ],
+)
+def test_the_day_of_a_record_does_not_depend_on_how_another_is_written(other):
+    """Or one record would change the codes of many, and the privacy of none would hold."""
+    own = ["9999-12-31", "2020-05-01T23:30+02:00", "2020-05-02T00:30Z", "2020-05-03", "20200504"]
+    column = Date.between("2020-01-01", "2021-01-01", bins=366, nullable=True, outside="nearest")
+    alone = [int(column.encode("x", pd.Series([v], dtype=object))[0]) for v in own]
+    assert alone == [365, 121, 122, 123, 124]
+    codes = column.encode("x", pd.Series([*own, other], dtype=object))
+    assert codes.tolist() == [*alone, 366 if "clock" in str(other) else 0]
+
+
 def test_sizes_count_the_missing_value():
     assert mixed().sizes == (5, 3, 5, 3, 12)
     assert mixed(nullable=False).sizes == (5, 2, 4, 3, 12)

@@ -19,6 +19,9 @@ from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray
 
 Codes = NDArray[np.int64]
+# An ISO date, and the time of day that may follow it with its distance from UTC.
+_DAY = r"\d{4}([-/]?\d\d([-/]?\d\d)?)?"
+_TIME = r"[T ]\d\d(:?\d\d(:?\d\d([.,]\d+)?)?)? ?(Z|[+-]\d\d(:?\d\d)?)?$"
 
 
 @dataclass(frozen=True)
@@ -380,9 +383,17 @@ def as_numbers(values: Any) -> FloatArray:
 
 
 def as_days(values: Any) -> tuple[Codes, NDArray[np.bool_]]:
-    """The days of a pandas series, counted from 1970, and which values are dates at all."""
+    """The days of a pandas series, counted from 1970, and which values are dates at all.
+
+    Each value is read by itself, and its day is the one written there, whatever its time zone.
+    pandas reads a whole column in one unit and one time zone: a single record with nanoseconds made
+    days of the year 9999 missing for all others, which is more than one record may change.
+    """
     import pandas as pd
 
+    if values.dtype.kind != "M":
+        texts = values.astype(str).str.replace(_TIME, "", regex=True)
+        values = texts.where(texts.str.fullmatch(_DAY))
     moments = pd.to_datetime(values, errors="coerce", format="ISO8601")
     if getattr(moments.dt, "tz", None) is not None:
         moments = moments.dt.tz_localize(None)
