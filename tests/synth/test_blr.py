@@ -31,6 +31,20 @@ def table(counts=COUNTS):
     return pd.DataFrame(rows, columns=["x0", "x1"])
 
 
+@pytest.mark.parametrize("size", [1, 2, 15, 16, 40, 1000, 3000])
+@pytest.mark.parametrize("cells", [1, 2, 3, 15, 17, 500, 4096, 10**7, 10**12, 10**18, 10**400])
+def test_tables_are_counted_as_whole_numbers_are(size, cells):
+    """Also where log gamma(1e18 + 1000) - log gamma(1e18) is wrong by a tenth."""
+    exact = math.log(math.comb(cells + size - 1, size))
+    assert log_candidates(size, cells, "multisets") == pytest.approx(exact, rel=1e-12, abs=1e-13)
+
+
+def test_accuracy_holds_in_large_universes():
+    found = blr_accuracy(1000, 10**18, 10**5, 1.0)
+    tables = math.log(math.comb(10**18 + found.size - 1, found.size))
+    assert found.alpha * 10**5 / 4 >= (tables + math.log(20)) * (1 - 1e-12)
+
+
 def law(counts, counting, epsilon=1.0, size=3, n=20):
     """The probabilities of all multisets, by a loop over them."""
     cells = universe(SCHEMA, 10)
