@@ -261,6 +261,28 @@ def test_steps_minimise_their_bounds():
         assert bound(T * u, alpha * v) >= best - 1e-5
 
 
+@pytest.mark.parametrize("release", ["average", "last"])
+@pytest.mark.parametrize("n_records", [300, 20_000])
+def test_steps_of_pure_budgets_minimise_the_bound_of_their_plan(release, n_records):
+    """T steps of epsilon/T each: the error of selection is T times that of one of epsilon."""
+    options = {"epsilon": 0.7, "delta": 0.0, "release": release}
+    made = FrankWolfe(MIXED, QUERIES, steps="bound", **options)
+    plan = made._plan(budget(0.7, 0.0, "add-remove"), n_records)
+    assert plan.selection.epsilon == pytest.approx(0.7 / plan.steps)
+    cells, vertices = math.log(MIXED.n_cells), math.log(2 * QUERIES.n_queries(MIXED))
+
+    def bound(T, alpha):
+        selection = 2 * vertices * T / (0.7 * n_records)
+        if release == "last":
+            return selection + 8 / (alpha * T) + alpha * cells
+        return selection + 2 * math.sqrt(2 * cells / T)
+
+    found = bound(plan.steps, plan.alpha)
+    grid = plan.steps * np.geomspace(0.05, 20, 200)
+    alphas = plan.alpha * np.geomspace(0.2, 5, 30)
+    assert found <= min(bound(T, a) for T in grid for a in alphas) * 1.01
+
+
 def test_end_to_end_on_32_cells():
     """Method notes 5.5: .090 at N = 1000 with Gumbel noise, .147 with the document's.
 

@@ -21,7 +21,9 @@ than the document's at epsilon = 1, delta = 1e-6.
 where psi is no farther than alpha log d from its best. With steps g = alpha √(2 log d/T)/Q, the
 mean over t of the gaps is at most Q √(2 log d/T) plus the error of selection, for every alpha; the
 limit alpha -> 0 is multiplicative weights with logits √(2 log d/T)/Q times the sum of the chosen
-queries. T = Q √(2 log d) n √(8 rho)/(2 log k) balances the two (k = 2m vertices).
+queries. With k = 2m vertices the sum of the two is A/√T + B √T, A = Q √(2 log d) and B = 2 log k/
+(n √(8 rho)), least at T = A/B; and A/√T + B T for delta = 0, where T steps have epsilon/T each and
+B = 2 log k/(n epsilon): least at T = (A/(2B))^(2/3).
 
 **What is released.** All vertices chosen are covered by the composition of the selections, so any
 function of them is free: the mean of all p_t, for which the bound holds as the error is convex; the
@@ -231,6 +233,17 @@ def best_steps(n_cells: float, n_vertices: int, n_records: int, rho: float) -> f
     return DIAMETER * math.sqrt(2 * math.log(max(n_cells, 2))) / selection
 
 
+def best_pure_steps(n_cells: float, n_vertices: int, n_records: int, epsilon: float) -> float:
+    """The same T for delta = 0, where the error of selection grows with T rather than its root.
+
+    >>> round(best_pure_steps(8, 12, 1000, 1.0))
+    55
+
+    """
+    selection = 2 * math.log(n_vertices) / (n_records * epsilon)
+    return (DIAMETER * math.sqrt(2 * math.log(max(n_cells, 2))) / (2 * selection)) ** (2 / 3)
+
+
 def average_error(
     n_cells: float, n_vertices: int, n_records: int, rho: float, steps: float
 ) -> float:
@@ -255,6 +268,18 @@ def last_iterate(n_cells: float, n_vertices: int, n_records: int, rho: float) ->
     c = 1.5 * a ** (2 / 3) * 16 ** (1 / 3)
     alpha = (c / (3 * math.log(max(n_cells, 2)))) ** 0.75
     return max(round((16 / (alpha * a)) ** (2 / 3)), 1), alpha
+
+
+def last_pure_iterate(
+    n_cells: float, n_vertices: int, n_records: int, epsilon: float
+) -> tuple[int, float]:
+    """The same for delta = 0: b T + 8/(alpha T) + alpha log d, with b = 2 log k/(n epsilon).
+
+    T = √(8/(alpha b)) leaves 2 √(8b/alpha) + alpha log d, least at alpha = (8b)^(1/3)/log^(2/3) d.
+    """
+    b = 2 * math.log(n_vertices) / (n_records * epsilon)
+    alpha = (8 * b) ** (1 / 3) / math.log(max(n_cells, 2)) ** (2 / 3)
+    return max(round(math.sqrt(8 / (alpha * b))), 1), alpha
 
 
 class FrankWolfe(Synthesizer):
@@ -386,16 +411,16 @@ class FrankWolfe(Synthesizer):
         cells, vertices = float(self.schema.n_cells), 2 * self.workload.n_queries(self.schema)
         if self._followed():
             cells = math.exp(COUPLING)
-        # With delta = 0, T steps of epsilon/T are compared by the rho of one step of epsilon.
-        rho = allowed.rho if allowed.delta > 0 else allowed.epsilon**2 / 8
+        pure = allowed.delta == 0
+        problem = (cells, vertices, n_records, allowed.epsilon if pure else allowed.rho)
         alpha = self.alpha
         if alpha is not None:
             alpha = _check.number("alpha", alpha, low=0, low_open=True)
         if self.release == "last":
-            steps, best = last_iterate(cells, vertices, n_records, rho)
+            steps, best = (last_pure_iterate if pure else last_iterate)(*problem)
             return self._count(steps), best if alpha is None else alpha, None
         bold = 1.0 if self.steps == "bound" else BOLDNESS
-        steps = self._count(best_steps(cells, vertices, n_records, rho))
+        steps = self._count((best_pure_steps if pure else best_steps)(*problem))
         rate = bold * math.sqrt(2 * math.log(max(cells, 2)) / steps) / DIAMETER
         alpha = _SHRINKING / (rate * steps) if alpha is None else alpha
         return steps, alpha, min(alpha * rate, 1.0)
