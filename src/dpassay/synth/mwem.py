@@ -98,8 +98,9 @@ class MWEM(Synthesizer):
         delta: 0 for pure DP with Laplace noise; positive for Gaussian noise under zCDP, which is
             better; None takes 1/n² of the public n.
         rounds: how many; None takes a rule on public quantities.
-        release: "last" iterate, or the "average" of all, for which the paper's theorem holds.
-        replays: how often all measurements are replayed in each round; 0 is the paper's form.
+        release: "last" iterate, or the "average" of what all rounds leave. The paper's theorem is
+            on an average, but of rounds that may select a query again: it does not cover this.
+        replays: how often all measurements are replayed in each round; 0 is the paper's update.
         neighbouring, n_records, rng: see :class:`~dpassay.synth.Synthesizer`.
 
     >>> import pandas as pd
