@@ -280,6 +280,44 @@ def test_domain_and_other_noise_add_up(method, options):
     assert found.sample(10, rng=0).shape == (10, 3)
 
 
+class Spendthrift(MWEM):
+    """One that ignores its budget, as a class of somebody else may."""
+
+    def _plan(self, allowed, n_records):
+        return super()._plan(budget(3 * allowed.epsilon, allowed.delta, "add-remove"), n_records)
+
+
+class Loud(synth.Independent):
+    def _plan(self, allowed, n_records):
+        return super()._plan(budget(3 * allowed.epsilon, allowed.delta, "add-remove"), n_records)
+
+
+@pytest.mark.parametrize("method", [Spendthrift, Loud])
+def test_nothing_is_promised_of_a_method_that_spends_more(method):
+    with pytest.raises(InvalidArgument, match=f"method={method.__name__} spends more"):
+        fit_with_domain(
+            method, table(2000)[["town", "smokes"]], domain_epsilon=0.8, epsilon=2.0, rng=0
+        )
+
+
+@pytest.mark.parametrize("method", [synth.DualQuery, synth.FEM, synth.FrankWolfe])
+@pytest.mark.parametrize("neighbouring", ["add-remove", "replace-one"])
+def test_every_method_keeps_its_promise(method, neighbouring):
+    found = fit_with_domain(
+        method,
+        table(2000)[["town", "smokes"]],
+        domain_epsilon=0.8,
+        epsilon=2.0,
+        delta=1e-5,
+        neighbouring=neighbouring,
+        rng=0,
+    )
+    assert found.privacy_.epsilon(1e-5) <= 2.0
+    assert found.privacy_.neighbouring == neighbouring
+    assert found.domain_.measured == ("town",)
+    assert found.domain_.event == found.event_.events[0]
+
+
 def test_saved_and_read_back(tmp_path):
     found = synth.fit(table(1000), domain_epsilon=1.0, epsilon=3.0, rng=0)
     back = synth.load(found.save(tmp_path / "m.npz"))
@@ -307,6 +345,7 @@ def test_saved_and_read_back(tmp_path):
         ({"epsilon": 0.01}, "nothing of column 'age' stands out of the noise"),
         ({"columns": {"pay": "categorical"}}, "nothing of column 'pay' stands out of the noise"),
         ({"table": np.zeros((3, 2))}, "the table is no frame"),
+        ({"columns": ["age"]}, "must be a mapping from names"),
     ],
 )
 def test_measuring_is_refused(arguments, message):

@@ -20,7 +20,7 @@ import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -34,6 +34,9 @@ from dpassay.synth.schema import Schema
 from dpassay.synth.tables import Form
 from dpassay.synth.workload import Workload
 from dpassay.types import FloatArray, Neighbouring, NoiseLevel, PrivacyCurve
+
+if TYPE_CHECKING:
+    from dpassay.synth.domains import MeasuredDomain
 
 FORMAT = 1
 """The version of saved files; a reader takes its own and older ones."""
@@ -49,6 +52,8 @@ class Fitted:
         assumptions_: what was taken as public.
         noise_: "exact", "cryptographic" or "reproducible"; only the first two are private.
         method_: which algorithm learned it.
+        domain_: the domain that was measured first and its price, which ``event_`` has in it; None
+            where all was declared, and in a model that was read back.
 
     """
 
@@ -60,6 +65,7 @@ class Fitted:
     method_: str
     form_: Form
     n_records_: int
+    domain_: "MeasuredDomain | None" = None
 
     @property
     def privacy_(self) -> PrivacyCurve:

@@ -221,6 +221,11 @@ _SAID = {"kind", "integer", "bins", "nullable"}  # of a column without a domain
 
 
 def _known(table: Any, columns: Mapping[str, Any] | None) -> dict[str, Column | Undeclared]:
+    if columns is not None and not isinstance(columns, Mapping):
+        raise InvalidArgument(
+            f"columns={columns!r} must be a mapping from names to what is known of them, e.g. "
+            "{'age': 'integer', 'city': 'categorical'}."
+        )
     if columns is not None:
         return {str(name): known_of(str(name), given) for name, given in columns.items()}
     if not hasattr(table, "dtypes"):
@@ -425,7 +430,8 @@ def fit_with_domain(
     if synthesizer.delta is None:  # else the method is pure
         synthesizer.delta = left.delta
     synthesizer.fit(table)
-    _check_kept(synthesizer.event_, promise)
+    _check_kept(synthesizer, promise)
+    synthesizer.domain_ = domain
     synthesizer.epsilon, synthesizer.delta = allowed.epsilon, allowed.delta
     synthesizer.event_ = EventSequence((domain.event, promise))
     synthesizer.assumptions_ = (f"n={n}", *domain.assumptions)
@@ -434,7 +440,7 @@ def fit_with_domain(
 
 def _left(
     allowed: Budget, domain_epsilon: float, domain: MeasuredDomain, gaussian: bool
-) -> tuple[Budget, Event]:
+) -> tuple[Budget, Gaussian | Approx]:
     """What the synthesizer may spend, and the event that says so; fixed before any data is seen.
 
     The domain's own µ and the part of delta for rare values are those of :func:`measure_domain`.
@@ -454,12 +460,18 @@ def _left(
     return left, Approx(left.epsilon, left.delta, relation)
 
 
-def _check_kept(event: Event, promise: Event) -> None:
-    """What was spent on Gaussian noise is what was promised; others are calibrated to theirs."""
+def _check_kept(synthesizer: Synthesizer, promise: Gaussian | Approx) -> None:
+    """Refuse a synthesizer that spent more than the event which is stated in place of its own."""
+    spent = account(synthesizer.event_, "gdp" if isinstance(promise, Gaussian) else "best")
     if isinstance(promise, Gaussian):
-        spent = account(event, "gdp")
-        assert isinstance(spent, GDP)
-        assert spent.mu * promise.noise_multiplier <= 1, (event, promise)
+        kept = isinstance(spent, GDP) and spent.mu * promise.noise_multiplier <= 1
+    else:
+        kept = spent.epsilon(promise.delta) <= promise.epsilon * (1 + 1e-9)
+    if not kept or synthesizer.event_.neighbouring != promise.neighbouring:
+        raise InvalidArgument(
+            f"method={type(synthesizer).__name__} spends more than the budget it is given, so that "
+            "nothing can be promised of it with a measured domain. Declare the domain."
+        )
 
 
 def _spent(event: Event) -> tuple[float, float]:
