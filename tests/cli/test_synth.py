@@ -257,7 +257,9 @@ def test_json_schemas_and_help(dpassay, files):
     (files / "s.json").write_text(json.dumps(schema.as_dict()))
     rest = f"--schema {files / 's.json'} --json"
     assert dpassay(line(files, rest)).data["rows"] == 800
-    assert "dpassay synth table.csv" in dpassay("synth --help").words
+    shown = dpassay("synth --help").words
+    assert "dpassay synth table.csv" in shown
+    assert "columns.age" in shown
 
 
 # Without a schema.
@@ -279,7 +281,21 @@ def test_a_domain_that_is_paid_for(dpassay, files):
     assert set(drawn["smokes"]) <= {"True", "False", ""}
     assert drawn["seen"].str.fullmatch(r"(20\d\d-\d\d-\d\d)?").all()
     assert drawn["kids"].str.fullmatch(r"[0-3]?").all()
-    assert "(4, 1.56e-06)-DP" in (files / "p.html").read_text()
+    page = " ".join((files / "p.html").read_text().split())
+    assert "(4, 1.56e-06)-DP" in page
+    own = float(page.split("costs epsilon = ")[1].split(" ")[0])
+    assert 1.5 < own < 2  # at the whole delta, of which it has but a fifth
+    assert page.count("measured with noise") == len(frame().columns)
+
+
+def test_whole_numbers_that_no_type_holds(dpassay, files):
+    (files / "t.csv").write_text("id,a\n" + f"{10**24},1\n" * 800)
+    shown = dpassay(free(files, "--domain-epsilon 2"))
+    assert shown.code == 2
+    assert "column 'id' has whole numbers of 20 digits" in " ".join(shown.err.split())
+    (files / "part.toml").write_text('[columns.id]\nkind = "categorical"\n')
+    rest = f"--domain-epsilon 2 --schema {files / 'part.toml'} --json"
+    assert dpassay(free(files, rest)).data["private"]
 
 
 def test_a_domain_that_is_declared_in_part(dpassay, files):

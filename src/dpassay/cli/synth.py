@@ -46,7 +46,7 @@ def synth(
     epsilon: Annotated[float, typer.Option(help="The privacy parameter, of all that is done.")],
     schema: Annotated[
         Path | None,
-        typer.Option(help="Its public domain, as TOML or JSON: [columns.age] and so on."),
+        typer.Option(help="Its public domain, as TOML or JSON: a table columns.age and so on."),
     ] = None,
     domain_epsilon: Annotated[
         float | None,
@@ -271,7 +271,6 @@ def page_of(fitted: "Fitted", found: "Quality | None") -> str:
         ("neighbours", data["neighbouring"]),
         ("taken as public", ", ".join(data["public"])),
     ]
-    columns = [(name, c.kind, str(c.size)) for name, c in fitted.schema.columns.items()]
     parts = [
         paragraphs(_promise(data)),
         html_table(facts),
@@ -281,12 +280,34 @@ def page_of(fitted: "Fitted", found: "Quality | None") -> str:
             "The most that the promise allows, if a person took part and if not.",
         ),
         "<h2>The domain</h2>",
-        html_table(columns, head=("column", "kind", "values")),
+        _domain(fitted, data),
     ]
     if found is not None:
         parts += ["<h2>How close it is (not private)</h2>", paragraphs(OWNERS_EYES), _near(found)]
     title = "A private synthetic table" if data["private"] else "A synthetic table, NOT private"
     return document(title, "\n".join(parts), head=NOTHING_FETCHED)
+
+
+def _domain(fitted: "Fitted", data: dict[str, Any]) -> str:
+    """The columns with their kinds, and what was paid for domains that nobody declared."""
+    from dpassay.report.numbers import up
+    from dpassay.report.page import paragraphs
+    from dpassay.report.page import table as html_table
+
+    measured = () if fitted.domain_ is None else fitted.domain_.measured
+    rows = [
+        (name, c.kind, str(c.size), "measured with noise" if name in measured else "declared")
+        for name, c in fitted.schema.columns.items()
+    ]
+    table = html_table(rows, head=("column", "kind", "values", "domain"))
+    if fitted.domain_ is None or not data["private"]:
+        return table
+    price = up(float(fitted.domain_.privacy.epsilon(data["delta"])))
+    return table + paragraphs(
+        f"Measuring domains costs epsilon = {price} by itself, at delta = {data['delta']:.3g}; the "
+        "promise above has it in it. What few records have is not in a measured domain, and counts "
+        "as missing or as the nearest number or day."
+    )
 
 
 def _near(found: "Quality") -> str:

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 # What the texts of a column look like if it is one of numbers or days; the codes "01" and "02" stay
 # texts. The first that all of them match is taken.
 _LOOKS = {
-    "integer": r"[+-]?(0|[1-9]\d*)",
-    "numeric": r"[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?",
-    "date": r"\d{4}-\d\d-\d\d([T ].*)?",
+    "integer": r"[+-]?(0|[1-9][0-9]*)",
+    "numeric": r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?",
+    "date": r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?",
 }
 
 
@@ -110,5 +110,10 @@ def _numbers(name: str, texts: Any, integer: bool) -> Any:
         what = "a whole number" if integer else "a number"
         raise InvalidArgument(
             f"column {name!r} has the value {texts[bad].iloc[0]!r}, which is not {what}."
+        )
+    if integer and (found.astype(float).abs() >= 2.0**63).any():
+        raise InvalidArgument(
+            f"column {name!r} has whole numbers of 20 digits or so, too large for numbers. "
+            'If they are names, declare kind = "categorical" for it in the schema.'
         )
     return found.astype("Int64") if integer else found.astype(float)
