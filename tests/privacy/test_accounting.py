@@ -328,3 +328,15 @@ def test_bad_interval(bad):
 
 def test_public_name():
     assert da.account is account
+
+
+@pytest.mark.parametrize("method", ["basic", "advanced"])
+def test_theorems_charge_pure_events_in_full(method):
+    """Delta that one event spends is not there for the others; a pure one needs none."""
+    pure = Repeated(Pure(1.0), 2)
+    delta = np.array([0.0, 1e-6, 0.17, 0.5])
+    gauss = account(Sequence((pure, Gaussian(50.0))), method)
+    expected = 2 + np.asarray(account(Gaussian(50.0)).epsilon(delta))
+    np.testing.assert_allclose(gauss.epsilon(delta), expected, rtol=1e-12)
+    stated = account(Sequence((pure, Approx(0.5, 1e-3))), method)
+    np.testing.assert_allclose(stated.epsilon(np.array([1e-3, 2e-3, 0.1])), 2.5)

@@ -396,7 +396,7 @@ def _spend(leaves: Leaves, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
     left = delta - sum(leaves[leaf] * d for leaf, d in fixed.items())
     enough = left > 0 if free else left >= 0
     share = np.maximum(left, 0.0) / max(sum(leaves[leaf] for leaf in free), 1)
-    shares = [np.full_like(delta, fixed[leaf]) if leaf in fixed else share for leaf in leaves]
+    shares = [share if leaf in free else np.full_like(delta, fixed.get(leaf, 0)) for leaf in leaves]
     spent = [_own_curve(leaf).epsilon(d) for leaf, d in zip(leaves, shares, strict=True)]
     return np.where(enough, np.array(spent), np.inf), np.array(list(leaves.values()), float)
 
