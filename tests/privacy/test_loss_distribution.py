@@ -235,3 +235,36 @@ def test_one_step_against_its_profile(sigma, q):
     here = da.account(event, "pld").delta(x)
     assert np.all(here >= truth)
     assert np.all(here <= 1.02 * truth + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "sigma", "count"), [(1.0, 50.0, 2), (3.0, 10.0, 2), (8.0, 3.0, 1)]
+)
+def test_few_large_losses_and_a_narrow_one(epsilon, sigma, count):
+    """A tilt can make a law far narrower than the one before; nothing is lost between the two.
+
+    Exact: the number of positive responses is binomial and shifts the Gaussian's profile.
+    """
+    event = events.Sequence((events.Repeated(events.Pure(epsilon), count), events.Gaussian(sigma)))
+    k = np.arange(count + 1)
+    weights = stats.binom.pmf(k, count, 1 / (1 + np.exp(-epsilon)))
+    gauss = profiles(events.Gaussian(sigma))[0]
+    x = np.linspace(0, count * epsilon + 10 / sigma, 150)
+    truth = gauss(np.subtract.outer(x, (2 * k - count) * epsilon)) @ weights
+    curve = da.account(event, "pld")
+    here = curve.delta(x)
+    assert np.all(here >= truth * (1 - 1e-12))
+    np.testing.assert_allclose(here, truth, rtol=2e-3)
+    assert np.all(curve.epsilon(truth) >= x * (1 - 1e-12))
+    assert np.all(curve.epsilon(truth) <= x + 1e-3)
+
+
+@given(st.floats(0, 2), st.floats(1, 200))
+def test_a_tail_is_an_upper_bound_far_below_its_window_too(epsilon, tilt):
+    """What lies below the window is charged: little tilted mass may be much before the tilt."""
+    probs = stats.norm.pdf(np.arange(-100, 301), scale=10.0)
+    pmf = LossPmf(0.01, -100, probs / probs.sum(), 0.0)
+    steps = Composition([(pmf, 1)])
+    tail = loss_distribution._Tail(steps, steps._rung(tilt))
+    truth = pmf.probs @ -np.expm1(np.minimum(epsilon - pmf.losses, 0))
+    assert tail.delta(np.array([epsilon]))[0] >= truth

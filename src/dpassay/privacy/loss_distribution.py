@@ -331,12 +331,17 @@ class Composition:
         return np.insert((centres[1:] + centres[:-1]) / 2, 0, 0.0)
 
     def _next_rung(self, rung: "_Rung") -> "_Rung | None":
-        """A tilt that moves the centre on by 1 to 2.5 of its deviations; none at the very end."""
+        """A tilt that moves the centre on by 1 to 2.5 deviations; none at the very end.
+
+        By the smaller of the two: a tilted law may be far narrower than the one before, which its
+        window would then not meet.
+        """
         low, high = rung.tilt, np.inf
         tilt = rung.tilt + 1.75 / rung.deviation if rung.deviation > 0 else np.inf
         while np.isfinite(tilt) and tilt < 1e6:
             found = self._rung(tilt)
-            moved = (found.centre - rung.centre) / rung.deviation
+            least = max(min(found.deviation, rung.deviation), 1e-9 * rung.deviation)
+            moved = (found.centre - rung.centre) / least
             if 1.0 <= moved <= 2.5:
                 return found
             low, high = (tilt, high) if moved < 1.0 else (low, tilt)
@@ -380,6 +385,7 @@ class _Tail:
             )
             outside = 0.0 if high >= composition.top else _WINDOW_TAIL
             self.beyond = outside * float(np.exp(-tilt * (losses[-1] - centre)))
+        self.low = low if low > composition.bottom else -np.inf
         self.log_scale = rung.cumulant - tilt * centre
 
     def delta(self, epsilon: FloatArray) -> FloatArray:
@@ -388,9 +394,12 @@ class _Tail:
         k = np.minimum(k, self.above.size - 1)
         with np.errstate(over="ignore", invalid="ignore"):
             value = self.above[k] - np.exp(epsilon - self.centre) * self.below[k]
+            # Below the window there is little tilted mass, but the tilt makes little of much.
+            under = _WINDOW_TAIL * np.exp(-self.tilt * (epsilon - self.centre))
         # Where the two sums agree to rounding, the first one alone is still an upper bound.
         value = np.where(np.isfinite(value), value, self.above[k])
         value = np.maximum(value, 0.0) + _ROUNDING * self.above[k] + self.beyond
+        value = value + np.where(epsilon < self.low, under, 0.0)
         with np.errstate(divide="ignore", under="ignore"):
             return np.exp(np.minimum(self.log_scale + np.log(value), 0.0))
 
