@@ -6,6 +6,7 @@ new code, unless the column says where it goes: to the nearest code, or among th
 """
 
 import math
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -378,8 +379,17 @@ def as_numbers(values: Any) -> FloatArray:
     """The numbers of a pandas series; NaN where a value is none."""
     import pandas as pd
 
+    if values.dtype.kind == "O":
+        values = values.map(_within_floats)
     numbers: Any = pd.to_numeric(values, errors="coerce")
     return numbers.to_numpy(dtype=float, na_value=math.nan)
+
+
+def _within_floats(value: Any) -> Any:
+    """The value; whole numbers that no float holds become infinite."""
+    if isinstance(value, int) and abs(value) > sys.float_info.max:
+        return math.inf if value > 0 else -math.inf
+    return value
 
 
 def as_days(values: Any) -> tuple[Codes, NDArray[np.bool_]]:
