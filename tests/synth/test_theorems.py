@@ -304,6 +304,43 @@ def test_mwem_as_the_theorem_has_it(delta):
     assert found.error / 30 < np.mean(errors) < found.error < 0.5
 
 
+# The facts that all proofs share, where they are nearly tight: a smaller constant would fail.
+
+
+def test_the_largest_of_many_means_is_nearly_what_hoeffding_says():
+    draws = np.random.default_rng(0).binomial(100, 0.5, (300, 2000)) / 100 - 0.5
+    bound = math.sqrt(math.log(2 * 2000) / (2 * 100))
+    assert 0.85 * bound < np.abs(draws).max(axis=1).mean() < bound
+
+
+def test_the_regret_of_weights_is_nearly_what_dual_query_pays():
+    """Signed queries of which a record meets each or none by chance: gains of length 2."""
+    rng, m, T, runs = np.random.default_rng(0), 50, 1000, 40
+    L = math.log(2 * m)
+    eta = math.sqrt(2 * L / T)
+    total, own = np.zeros((runs, 2 * m)), np.zeros(runs)
+    for _ in range(T):
+        gains = rng.choice([-1.0, 1.0], (runs, m))
+        gains = np.concatenate([gains, -gains], axis=1)
+        weights = np.exp(eta * (total - total.max(axis=1, keepdims=True)))
+        own += (weights * gains).sum(axis=1) / weights.sum(axis=1)
+        total += gains
+    regret = (total.max(axis=1) - own).mean() / T
+    bound = L / (eta * T) + eta / 2
+    assert 0.75 * bound < regret < bound
+
+
+@pytest.mark.parametrize(("law", "share"), [("exponential", 2), ("laplace", 4)])
+def test_one_more_query_changes_a_perturbed_leader_by_half_of_what_is_charged(law, share):
+    """One bit: the gain of having seen the query, at the worst gap between the two values."""
+    rng, b = np.random.default_rng(0), 10.0
+    prices = getattr(rng, law)(scale=b, size=(400_000, 2))
+    ahead = prices[:, 0] - prices[:, 1]
+    gains = [np.mean((ahead > gap) & (ahead <= gap + 1)) for gap in np.linspace(-3, 3, 25)]
+    bound = 2 / (share * b)  # W = 2
+    assert 0.4 * bound < max(gains) < bound
+
+
 # The population, and what is refused.
 
 
