@@ -268,3 +268,17 @@ def test_a_tail_is_an_upper_bound_far_below_its_window_too(epsilon, tilt):
     tail = loss_distribution._Tail(steps, steps._rung(tilt))
     truth = pmf.probs @ -np.expm1(np.minimum(epsilon - pmf.losses, 0))
     assert tail.delta(np.array([epsilon]))[0] >= truth
+
+
+def test_rare_losses_many_deviations_away_have_their_tilt():
+    """Ten coins that are rarely 1: without a tilt, rounding drowns three of them at once."""
+    probs = np.zeros(50)
+    probs[[0, -1]] = 1 - 1e-12, 1e-12
+    steps = Composition([(LossPmf(1e-3, 0, probs, 0.0), 10)])
+    k = np.arange(11)
+    epsilon = np.array([0.01, 0.06, 0.12])
+    gain = -np.expm1(np.minimum(np.subtract.outer(epsilon, 0.049 * k), 0))
+    truth = gain @ stats.binom.pmf(k, 10, 1e-12)
+    here = steps.delta(epsilon)
+    assert np.all(here >= truth * (1 - 1e-12))
+    np.testing.assert_allclose(here, truth, rtol=1e-3)

@@ -36,6 +36,7 @@ _ROUNDING = 1e-9  # relative, for everything that is not the transform
 _CERTAIN = 40.0  # losses so far above epsilon count in full, but for less than that rounding
 _KEPT_TAILS = 6  # at most, per composition; each holds two arrays of the window's length
 _MAX_RUNGS = 200
+_MAX_TILT = 100.0  # between two cells; one is then all
 _NODES = 240  # on either side of 0, to see how large losses are
 _MAX_SPREAD = 16  # cells that are taken together where a cumulant need only be bounded
 _STEP = 1.6  # between the tilts that Chernoff's bound is tried with
@@ -336,9 +337,11 @@ class Composition:
         By the smaller of the two: a tilted law may be far narrower than the one before, which its
         window would then not meet.
         """
-        low, high = rung.tilt, np.inf
-        tilt = rung.tilt + 1.75 / rung.deviation if rung.deviation > 0 else np.inf
-        while np.isfinite(tilt) and tilt < 1e6:
+        low, high, most = rung.tilt, np.inf, _MAX_TILT / self.interval
+        near = rung.tilt + 1.75 / rung.deviation if rung.deviation > 0 else np.inf
+        # Rare losses may be many deviations away, for which a smaller tilt is enough.
+        tilt = min(near, (rung.tilt + most) / 2) if np.isfinite(near) else np.inf
+        while tilt < most:
             found = self._rung(tilt)
             least = max(min(found.deviation, rung.deviation), 1e-9 * rung.deviation)
             moved = (found.centre - rung.centre) / least
