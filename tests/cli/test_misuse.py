@@ -97,6 +97,8 @@ def test_a_bad_value_is_named(dpassay, command, option, bad):
         ("reproduce slides --format pdf", "image_format='pdf'"),
         ("reproduce hw3 --figure 4.1", "--figure is of no use for name='hw3'"),
         ("reproduce slides --literal", "--literal is of no use"),
+        ("reproduce slides --data mnist", "--data is of no use for name='slides'"),
+        ("reproduce slides --out /dev/null/x", "Check the path, or name another one"),
         ("reproduce debugging --full", "--full is of no use for name='debugging'"),
         ("reproduce thesis --figure 9", "figure='9' must be one of '4.1'"),
         ("frobnicate", "frobnicate"),

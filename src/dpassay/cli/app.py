@@ -68,11 +68,17 @@ class _Program(TyperGroup):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             raise typer.Exit(STOPPED) from None
         except OSError as error:  # a folder that is missing or may not be written to
-            complain(str(error))
+            complain(_in_words(error))
             raise typer.Exit(MISUSE) from None
         except KeyboardInterrupt:
             complain("stopped before it could say.")
             raise typer.Exit(STOPPED) from None
+
+
+def _in_words(error: OSError) -> str:
+    if not error.filename or not error.strerror:
+        return str(error)
+    return f"{str(error.filename)!r}: {error.strerror}. Check the path, or name another one."
 
 
 app = typer.Typer(
