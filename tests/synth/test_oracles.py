@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from dpassay.errors import InvalidArgument
+from dpassay.errors import InvalidArgument, MissingDependency
 from dpassay.synth import Categorical, Schema, Workload
 from dpassay.synth.models import Records, universe
 from dpassay.synth.oracles import (
@@ -101,7 +101,7 @@ def test_clauses_see_that_nothing_is_possible_and_stop_in_time():
 
 def test_without_the_package_the_remedy_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ortools.sat.python", None)
-    with pytest.raises(InvalidArgument, match=r"pip install 'dpassay\[cp-sat\]'"):
+    with pytest.raises(MissingDependency, match=r"pip install 'dpassay\[cp-sat\]'"):
         oracle_for("cp-sat", SCHEMA)
 
 

@@ -9,57 +9,44 @@ record can reach; what rounding may add, half a step for every coefficient, is a
 that the solver proves, so that the gap is true of the weights as they were given.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dpassay import _check
-from dpassay.errors import InvalidArgument
-from dpassay.synth.oracles import Found, LocalSearch, best_of, joined
+from dpassay.errors import MissingDependency
+from dpassay.synth.oracles import Exact, Solved
 from dpassay.synth.terms import Terms, parts
 from dpassay.types import FloatArray
 
 _FINE = 2.0**44
 
 
-@dataclass(frozen=True)
-class Clauses:
-    """Exact by CP-SAT of OR-Tools (``pip install 'dpassay[cp-sat]'``); up to ``seconds`` a call.
-
-    After that the best record so far is taken, or that of local search where it is better, and
-    the gap says what is left open.
-    """
-
-    seconds: float = 60.0
+class Clauses(Exact):
+    """Exact by CP-SAT of OR-Tools (``pip install 'dpassay[cp-sat]'``)."""
 
     def __post_init__(self) -> None:
-        _check.number("seconds", self.seconds, low=0, low_open=True, finite=False)
+        super().__post_init__()
         _cp_model()
 
-    def __call__(self, goal: Terms, noise: FloatArray, rng: np.random.Generator) -> Found:
-        """The best records, one model for each row of noise."""
-        return joined([self._one(goal, sigma[None], rng) for sigma in noise])
-
-    def _one(self, goal: Terms, noise: FloatArray, rng: np.random.Generator) -> Found:
+    def _solved(self, goal: Terms, noise: FloatArray) -> Solved | None:
         cp = _cp_model()
-        model, codes, terms = _model(cp, goal, noise.shape[1])
-        weights = np.concatenate([-noise[0], goal.weights[: len(terms)]])
+        model, codes, terms = _model(cp, goal, len(noise))
+        weights = np.concatenate([-noise, goal.weights[: len(terms)]])
         step = max(float(np.abs(weights).sum()), 1e-300) / _FINE
         whole = [int(weight) for weight in np.rint(weights / step)]
         model.maximize(cp.LinearExpr.weighted_sum(codes + terms, whole))
         solver = cp.CpSolver()
         solver.parameters.num_workers = 1
-        solver.parameters.max_time_in_seconds = min(self.seconds, 1e9)
+        solver.parameters.max_time_in_seconds = self.limit
         status = solver.solve(model)
         if status == cp.INFEASIBLE:
-            raise InvalidArgument("`impossible` rules out every record.")
-        tried = [] if status == cp.OPTIMAL else [*LocalSearch()(goal, noise, rng).codes]
+            return None
+        record = None
         if status in (cp.OPTIMAL, cp.FEASIBLE):
             chosen = np.array([solver.value(variable) for variable in codes])
-            tried.append(np.array([chosen[part].argmax() for part in parts(goal.schema)]))
+            record = [chosen[part].argmax() for part in parts(goal.schema)]
         upper = goal.constant + step * (solver.best_objective_bound + len(weights) / 2)
-        return best_of(goal, noise, tried, upper)
+        return Solved(record, status == cp.OPTIMAL, upper)
 
 
 def _model(cp: Any, goal: Terms, width: int) -> tuple[Any, list[Any], list[Any]]:
@@ -89,7 +76,7 @@ def _cp_model() -> Any:
     try:
         from ortools.sat.python import cp_model
     except ImportError:
-        raise InvalidArgument(
+        raise MissingDependency(
             "oracle='cp-sat' needs OR-Tools, which is not installed: pip install "
             "'dpassay[cp-sat]', or use oracle='exact', which needs nothing more."
         ) from None

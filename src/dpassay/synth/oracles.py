@@ -11,9 +11,10 @@ allows; integer programming by HiGHS, exact; the same as clauses by OR-Tools, an
 """
 
 import math
-from collections.abc import Callable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -172,9 +173,17 @@ def _climb(goal: Terms, noise: FloatArray, codes: Codes) -> Codes:
     return codes
 
 
+class Solved(NamedTuple):
+    """What a solver says: a record or None, whether it is proved best, and a bound on every one."""
+
+    codes: Any
+    proved: bool
+    upper: float
+
+
 @dataclass(frozen=True)
-class IntegerProgram:
-    """Exact by HiGHS: binary codes, a term at most each of its literals; up to ``seconds`` a call.
+class Exact(ABC):
+    """An exact solver; up to ``seconds`` a call.
 
     After that the best record so far is taken, or that of local search where it is better, and
     the gap says what is left open.
@@ -186,42 +195,57 @@ class IntegerProgram:
         _check.number("seconds", self.seconds, low=0, low_open=True, finite=False)
 
     def __call__(self, goal: Terms, noise: FloatArray, rng: np.random.Generator) -> Found:
-        """The best records, one programme for each row of noise."""
-        return joined([self._one(goal, sigma[None], rng) for sigma in noise])
+        """The best records, one problem for each row of noise."""
+        found = [self._one(goal, row[None], rng) for row in noise]
+        return Found(
+            *(np.concatenate([getattr(f, k) for f in found]) for k in Found.__annotations__)
+        )
+
+    @property
+    def limit(self) -> float:
+        """Seconds, as solvers want them: finite."""
+        return min(self.seconds, 1e9)
 
     def _one(self, goal: Terms, noise: FloatArray, rng: np.random.Generator) -> Found:
+        solved = self._solved(goal, noise[0])
+        if solved is None:
+            raise InvalidArgument("`impossible` rules out every record.")
+        tried = [] if solved.proved else [*LocalSearch()(goal, noise, rng).codes]
+        tried += [] if solved.codes is None else [solved.codes]
+        codes = np.array(tried, np.int64)
+        values = goal.values(codes) - _priced(goal.schema, np.repeat(noise, len(codes), 0), codes)
+        upper = np.minimum(goal.upper(noise), solved.upper)
+        return _found(goal, noise, codes[[values.argmax()]], upper)
+
+    @abstractmethod
+    def _solved(self, goal: Terms, noise: FloatArray) -> Solved | None:
+        """What the solver says for one row of noise; None if no record is possible."""
+
+
+class IntegerProgram(Exact):
+    """Exact by HiGHS: binary codes, and a term at most each of its literals."""
+
+    def _solved(self, goal: Terms, noise: FloatArray) -> Solved | None:
         from scipy.optimize import Bounds, milp
 
-        width, gains = noise.shape[1], goal.weights[: len(goal.weights) - goal.n_rules]
-        options: dict[str, Any] = {"time_limit": min(self.seconds, 1e9), "mip_rel_gap": 0.0}
+        width, gains = len(noise), goal.weights[: len(goal.weights) - goal.n_rules]
+        options: dict[str, Any] = {"time_limit": self.limit, "mip_rel_gap": 0.0}
         solved = milp(
-            np.concatenate([noise[0], -gains]),
+            np.concatenate([noise, -gains]),
             integrality=np.repeat([1, 0], [width, len(gains)]),
             bounds=Bounds(0, 1),
             constraints=_constraints(goal, width),
             options=options,
         )
         if solved.status == 2:
-            raise InvalidArgument("`impossible` rules out every record.")
+            return None
         upper = math.inf
         if solved.mip_dual_bound is not None:
             upper = goal.constant - solved.mip_dual_bound
-        tried = [] if solved.status == 0 else [*LocalSearch()(goal, noise, rng).codes]
+        codes = None
         if solved.x is not None:
-            tried.append([solved.x[part].argmax() for part in parts(goal.schema)])
-        return best_of(goal, noise, tried, upper)
-
-
-def best_of(goal: Terms, noise: FloatArray, tried: Sequence[Any], upper: float) -> Found:
-    """The best of some records for one row of noise, beside an upper bound on every record."""
-    codes = np.array(tried, np.int64)
-    values = goal.values(codes) - _priced(goal.schema, np.repeat(noise, len(codes), 0), codes)
-    return _found(goal, noise, codes[[values.argmax()]], np.minimum(goal.upper(noise), upper))
-
-
-def joined(found: Sequence[Found]) -> Found:
-    """What was found for several rows of noise, one after the other."""
-    return Found(*(np.concatenate([getattr(f, k) for f in found]) for k in Found.__annotations__))
+            codes = [solved.x[part].argmax() for part in parts(goal.schema)]
+        return Solved(codes, solved.status == 0, upper)
 
 
 def _constraints(goal: Terms, width: int) -> list[Any]:
