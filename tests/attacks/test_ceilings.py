@@ -21,7 +21,7 @@ def test_a_coin_meets_the_claim_itself(claim):
 
 @pytest.mark.golden
 def test_one_printed_number():
-    """seeds-corrected, 5.3: accuracy at most (e^eps + delta)/(1 + e^eps), .7311 at 1."""
+    """Accuracy at most (e^eps + delta)/(1 + e^eps), .7311 at 1."""
     found = ceilings(PureDP(1.0), membership="randomised", share=0.5, fprs=())
     assert found.accuracy == pytest.approx(0.7311, abs=2e-4)
 

@@ -43,7 +43,7 @@ def test_the_table_speaks_as_a_report(dpassay):
 
 @pytest.mark.golden
 def test_pure_and_zcdp(dpassay):
-    """seeds-corrected.md, section 4 (exact composition) and section 5.5 (conversion of zCDP)."""
+    """Computed apart from this code: exact composition, and the conversion of zCDP."""
     pure = dpassay("account pure --epsilon-each .1 --count 100 --delta 1e-3 --json").data
     assert pure["methods"]["optimal"] == pytest.approx(3.1156, abs=5e-5)
     zcdp = dpassay("account zcdp --rho .024355970 --delta 1e-6 --json").data
@@ -52,7 +52,7 @@ def test_pure_and_zcdp(dpassay):
 
 @pytest.mark.golden
 def test_gaussian_both_ways(dpassay):
-    """seeds-corrected.md, section 4: delta(1) = .126937 at mu = 1."""
+    """By hand: delta(1) = .126937 at mu = 1."""
     data = dpassay("account gaussian --noise-multiplier 1 --epsilon 1 --json").data
     assert data["methods"]["gdp"] == pytest.approx(0.126937, abs=1e-6)
     assert data["quantity"] == "delta"

@@ -19,7 +19,7 @@ def test_dp_sgd(dpassay):
 
 @pytest.mark.golden
 def test_gaussian(dpassay):
-    """seeds-corrected.md, section 4: mu = .2367044 for (1, 1e-6)."""
+    """Computed apart from this code: mu = .2367044 for (1, 1e-6)."""
     one = dpassay("calibrate gaussian --epsilon 1 --delta 1e-6 --json").data["noise_multiplier"]
     assert 1 / one == pytest.approx(0.2367044, abs=1e-7)
     four = dpassay("calibrate gaussian --epsilon 1 --delta 1e-6 --count 4 --json").data

@@ -12,7 +12,7 @@ SVG = "{http://www.w3.org/2000/svg}"
     [(0.1, 48, 48), (0.5, 39, 38), (1, 30, 27), (2, 18, 12), (4, 7, 2)],
 )
 def test_pure_epsilon(dpassay, epsilon, laplace, worst):
-    """auditing.md, section 9: both tables, out of 100, if you did not take part."""
+    """Both tables, computed apart from this code, out of 100, if you did not take part."""
     odds = dpassay(f"explain --epsilon {epsilon} --json").data["odds"]
     assert odds["laplace"]["out_of_100"] == [laplace, 100 - laplace]
     assert odds["worst case"]["out_of_100"] == [worst, 100 - worst]
@@ -40,7 +40,7 @@ def test_limits_and_posterior(dpassay):
 
 @pytest.mark.golden
 def test_gaussian(dpassay):
-    """mu = 1: Phi(-1/2) = .308538; (1, 1e-5): mu = .2680511 (seeds-corrected.md, section 4)."""
+    """mu = 1: Phi(-1/2) = .308538; (1, 1e-5): mu = .2680511, computed apart from this code."""
     mu = dpassay("explain --mu 1 --json").data
     assert mu["odds"]["worst case"]["if_out"] == pytest.approx(0.308538, abs=1e-6)
     assert mu["limits"]["advantage"] == pytest.approx(0.382925, abs=1e-6)

@@ -101,7 +101,7 @@ def test_it_learns(two_classes, solver, least):
 
 
 def test_the_rule_beats_the_measured_peers_on_digits(digits):
-    # peers.md: noisy gradient descent tuned on test scores reaches .796 at epsilon = .5.
+    # Noisy gradient descent tuned on test scores was measured to reach .796 at epsilon = .5.
     X, y = digits
     test = np.arange(len(X)) % 4 == 0
     scores = [

@@ -309,7 +309,7 @@ def test_misuse_is_named(name, value):
 
 @pytest.mark.golden
 def test_noise_of_bst14_is_that_of_the_corrected_document():
-    # seeds-corrected.md, 5.1: N = 1000, T = N², eps = 1, delta = 1e-6: 95.72 L on the raw gradient.
+    # Computed apart: N = 1000, T = N², eps = 1, delta = 1e-6: 95.72 L on the raw gradient.
     # Of table 3.2 (T = N): 10.5 L costs .0101 by dp-accounting (a coarser grid), .70 L costs .978.
     assert bst14_noise(1000, 1.0, 1.0, 1e-6) == pytest.approx(95.72, abs=5e-3)
     spent = [da.account(da.dp_sgd_event(s, 1e-3, 1000)).epsilon(1e-6) for s in (10.5, 0.70)]

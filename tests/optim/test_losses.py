@@ -118,7 +118,7 @@ def test_smoothness_bounds_how_fast_gradients_change(loss, seed, far):
 
 @pytest.mark.golden
 def test_constants_of_the_corrected_document():
-    # seeds-corrected.md, 5.2: L0 = Rinf for logistic and multinomial, (C1 Rinf + Y) Rinf for the
+    # By hand: L0 = Rinf for logistic and multinomial, (C1 Rinf + Y) Rinf for the
     # squared loss, with Rinf = max(1, ||x||_inf).
     radius, target, rinf = 3.0, 2.0, 1.5
     assert lipschitz(Logistic(), rinf, math.inf) == rinf

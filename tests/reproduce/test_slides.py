@@ -40,7 +40,7 @@ def test_files(drawn):
 
 @pytest.mark.golden
 def test_composition(drawn):
-    """seeds-corrected.md, section 4, "Checks": delta = 1e-3."""
+    """Computed apart from this code: delta = 1e-3."""
     facts = _facts(drawn, "composition")
     expected = {  # as printed there, to the last digit
         "printed_100": "8.7128",
@@ -76,7 +76,7 @@ def test_no_rule_below_the_exact_one_but_the_printed(drawn):
 
 @pytest.mark.golden
 def test_losses(drawn):
-    """seeds-corrected.md, section 4: mu = 1, epsilon = 1: P(L >= 1) = .308538, delta = .126937."""
+    """By hand: mu = 1, epsilon = 1: P(L >= 1) = .308538, delta = .126937."""
     for name in ("loss-gaussian", "loss-over-cdf"):
         assert _facts(drawn, name)["tail"] == pytest.approx(0.308538, abs=1e-6)
         assert _facts(drawn, name)["delta"] == pytest.approx(0.126937, abs=1e-6)
@@ -91,7 +91,7 @@ def test_losses(drawn):
 
 @pytest.mark.golden
 def test_tradeoff(drawn):
-    """seeds-corrected.md, section 4, GDP goldens."""
+    """Computed apart from this code."""
     facts = _facts(drawn, "tradeoff")
     expected = {0: 0.382925, 0.5: 0.238422, 1: 0.126937, 2: 0.0209236, 4: 4.71224e-5}
     for epsilon, delta in expected.items():
@@ -110,7 +110,7 @@ def test_subsampling_lies_below_both_directions_and_is_convex(drawn):
 
 @pytest.mark.golden
 def test_the_limit_theorem_underreports(drawn):
-    """seeds-corrected.md, section 4: CLT 3.8682 below PLD 3.9417."""
+    """Computed apart from this code: CLT 3.8682 below PLD 3.9417."""
     facts = _facts(drawn, "clt")
     assert facts["clt_10000"] == pytest.approx(3.8682, abs=5e-5)
     assert facts["pld_10000"] == pytest.approx(3.9417, abs=5e-5)
@@ -120,7 +120,7 @@ def test_the_limit_theorem_underreports(drawn):
 
 @pytest.mark.golden
 def test_debugging(drawn):
-    """seeds-corrected.md, section 4, "Tramer example"."""
+    """The counts and the claim of Tramèr et al. (2022)."""
     facts = _facts(drawn, "debugging")
     assert facts["least_fpr"] == pytest.approx(0.0398888507, abs=1e-10)
     assert facts["fpr_upper"] == pytest.approx(0.0027445, abs=5e-8)

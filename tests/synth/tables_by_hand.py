@@ -18,3 +18,10 @@ def with_impossible_cells():
     workload = Workload.prefixes([("a",)]) + Workload.parities([("a", "b")])
     workload += Workload.conjunctions([{"b": None}])
     return schema, frame, workload
+
+
+def copying_bits(n=10_000, seed=0):
+    """Ten bits that copy their left neighbour, flipped now and then."""
+    rng = np.random.default_rng(seed)
+    first, flips = rng.random((n, 1)) < 0.4, rng.random((n, 9)) < 0.15
+    return np.cumsum(np.concatenate([first, flips], axis=1), axis=1) % 2

@@ -1,4 +1,4 @@
-"""BLR: goldens of the corrected notes, exact probabilities, and its privacy by enumeration."""
+"""BLR: goldens computed apart from it, exact probabilities, and its privacy by enumeration."""
 
 import itertools
 import math
@@ -68,7 +68,7 @@ def law(counts, counting, epsilon=1.0, size=3, n=20):
     ],
 )
 def test_golden_probabilities(counting, golden):
-    """The corrected notes, section 2: cells 00, 01, 10, 11 with counts 9, 2, 3, 6; m = 3."""
+    """Computed apart from this code: cells 00, 01, 10, 11 with counts 9, 2, 3, 6; m = 3."""
     probabilities = law(COUNTS, counting)
     found = [probabilities[m] for m in ((0, 0, 3), (0, 2, 3), (1, 2, 3))]
     np.testing.assert_allclose(found, golden, atol=5e-7)
@@ -119,7 +119,7 @@ def test_no_neighbour_changes_a_probability_by_more_than_epsilon(counting):
     ],
 )
 def test_golden_accuracies(k, d, n, sequences, multisets):
-    """The corrected notes, section 2: smallest alpha and its m."""
+    """Computed apart from this code: smallest alpha and its m."""
     for counting, (alpha, size) in (("sequences", sequences), ("multisets", multisets)):
         found = blr_accuracy(k, 2**d, n, 1.0, 0.05, counting)
         assert found.alpha == pytest.approx(alpha, abs=6e-5)
@@ -128,7 +128,7 @@ def test_golden_accuracies(k, d, n, sequences, multisets):
 
 @pytest.mark.parametrize(("alpha", "size"), [(0.1, 600), (0.25, 96), (0.5, 24)])
 def test_golden_sizes(alpha, size):
-    """The corrected notes: m for k = 10, strictly above 2 log(2k)/alpha²."""
+    """Computed apart from this code: m for k = 10, strictly above 2 log(2k)/alpha²."""
     assert size_for(alpha, 10) == size
 
 

@@ -11,6 +11,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.optim.frank_wolfe import calibrated_selection, nonprivate_gap
 from dpassay.privacy import account
 from dpassay.privacy.budget import budget
+from dpassay.reproduce.synth.cells import tiny
 from dpassay.synth import FrankWolfe, Independent, Schema, Workload, compare
 from dpassay.synth.dual_frank_wolfe import (
     Dual,
@@ -45,19 +46,6 @@ def records(n, seed, schema=MIXED):
     p = rng.dirichlet(np.full(schema.n_cells, 0.3))
     cells = rng.choice(schema.n_cells, n, p=p)
     return np.stack(np.unravel_index(cells, schema.sizes), axis=1)
-
-
-def bits(n, kind, seed, d=10):
-    """The tiny problems of the method notes, section 4."""
-    rng = np.random.default_rng(seed)
-    if kind == "product":
-        return (rng.random((n, d)) < rng.uniform(0.1, 0.9, d)).astype(int)
-    codes = np.zeros((n, d), int)
-    codes[:, 0] = rng.random(n) < 0.6
-    for j in range(1, d):
-        copied = rng.random(n) < 0.8
-        codes[:, j] = np.where(copied, codes[:, j - 1], rng.random(n) < 0.5)
-    return codes
 
 
 # The polytope and the objective.
@@ -234,7 +222,7 @@ def test_the_statement_meets_the_budget(neighbouring, batches, delta):
 
 
 def test_the_documents_noise_is_4_6_times_larger():
-    """Method notes 5.5: N = 1000, T = 100, epsilon = 1, delta = 1e-6."""
+    """Computed apart from this code: N = 1000, T = 100, epsilon = 1, delta = 1e-6."""
     found = FrankWolfe(MIXED, QUERIES, steps=100)
     plan = found._plan(budget(1.0, 1e-6, "replace-one"), 1000)
     assert plan.selection.epsilon == pytest.approx(0.044142, abs=1e-6)
@@ -284,7 +272,7 @@ def test_steps_of_pure_budgets_minimise_the_bound_of_their_plan(release, n_recor
 
 
 def test_end_to_end_on_32_cells():
-    """Method notes 5.5: .090 at N = 1000 with Gumbel noise, .147 with the document's.
+    """Another implementation reached .090 at N = 1000 with Gumbel noise, .147 with the document's.
 
     15 conjunctions of one or two of five bits, alpha = .01, T = 100, the mean of all p_t.
     """
@@ -293,7 +281,7 @@ def test_end_to_end_on_32_cells():
     workload = Workload.conjunctions([dict.fromkeys(names, 1) for names in sets])
     errors = []
     for seed in range(10):
-        codes = bits(1000, "product", seed, d=5)
+        codes = tiny("product", seed, 1000, d=5)
         options = {"steps": 100, "alpha": 0.01, "release": "average", "epsilon": 1.0}
         found = FrankWolfe(schema, workload, delta=1e-6, rng=seed, **options).fit(codes)
         errors.append(compare(Records(schema, codes), found.model_, workload).max_error)
@@ -305,7 +293,7 @@ def test_errors_on_a_tiny_universe():
     schema = Schema({f"b{j}": range(2) for j in range(10)})
     workload = Workload.all_marginals(schema, 3)
     for kind, limit in (("product", 0.022), ("chain", 0.026)):
-        codes = bits(10_000, kind, 0)
+        codes = tiny(kind, 0)
         found = FrankWolfe(schema, workload, epsilon=1.0, rng=0).fit(codes)
         assert compare(Records(schema, codes), found.model_, workload).max_error < limit
         assert found.privacy_.epsilon(1e-8) <= 1 + 1e-9

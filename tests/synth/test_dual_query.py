@@ -23,18 +23,11 @@ from dpassay.synth.games import Rounds, SignedQueries, affordable, draw, most_ro
 from dpassay.synth.models import Records
 from rates import assert_rate
 from synth.games_by_hand import ORDERS, Toy, first_best, softmax, worst
-from synth.tables_by_hand import with_impossible_cells
+from synth.tables_by_hand import copying_bits, with_impossible_cells
 
 RELATIONS = ("add-remove", "replace-one")
 BITS = Schema({f"b{j}": [0, 1] for j in range(10)})
 TRIPLES = Workload.all_marginals(BITS, 3)
-
-
-def chain(n=10_000, seed=0):
-    """Bits that copy their left neighbour, flipped now and then; method notes, section 4."""
-    rng = np.random.default_rng(seed)
-    first, flips = rng.random((n, 1)) < 0.4, rng.random((n, 9)) < 0.15
-    return np.cumsum(np.concatenate([first, flips], axis=1), axis=1) % 2
 
 
 # Laws, by hand: paths of everything that is drawn, with their probability.
@@ -273,7 +266,7 @@ def test_the_price_in_closed_form():
 @pytest.mark.parametrize("cls", [DualQuery, DQRS])
 @pytest.mark.parametrize("delta", [0.0, None])
 def test_stated_rounds_spend_the_budget(cls, delta):
-    codes = chain(400)
+    codes = copying_bits(400)
     fitted = cls(BITS, epsilon=1.5, delta=delta, rounds=12, samples=3, rng=0).fit(codes)
     at = 400**-2 if delta is None else delta
     assert len(fitted.model_.codes) == 12
@@ -284,8 +277,8 @@ def test_stated_rounds_spend_the_budget(cls, delta):
 
 @pytest.mark.parametrize(("cls", "limit"), [(DualQuery, 0.075), (DQRS, 0.065)])
 def test_errors_on_a_tiny_universe(cls, limit):
-    """Method notes, section 4, the chain: uniform is off by .31, Laplace noise on all by .16."""
-    codes = chain()
+    """Uniform is off by .31, Laplace noise on all by .16."""
+    codes = copying_bits()
     fitted = cls(BITS, TRIPLES, epsilon=1.0, rng=0).fit(codes)
     assert compare(Records(BITS, codes), fitted.model_, TRIPLES).max_error < limit
     assert 0.97 < account(fitted.event_, "zcdp").epsilon(1e-8) <= 1.0
@@ -325,13 +318,13 @@ def test_queries_that_are_no_marginals_and_impossible_cells():
 
 def test_answers_of_signed_queries():
     """Sums over the public n for the data, also for complements; both ways of summing agree."""
-    codes = chain(30)
+    codes = copying_bits(30)
     data = Records(BITS, codes, 40)
     marginals = SignedQueries(TRIPLES, data)
     mixed = SignedQueries(TRIPLES + Workload.parities([("b0", "b1")]), data)
     k = len(marginals.truth) // 2
     np.testing.assert_allclose(marginals.truth[:k] + marginals.truth[k:], 30 / 40)
-    some = chain(7, seed=1)
+    some = copying_bits(7, seed=1)
     plain = TRIPLES.answers(Records(BITS, some))
     np.testing.assert_allclose(marginals.answers(some), [*plain, *(1 - plain)])
     np.testing.assert_allclose(mixed.answers(some)[:k], plain)
@@ -361,4 +354,4 @@ def test_draws_follow_their_weights():
 @pytest.mark.parametrize("cls", [DualQuery, DQRS])
 def test_arguments_that_are_none(cls, arguments, match):
     with pytest.raises(InvalidArgument, match=match):
-        cls(BITS, TRIPLES, **arguments).fit(chain(50))
+        cls(BITS, TRIPLES, **arguments).fit(copying_bits(50))

@@ -17,16 +17,10 @@ from dpassay.synth.games import Rounds, affordable, most_rounds
 from dpassay.synth.models import Records
 from rates import assert_rate
 from synth.games_by_hand import ORDERS, Toy, first_best, softmax, worst
+from synth.tables_by_hand import copying_bits
 
 BITS = Schema({f"b{j}": [0, 1] for j in range(10)})
 TRIPLES = Workload.all_marginals(BITS, 3)
-
-
-def copies(n=10_000, seed=0):
-    """Bits that copy their left neighbour, flipped now and then; method notes, section 4."""
-    rng = np.random.default_rng(seed)
-    first, flips = rng.random((n, 1)) < 0.4, rng.random((n, 9)) < 0.15
-    return np.cumsum(np.concatenate([first, flips], axis=1), axis=1) % 2
 
 
 def law(toy, counts, n, rate, rounds):
@@ -99,7 +93,7 @@ def test_never_a_round_past_the_budget(relation, delta):
 
 @pytest.mark.parametrize("delta", [0.0, None])
 def test_stated_rounds_spend_the_budget(delta):
-    fitted = FEM(BITS, epsilon=1.5, delta=delta, rounds=4, samples=3, rng=0).fit(copies(400))
+    fitted = FEM(BITS, epsilon=1.5, delta=delta, rounds=4, samples=3, rng=0).fit(copying_bits(400))
     assert len(fitted.model_.codes) == 12
     at = 400**-2 if delta is None else delta
     assert 1.5 * 0.98 < fitted.privacy_.epsilon(at) <= 1.5 * (1 + 1e-9)
@@ -107,8 +101,8 @@ def test_stated_rounds_spend_the_budget(delta):
 
 @pytest.mark.parametrize("cls", [FEM, SepFEM])
 def test_errors_on_a_tiny_universe(cls):
-    """Method notes, section 4, the chain: uniform is off by .31, Laplace noise on all by .16."""
-    codes = copies()
+    """Uniform is off by .31, Laplace noise on all by .16."""
+    codes = copying_bits()
     fitted = cls(BITS, TRIPLES, epsilon=1.0, rounds=120, rng=0).fit(codes)
     assert compare(Records(BITS, codes), fitted.model_, TRIPLES).max_error < 0.08
     assert 0 <= fitted.gap_ < 1e-9  # enumerated
@@ -159,4 +153,4 @@ def test_a_large_universe_by_local_search():
 )
 def test_arguments_that_are_none(arguments, match):
     with pytest.raises(InvalidArgument, match=match):
-        FEM(BITS, TRIPLES, **arguments).fit(copies(50))
+        FEM(BITS, TRIPLES, **arguments).fit(copying_bits(50))
