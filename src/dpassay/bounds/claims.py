@@ -189,7 +189,9 @@ def lower_bound_in_family(
         scores_in: one score per independent trial with the canary; higher says "with".
         scores_out: one score per independent trial without it.
         family: maps a parameter to a curve; a larger parameter must be less private everywhere,
-            for example ``lambda x: account(dp_sgd_event(noise_multiplier=1 / x, ...))``.
+            for example ``GDP``. A member that is itself only an upper bound, as an accountant's,
+            labels the answer with its own epsilon, too large where it is loose; for DP-SGD
+            :func:`dpassay.adversaries.lower_bound_in_noise` composes from below instead.
         low: the smallest parameter considered; if it stands, the bound is 0.
         high: the largest parameter considered.
         delta: where on the privacy curve the bound is stated; in [0, 1).

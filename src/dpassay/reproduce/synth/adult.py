@@ -88,9 +88,8 @@ def adult_picture(data: Records, size: Size, kept: Kept, progress: Progress) -> 
     """64 sets of three columns of Adult at four epsilons, beside the peers."""
     found = adult_numbers(data, "triples", ADULT, size, kept, progress)
     with house_style():
-        figure, axes = panels(2, width=5.6, height=4.6)
+        figure, axes = _panels(found, width=5.6, height=4.6)
         for which, ax in enumerate(axes):
-            _draw_adult(ax, found, which)
             for peer, mark in zip(PEERS, ("D", "v"), strict=True):
                 ends = np.array(PEERS[peer][which])
                 label = f"{peer}, two seeds"
@@ -98,8 +97,6 @@ def adult_picture(data: Records, size: Size, kept: Kept, progress: Progress) -> 
         axes[0].plot(
             EPSILONS, PUBLISHED_FEM, "+", ls=":", ms=7, color=RED, label="FEM, published figure"
         )
-        axes[0].set(ylabel="largest error")
-        axes[1].set(ylabel="mean total variation of a marginal")
         axes[0].legend(fontsize=7, ncols=2)
     caption = (
         "Adult as the literature codes it, 48 842 records of 14 columns, 64 sets of three columns "
@@ -118,12 +115,17 @@ def adult_picture(data: Records, size: Size, kept: Kept, progress: Progress) -> 
     return Picture("adult", title, caption, figure, facts, {"errors": found}, claims)
 
 
-def _draw_adult(ax: Any, found: dict[str, FloatArray], which: int) -> None:
-    for method, table in found.items():
-        means = table[:, :, which].mean(axis=1)
-        ax.plot(EPSILONS, means, "o-", ms=4, color=_STYLE[method], label=method)
-    ax.set(xlabel="ε")
-    log_axes(ax, EPSILONS)
+def _panels(found: dict[str, FloatArray], width: float, height: float) -> tuple[Any, list[Any]]:
+    """A figure with both measures against epsilon."""
+    figure, axes = panels(2, width=width, height=height)
+    measures = "largest error", "mean total variation of a marginal"
+    for which, (ax, measure) in enumerate(zip(axes, measures, strict=True)):
+        for method, table in found.items():
+            means = table[:, :, which].mean(axis=1)
+            ax.plot(EPSILONS, means, "o-", ms=4, color=_STYLE[method], label=method)
+        ax.set(xlabel="ε", ylabel=measure)
+        log_axes(ax, EPSILONS)
+    return figure, axes
 
 
 def peers_claim(found: dict[str, FloatArray]) -> Claim:
@@ -161,11 +163,7 @@ def pairs_picture(data: Records, size: Size, kept: Kept, progress: Progress) -> 
     """All pairs of Adult's columns."""
     found = adult_numbers(data, "pairs", PAIRS, size, kept, progress)
     with house_style():
-        figure, axes = panels(2, width=5.0, height=4.2)
-        for which, ax in enumerate(axes):
-            _draw_adult(ax, found, which)
-        axes[0].set(ylabel="largest error")
-        axes[1].set(ylabel="mean total variation of a marginal")
+        figure, axes = _panels(found, width=5.0, height=4.2)
         axes[0].legend()
     means = {method: table.mean(axis=1) for method, table in found.items()}
     own, noise = means["ProductMixture"], means["NoisyMarginals"]
