@@ -7,6 +7,7 @@ from dpassay._lazy import lazily
 
 _PUBLIC = {
     "lower_bound_from_counts": "dpassay.bounds.counts",
+    "lower_bound_from_coins": "dpassay.bounds.conditional",
     "credible_interval": "dpassay.bounds.bayes",
     "lower_bound": "dpassay.bounds.scores",
     "lower_bound_from_steps": "dpassay.bounds.steps",
