@@ -122,7 +122,9 @@ def test_laws(seen, delta, alpha):
     assert epsilon_lower(seen, min(2 * delta + 1e-6, 0.9), alpha) <= lower
     if seen.abstains:
         worse = Guesses(seen.correct, seen.wrong + 1, seen.trials + 1, seen.sides)
-        assert epsilon_lower(worse, 0.0, alpha) < epsilon_lower(seen, 0.0, alpha) or seen.correct == 0
+        assert (
+            epsilon_lower(worse, 0.0, alpha) < epsilon_lower(seen, 0.0, alpha) or seen.correct == 0
+        )
 
 
 def error_probability(n, right, wrong, epsilon, delta, alpha, sides, spend=1.0, form="share"):

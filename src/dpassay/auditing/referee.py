@@ -63,7 +63,7 @@ class Rules:
         """The probability with which verdict or bound may be wrong."""
         return 1 - self.confidence
 
-    @property
+    @functools.cached_property
     def claimed(self) -> float:
         """The claimed epsilon at the delta of the bound."""
         return float(self.claim.epsilon(self.delta))
@@ -79,6 +79,17 @@ class Rules:
         if isinstance(self.claim, ApproxDP):
             return self.claim.delta_upper == self.delta
         return self.gaussian or (isinstance(self.claim, PureDP) and self.delta == 0)
+
+    @functools.cached_property
+    def points(self) -> tuple[FloatArray, FloatArray]:
+        """Points (epsilon, delta) of the claim, its corners among them, to be tested at."""
+        if self.nested and not self.gaussian:
+            return np.array([self.claimed]), np.array([self.delta])
+        ends = [float(self.claim.epsilon(delta)) for delta in (0.0, self.delta, 1e-6)]
+        finite = [end for end in ends if end < _FARTHEST] or [10.0]
+        grid = np.linspace(0, max(1.2 * max(finite[-1], 0.1), finite[0]), 40)
+        epsilon = np.union1d(grid, finite)
+        return epsilon, np.asarray(self.claim.delta(epsilon))
 
     def levels(self, share: float) -> tuple[float, float]:
         """Of a share of alpha, the levels of the claim's own test and of the bound."""
@@ -288,25 +299,13 @@ def _by_bets(rules: Rules, evidence: Evidence, fallen: bool) -> Finding:
 
 def _where(rules: Rules, worlds: Any, scores: FloatArray) -> Fall:
     """Where these trials exceed the claim most, by the shares that were seen: an estimate."""
-    epsilon, delta = _points(rules)
+    epsilon, delta = rules.points
     candidates = Candidates.of(worlds, scores, len(worlds), rules.both_ways)
     i, rule = candidates.best_against(epsilon, delta) if len(candidates) else (0, Rule(0.0, 0.0))
     seen = rule.count(worlds, scores)
     leak = (seen.correct - math.exp(epsilon[i]) * seen.wrong) / max(seen.trials, 1)
     shown = min(max(leak / seen.leak(1.0), 0.0), 1.0)
     return Fall(float(epsilon[i]), shown, float(delta[i]), "estimate")
-
-
-def _points(rules: Rules) -> tuple[FloatArray, FloatArray]:
-    """Points of the claimed curve, its corners among them, at which it may be tested."""
-    claim = rules.claim
-    if rules.nested and not rules.gaussian:
-        return np.array([rules.claimed]), np.array([rules.delta])
-    ends = [float(claim.epsilon(delta)) for delta in (0.0, rules.delta, 1e-6)]
-    finite = [end for end in ends if end < _FARTHEST] or [10.0]
-    grid = np.linspace(0, max(1.2 * max(finite[-1], 0.1), finite[0]), 40)
-    epsilon = np.union1d(grid, finite)
-    return epsilon, np.asarray(claim.delta(epsilon))
 
 
 # ------------------------------------------------------------------------------- by a count
@@ -342,7 +341,7 @@ def _count_gaussian(
     rules: Rules, candidates: Candidates, worlds: Any, scores: FloatArray, _: float, level: float
 ) -> Finding:
     """The Gaussian trade-offs that allow less than the delta that is shown at one epsilon fall."""
-    epsilon, allowed = _points(rules)
+    epsilon, allowed = rules.points
     predicted, chosen = candidates.best_deltas(epsilon, level)
     at = int(np.argmax(gaussian.mu_of(epsilon, np.minimum(predicted, 1 - 1e-12))))
     seen = chosen[at].count(worlds, scores)
@@ -372,7 +371,7 @@ def _count_curve(
 ) -> Finding:
     """One point of the curve, and beside it the bound at the delta of the question."""
     found = _count_point(rules, candidates, worlds, scores, 0.0, bound_level)
-    epsilon, allowed = _points(rules)
+    epsilon, allowed = rules.points
     at, rule = candidates.best_against(epsilon, allowed)
     shown = delta_lower(rule.count(worlds, scores), float(epsilon[at]), curve_level)
     if shown > allowed[at]:
