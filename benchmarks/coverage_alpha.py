@@ -1,6 +1,6 @@
 """How often the pair (verdict, bound) of an audit is wrong, when the audit is extended twice.
 
-Run with ``python -m benchmarks.coverage_alpha`` (some 15 minutes of one core; ``--quick``: a tenth
+Run with ``python -m benchmarks.coverage_alpha`` (some ten minutes of one core; ``--quick``: a tenth
 of the audits). The mechanisms just meet their claims: every refutation is an error, and so is a
 bound above the true epsilon. An audit is wrong if either happens at any of its three budgets.
 Trials are drawn from the law of the scores, and judged by the referee of ``dpassay.audit`` with the
@@ -113,9 +113,9 @@ class Twice(Account):
 
 
 KINDS = {
-    "counts": (Account(0.0, 0), (200, 600, 1800), 2000),
-    "both": (Account(0.2, 100), (300, 900, 2700), 1200),
-    "bets": (Account(1.0, None), (50, 100, 200), 60),
+    "counts": (Account(0.0, 0), (200, 600, 1800), 2800),
+    "both": (Account(0.2, 100), (300, 900, 2700), 500),
+    "bets": (Account(1.0, None), (50, 100, 200), 20),
     "twice": (Twice(0.0, 0), (200, 600, 1800), 400),
 }
 
@@ -123,8 +123,9 @@ KINDS = {
 def main(quick: bool) -> None:
     for kind, (account, budgets, n) in KINDS.items():
         for subject in SUBJECTS:
-            audits = n // (5 if subject.slow and n > 100 else 1) // (10 if quick else 1)
-            print(row(kind, subject, fresh(subject, account), budgets, audits), flush=True)
+            fewer = (20 if subject.slow and n > 20 else 1) * (10 if quick else 1)
+            start = fresh(subject, account)
+            print(row(kind, subject, start, budgets, n // fewer), flush=True)
 
 
 if __name__ == "__main__":
