@@ -25,11 +25,11 @@ from dpassay.cli import (
     merge,
     plan,
     report,
-    reproduce,
     status,
     synth,
 )
 from dpassay.cli.output import complain
+from dpassay.cli.plugins import register_plugins
 from dpassay.errors import DpassayError
 
 MISUSE, STOPPED = 2, 3
@@ -46,7 +46,6 @@ ORDER = (
     "explain",
     "synth",
     "demo",
-    "reproduce",
     "doctor",
 )
 
@@ -55,8 +54,9 @@ class _Program(TyperGroup):
     """Turns what a command raises into one line and an exit code."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """What is promised, what is attacked, then the rest."""
-        return [name for name in ORDER if name in self.commands]
+        """What is promised, what is attacked, the rest; then what other packages offer."""
+        known = [name for name in ORDER if name in self.commands]
+        return [*known, *sorted(set(self.commands) - set(ORDER))]
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -103,11 +103,11 @@ for command in (
     merge,
     plan,
     report,
-    reproduce,
     status,
     synth,
 ):
     command.register(app)
+register_plugins(app)
 
 
 def _print_version(wanted: bool) -> None:

@@ -190,10 +190,10 @@ def _write(tour: _Tour, folder: Path) -> list[Path]:
     from dpassay.report import audit_report, join_reports, write_report
     from dpassay.report.figures import house_style, svg_of
     from dpassay.report.odds import icons_svg
-    from dpassay.reproduce.slides import debugging
+    from dpassay.report.published import published_claim
 
     with house_style():
-        picture = debugging()
+        picture = published_claim()
     texts = {"odds.svg": icons_svg(tour.explained), "tradeoff.svg": svg_of(picture)}
     texts["tour.html"] = _page(tour, texts, picture.caption)
     both = [audit_report(v, title=LEARNERS[name]) for name, v in tour.verdicts.items()]

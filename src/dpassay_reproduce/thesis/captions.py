@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpassay.reproduce.thesis.frame import BAND, Accuracies, Claim
 from dpassay.types import FloatArray
+from dpassay_reproduce.thesis.frame import BAND, Accuracies, Claim
 
 _SURE = 3  # standard errors; one-sided, with ten repetitions: .75 %
 SMALL = 0.2  # epsilons up to this are "meaningless" in the document

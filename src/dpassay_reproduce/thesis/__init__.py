@@ -1,6 +1,6 @@
 """Document 004, chapter 4: membership attacks on private linear models, figure by figure.
 
-Every figure is a function of a :class:`~dpassay.reproduce.thesis.frame.Setting`, and comes with
+Every figure is a function of a :class:`~dpassay_reproduce.thesis.frame.Setting`, and comes with
 what its caption claims, checked: some claims fail.
 """
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dpassay import _check
 from dpassay.report.figures import FORMATS, Picture, house_style, save, save_index
-from dpassay.reproduce.thesis.frame import Setting
+from dpassay_reproduce.thesis.frame import Setting
 
 TITLE = "Membership attacks on private linear models (document 004, chapter 4)"
 INTRODUCTION = """

@@ -30,8 +30,8 @@ from dpassay.attacks import (
     white_box_features,
 )
 from dpassay.report.figures import BLUE, GREEN, ORANGE, Claim, Picture, house_style, panels
-from dpassay.reproduce.thesis.frame import Setting
 from dpassay.types import FloatArray
+from dpassay_reproduce.thesis.frame import Setting
 
 Records = tuple[FloatArray, Any]
 Training = Callable[[FloatArray, Any, np.random.Generator], Any]

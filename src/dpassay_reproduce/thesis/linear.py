@@ -3,7 +3,7 @@
 A repetition has its own training and test set, N records each, the same at every epsilon and for
 the attack on the minimiser without privacy. The attack calls the N of 2N points with the lowest
 losses members (algorithm 5, counted as it should be). What the document leaves open is in
-:mod:`~dpassay.reproduce.thesis.regression`.
+:mod:`~dpassay_reproduce.thesis.regression`.
 """
 
 import functools
@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.attacks.counters import sorted_half_accuracy
 from dpassay.privacy import excess_risk
 from dpassay.report.figures import BLACK, GREEN, PURPLE, RED, house_style, panels
-from dpassay.reproduce.thesis.frame import (
+from dpassay.types import FloatArray
+from dpassay_reproduce.printed.counters import printed_sorted_half
+from dpassay_reproduce.thesis.frame import (
     BAND,
     Accuracies,
     Claim,
@@ -25,13 +26,13 @@ from dpassay.reproduce.thesis.frame import (
     Setting,
     draw_accuracies,
 )
-from dpassay.reproduce.thesis.noise import (
+from dpassay_reproduce.thesis.noise import (
     SELECTION,
     gradient_deviations,
     selection_scales,
     step_counts,
 )
-from dpassay.reproduce.thesis.regression import (
+from dpassay_reproduce.thesis.regression import (
     FEATURES,
     L0,
     L2,
@@ -43,7 +44,6 @@ from dpassay.reproduce.thesis.regression import (
     sgd,
     without_privacy,
 )
-from dpassay.types import FloatArray
 
 NAMES = {"sgd": "DP-SGD", "fw": "DP-FW"}
 
@@ -143,7 +143,7 @@ def _printed(losses: FloatArray) -> float:
     """The average of algorithm 5's counter over N, as it is printed; no accuracy."""
     n = losses.shape[-1] // 2
     rows = losses.reshape(-1, 2 * n)
-    return float(np.mean([sorted_half_accuracy(r[:n], r[n:], literal=True) for r in rows]))
+    return float(np.mean([printed_sorted_half(r[:n], r[n:]) for r in rows]))
 
 
 # Figures.

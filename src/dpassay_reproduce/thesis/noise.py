@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from dpassay.optim.frank_wolfe import calibrated_selection, score_sensitivity
 from dpassay.optim.gradient import step_event
 from dpassay.privacy import account
-from dpassay.reproduce.thesis.frame import DELTA, Setting
 from dpassay.types import FloatArray
+from dpassay_reproduce.thesis.frame import DELTA, Setting
 
 SELECTION = {False: "gumbel", True: "laplace"}  # by Setting.literal
 _RATIO = 1.02

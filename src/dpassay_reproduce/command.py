@@ -55,7 +55,7 @@ def reproduce(
     """Draw the figures of a source document anew, with the numbers behind them."""
     from dpassay import _check
     from dpassay.report.figures import FORMATS
-    from dpassay.reproduce import experiment
+    from dpassay_reproduce import experiment
 
     module = experiment(name)
     _check.choice("image_format", image_format, FORMATS)

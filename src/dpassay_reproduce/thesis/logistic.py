@@ -1,6 +1,6 @@
 """Document 004, sections 4.2 and 4.3: the entropy attack on logistic regression (4.9 to 4.20).
 
-N = 300 records in two boxes (:mod:`~dpassay.reproduce.thesis.boxes`). What the document leaves
+N = 300 records in two boxes (:mod:`~dpassay_reproduce.thesis.boxes`). What the document leaves
 open: p is 2 in all figures that do not name it (4.9 draws the plane), the "slightly higher overlap"
 of 4.16 is 30 %, and the balls have radius 10. The document's 4.17 repeats the panels of 4.18; here
 it shows the three ways to choose tau side by side.
@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.reproduce.thesis import band, captions
-from dpassay.reproduce.thesis.boxes import Boxes
-from dpassay.reproduce.thesis.drawing import (
+from dpassay_reproduce.thesis import band, captions
+from dpassay_reproduce.thesis.boxes import Boxes
+from dpassay_reproduce.thesis.drawing import (
     Panel,
     attack_panel,
     in_words,
@@ -23,14 +23,14 @@ from dpassay.reproduce.thesis.drawing import (
     plane_panel,
     target_panel,
 )
-from dpassay.reproduce.thesis.entropy import (
+from dpassay_reproduce.thesis.entropy import (
     LEARNERS,
     Experiment,
     Played,
     accuracies,
     play,
 )
-from dpassay.reproduce.thesis.frame import BAND, Accuracies, Claim, Picture, Setting
+from dpassay_reproduce.thesis.frame import BAND, Accuracies, Claim, Picture, Setting
 
 Seen = list[Accuracies]
 Claims = Callable[[Setting, Played, Seen], list[Claim]]

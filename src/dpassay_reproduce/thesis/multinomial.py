@@ -1,6 +1,6 @@
 """Document 004, section 4.4: the entropy attack on regression with three classes (4.21 to 4.25).
 
-N = 300 records in three squares of the plane (:mod:`~dpassay.reproduce.thesis.boxes`): a gap of a
+N = 300 records in three squares of the plane (:mod:`~dpassay_reproduce.thesis.boxes`): a gap of a
 fifth of the side for "no overlap", a fifth shared for "slightly", all of it for "completely". The
 document learns the scores of two classes against the third, whose score is 0; so does ``literal``.
 By default all three have scores: no class is treated unlike the others.
@@ -10,9 +10,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpassay.reproduce.thesis import captions
-from dpassay.reproduce.thesis.boxes import Boxes
-from dpassay.reproduce.thesis.drawing import (
+from dpassay_reproduce.thesis import captions
+from dpassay_reproduce.thesis.boxes import Boxes
+from dpassay_reproduce.thesis.drawing import (
     attack_panel,
     in_words,
     numbers,
@@ -21,7 +21,7 @@ from dpassay.reproduce.thesis.drawing import (
     plane_panel,
     target_panel,
 )
-from dpassay.reproduce.thesis.entropy import (
+from dpassay_reproduce.thesis.entropy import (
     EPSILONS,
     LEARNERS,
     PLAIN,
@@ -31,7 +31,7 @@ from dpassay.reproduce.thesis.entropy import (
     accuracies,
     play,
 )
-from dpassay.reproduce.thesis.frame import BAND, Accuracies, Claim, Picture, Setting
+from dpassay_reproduce.thesis.frame import BAND, Accuracies, Claim, Picture, Setting
 
 OVERLAPS = {"no": -0.2, "slight": 0.2, "complete": 1.0}
 Seen = list[Accuracies]

@@ -7,11 +7,11 @@ from scipy import special
 
 from dpassay.attacks.counters import below_threshold_accuracy
 from dpassay.report.figures import BLACK, BLUE, ORANGE, house_style, panels
-from dpassay.reproduce.thesis.boxes import Boxes
-from dpassay.reproduce.thesis.classifiers import Records, Softmax, without_privacy
-from dpassay.reproduce.thesis.entropy import N_RECORDS, THRESHOLDS, entropies
-from dpassay.reproduce.thesis.frame import Claim, Picture, Setting
 from dpassay.types import FloatArray
+from dpassay_reproduce.thesis.boxes import Boxes
+from dpassay_reproduce.thesis.classifiers import Records, Softmax, without_privacy
+from dpassay_reproduce.thesis.entropy import N_RECORDS, THRESHOLDS, entropies
+from dpassay_reproduce.thesis.frame import Claim, Picture, Setting
 
 Line = tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 _LINES = {"classes apart": -0.5, "20 % overlap": 0.2}

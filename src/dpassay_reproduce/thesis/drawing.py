@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from dpassay.report.figures import BLACK, GREEN, PURPLE, RED, house_style, panels
-from dpassay.reproduce.thesis.entropy import COLOURS, LEARNERS, PLAIN, Played, area
-from dpassay.reproduce.thesis.frame import (
+from dpassay_reproduce.thesis.entropy import COLOURS, LEARNERS, PLAIN, Played, area
+from dpassay_reproduce.thesis.frame import (
     Accuracies,
     Claim,
     Picture,

@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from dpassay.report.figures import BLUE, RED, Claim, Picture, house_style, panels
-from dpassay.reproduce.synth.cells import KINDS, QUERIES, Cell, Kept, Progress
-from dpassay.reproduce.synth.curves import (
+from dpassay.synth import blr_error_upper, query_error_upper
+from dpassay.synth.theorems import RATES
+from dpassay_reproduce.synth.cells import KINDS, QUERIES, Cell, Kept, Progress
+from dpassay_reproduce.synth.curves import (
     COLOURS,
     TABLE,
     Curve,
@@ -27,8 +29,6 @@ from dpassay.reproduce.synth.curves import (
     slopes,
     sweeps,
 )
-from dpassay.synth import blr_error_upper, query_error_upper
-from dpassay.synth.theorems import RATES
 
 OTHERS: tuple[str, ...] = ("ProductMixture", "NoisyMarginals", "Independent")
 

@@ -24,8 +24,9 @@ from dpassay.attacks.scores import metric_scores
 from dpassay.attacks.thresholds import best_cut
 from dpassay.bounds.metrics import auc
 from dpassay.report.figures import BLUE, ORANGE, PURPLE
-from dpassay.reproduce.thesis.boxes import Boxes
-from dpassay.reproduce.thesis.classifiers import (
+from dpassay.types import FloatArray
+from dpassay_reproduce.thesis.boxes import Boxes
+from dpassay_reproduce.thesis.classifiers import (
     RADIUS,
     Records,
     Softmax,
@@ -33,14 +34,13 @@ from dpassay.reproduce.thesis.classifiers import (
     sgd,
     without_privacy,
 )
-from dpassay.reproduce.thesis.frame import Accuracies, Setting
-from dpassay.reproduce.thesis.noise import (
+from dpassay_reproduce.thesis.frame import Accuracies, Setting
+from dpassay_reproduce.thesis.noise import (
     SELECTION,
     gradient_deviations,
     selection_scales,
     step_counts,
 )
-from dpassay.types import FloatArray
 
 N_RECORDS = 300
 EPSILONS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)

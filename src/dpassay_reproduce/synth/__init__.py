@@ -13,16 +13,16 @@ from pathlib import Path
 
 from dpassay.datasets import VARIABLE
 from dpassay.report.figures import Picture, save, save_index
-from dpassay.reproduce.synth.adult import adult_picture, adult_records, pairs_picture
-from dpassay.reproduce.synth.cells import Kept, Progress
-from dpassay.reproduce.synth.curves import FULL, Size
-from dpassay.reproduce.synth.tiny import (
+from dpassay.synth.models import Records
+from dpassay_reproduce.synth.adult import adult_picture, adult_records, pairs_picture
+from dpassay_reproduce.synth.cells import Kept, Progress
+from dpassay_reproduce.synth.curves import FULL, Size
+from dpassay_reproduce.synth.tiny import (
     blr_picture,
     others_picture,
     problems_picture,
     records_picture,
 )
-from dpassay.synth.models import Records
 
 TITLE = "Private synthetic data: the query-error table, measured"
 TINY = (records_picture, others_picture, problems_picture, blr_picture)

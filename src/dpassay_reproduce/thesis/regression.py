@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay.optim.l1_ball import minimise_on_l1_ball
-from dpassay.reproduce.thesis.frame import Setting
 from dpassay.types import FloatArray
+from dpassay_reproduce.thesis.frame import Setting
 
 FEATURES = 50
 RADIUS = 1.0

@@ -10,8 +10,9 @@ bound (it errs up to 32 % of the time); it is drawn beside valid ones.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,8 @@ from dpassay.report.figures import (
     panels,
     save_all,
 )
-from dpassay.types import FloatArray
+from dpassay.types import FloatArray, LowerBound
+from dpassay_reproduce.printed.one_run import naive_one_run
 
 DELTA = 1e-6
 SEEDS = 5
@@ -45,17 +47,14 @@ INTRODUCTION = (
 )
 
 # What is drawn: how it is computed, and with which colour.
-METHODS: dict[str, tuple[dict[str, Any], str]] = {
-    "naive maximum, as asked (not valid)": (
-        {"method": "naive", "delta": 0.0, "max_guesses": 1000},
-        RED,
-    ),
+METHODS: dict[str, tuple[Callable[..., LowerBound], str]] = {
+    "naive maximum, as asked (not valid)": (partial(naive_one_run, delta=0.0), RED),
     "valid at δ = 0, all numbers of guesses": (
-        {"method": "steinke", "delta": 0.0, "guesses": "uniform", "max_guesses": 1000},
+        partial(one_run, delta=0.0, guesses="uniform", max_guesses=1000),
         ORANGE,
     ),
-    "valid at δ = 1e-6, all numbers of guesses": ({"method": "steinke", "delta": DELTA}, BLUE),
-    "valid at δ = 1e-6, if Gaussian (f-DP)": ({"method": "fdp", "delta": DELTA}, GREEN),
+    "valid at δ = 1e-6, all numbers of guesses": (partial(one_run, delta=DELTA), BLUE),
+    "valid at δ = 1e-6, if Gaussian (f-DP)": (partial(one_run, delta=DELTA, method="fdp"), GREEN),
 }
 
 
@@ -112,10 +111,7 @@ def _canaries(canaries: int, dimension: int, seed: int) -> Iterator[tuple[int, A
 def bounds(run: Run, sigma: float) -> dict[str, float]:
     """Every method's bound for one run."""
     scores = run.scores(sigma)
-    return {
-        name: one_run(scores, run.members, **arguments).epsilon
-        for name, (arguments, _) in METHODS.items()
-    }
+    return {name: bound(scores, run.members).epsilon for name, (bound, _) in METHODS.items()}
 
 
 def sweep(settings: list[tuple[float, int, int]], seeds: int) -> dict[str, dict[str, FloatArray]]:

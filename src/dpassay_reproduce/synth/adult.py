@@ -20,12 +20,12 @@ from dpassay.report.figures import (
     house_style,
     panels,
 )
-from dpassay.reproduce.synth.cells import Kept, Progress, errors, triples
-from dpassay.reproduce.synth.curves import Size, log_axes
 from dpassay.runs import fingerprint
 from dpassay.synth import Schema, Workload
 from dpassay.synth.models import Records
 from dpassay.types import FloatArray
+from dpassay_reproduce.synth.cells import Kept, Progress, errors, triples
+from dpassay_reproduce.synth.curves import Size, log_axes
 
 EPSILONS = (0.1, 0.25, 0.5, 1.0)
 PEERS = {

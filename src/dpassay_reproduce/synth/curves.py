@@ -8,10 +8,11 @@ import numpy as np
 from scipy import special
 
 from dpassay.report.figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, Claim
-from dpassay.reproduce.synth.cells import Cell, Kept, Progress
 from dpassay.synth import query_error_upper
-from dpassay.synth.theorems import PRINTED, RATES
+from dpassay.synth.theorems import RATES
 from dpassay.types import FloatArray
+from dpassay_reproduce.printed.rates import PRINTED
+from dpassay_reproduce.synth.cells import Cell, Kept, Progress
 
 TABLE: tuple[str, ...] = ("MWEM", "DualQuery", "SepFEM", "DQRS", "FrankWolfe", "FEM")
 COLOURS: dict[str, str] = dict(zip(TABLE, (BLUE, ORANGE, GREEN, RED, PURPLE, BLACK), strict=True))
