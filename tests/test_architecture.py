@@ -10,7 +10,7 @@ import pytest
 import dpassay
 
 ROOT = Path(dpassay.__file__).parent
-LEAVES = {"errors", "_check", "_lazy", "_rng", "types"}
+LEAVES = {"errors", "_check", "_files", "_lazy", "_rng", "_scratch", "types"}
 # Each part may import the leaves, what is listed, and itself.
 LEFT_OF = {
     "privacy": set(),
@@ -48,7 +48,9 @@ ALLOWED = {part: LEAVES | left for part, left in LEFT_OF.items()} | {
     "errors": set(),
     "_check": {"errors"},
     "_rng": {"errors"},
+    "_files": {"errors", "_scratch"},
     "_lazy": set(),
+    "_scratch": set(),
     "types": {"_check"},
     "datasets": {"errors", "types", "_rng"},
     "cli": LEAVES | set(LEFT_OF),
