@@ -73,7 +73,7 @@ def _is_alive(pid: int) -> bool:
 
 @functools.cache
 def _machine() -> str:
-    """This machine and, in a container, this container: where process numbers mean the same."""
+    """Where process numbers mean the same: the machine or, in a container, the container."""
     try:
         space = os.readlink("/proc/self/ns/pid")
     except OSError:
