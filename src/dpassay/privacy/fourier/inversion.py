@@ -10,176 +10,119 @@ is delta(x): for any c and h the sum is an upper bound. A bad choice costs tight
 
 **Smoothing.** The composition with one more Gaussian release of mean shift m cannot have a smaller
 delta (forget its output), and adds m²θ(θ+1)/2 to K. So |f(t)| <= exp(K(c) + m²(c(c+1) - t²)/2 - cx)
-/ t², and what the sum leaves out beyond t_n is at most 1/π exp(K(c) + m²(c(c+1) - t_n²)/2 - cx)
-/ t_n. Gaussian releases among the events have exactly this K and serve as smoothing too.
+/ t², and what the sum leaves out from t_n on is at most
+1/π exp(K(c) + m²(c(c+1) - t_{n-1}²)/2 - cx) / t_{n-1}. Gaussian releases among the events have
+exactly this K and serve as smoothing too.
 
 **Rounding.** K comes with a bound on its error (see :mod:`dpassay.privacy.fourier.transform`); the
-exponent is rounded by 16u times its terms, the quotient and the sum by (n + 64)u. Each is added,
-times the modulus of its term.
+exponent is rounded by 16u times its terms, exponentials and quotient by 64u, the sum, in blocks of
+√n, by 4√n u. Each counts times the modulus of its term, and is added.
 
 **Infinite losses.** What the laws leave at infinity, 1 - Π (1 - infinite)^count, is added: delta is
 that plus the finite part's, whose K is of total mass below 1.
+
+**From below.** The same sum, minus its errors, minus bounds on the aliases, is a lower bound on
+delta of the smoothed losses at y; and (1 - e^{-u-v})⁺ <= (1 - e^-u)⁺ + (1 - e^-v)⁺ gives
+delta(y - a) >= smoothed delta(y) - delta_m(a), with delta_m that of the smoothing Gaussian alone.
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
+from dpassay.privacy import gaussian as normal
 from dpassay.privacy.fourier.laws import UNIT
-from dpassay.privacy.fourier.transform import Parts, cumulant, cut_cumulants
+from dpassay.privacy.fourier.transform import Parts, cumulant
 from dpassay.types import FloatArray
 
-_SHARE = 1e-4  # of delta for aliases and for infinite losses each, of epsilon for the smoothing
-_RUNG = 2.0  # one line serves while the rough log delta falls by this much
-_SLACK = 2.0  # by how much log delta is taken to be below its rough bound, at first
-_GAIN = 16.0  # log of the largest term over delta; rounding is some 1e-11 of that term
-_LEVELS = np.arange(0.5, 110.0, 2.0)  # -log of the masses at infinity that are tried
-_TILTS = np.geomspace(2e-2, 2e3, 100)  # c, times the deviation of the sum
-_MAX_POINTS = 1 << 16
+_OVERFLOW = 700.0
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The line, the sum on it and the smoothing: what is free to choose."""
+    """What is free to choose: the line Re θ = c, the sum on it, and the smoothing m²."""
 
     c: float
     step: float
     n: int
     smoothing: float
-    level: float
 
 
 class Line:
-    """The integrand on one line: upper bounds on delta near the x that it was made for."""
+    """The integrand on one line: bounds on delta near the ``x`` that it was made for.
+
+    ``gaussian`` is the sum of mu² of the Gaussian releases that come on top of ``parts``.
+    """
 
     def __init__(self, parts: Parts, gaussian: float, plan: Plan, x: float) -> None:
-        self.plan, self._x = plan, x
+        self.plan, self._x, self._parts, self._gaussian = plan, x, parts, gaussian
         self._theta = plan.c + 1j * plan.step * np.arange(plan.n)
         square = self._theta * (self._theta + 1)
         smooth = (gaussian + plan.smoothing) / 2
         k, error = cumulant(parts, plan.c, plan.step, plan.n)
         exponent = k + smooth * square - self._theta * x
-        log_weight = np.log(plan.step / math.pi / np.abs(square))
         error += 16 * UNIT * (np.abs(k) + np.abs(self._theta * x) + smooth * np.abs(square))
-        self._terms = np.exp(exponent) * (plan.step / math.pi) / square
-        self._terms[0] /= 2  # f(-t) is the conjugate of f(t): twice the real part, but once at 0
-        self.rounding = self._lost(exponent.real + log_weight, error)
+        weight = np.full(plan.n, plan.step / math.pi)
+        weight[0] /= 2  # f(-t) is the conjugate of f(t): twice the real part, but once at 0
+        self._terms = np.exp(exponent) * weight / square
+        self._block = math.isqrt(plan.n) + 1
+        self.rounding = self._lost(exponent.real + np.log(weight / np.abs(square)), error)
         end = (plan.n - 1) * plan.step
-        log_cut = exponent[0].real + error[0] - smooth * end * end
-        self.cut = math.exp(min(log_cut, 700.0)) / (math.pi * end)
+        self.cut = _exp(exponent[0].real + error[0] - smooth * end * end) / (math.pi * end)
         self.infinite = (1 + 1e-12) * sum(n * law.infinite for law, n in parts)
 
     def _lost(self, log_modulus: FloatArray, error: FloatArray) -> float:
-        """What rounding may have taken from the sum at x; K's may be anything at tiny terms."""
-        sure = np.minimum(error, 1.0)
-        factor = np.expm1(sure) + (self.plan.n + 64) * UNIT
-        large = np.exp(np.minimum(log_modulus + error, 700.0))
-        small = np.exp(np.minimum(log_modulus, 700.0)) * factor
+        """What rounding may have done to the sum at x; K may be off by anything at tiny terms."""
+        factor = np.expm1(np.minimum(error, 1.0)) + (4 * self._block + 64) * UNIT
+        small = np.exp(np.minimum(log_modulus, _OVERFLOW)) * factor
+        large = np.exp(np.minimum(log_modulus + error, _OVERFLOW))
         return float(np.where(error < 1, small, large).sum()) * (1 + 1e-9)
 
     def delta(self, x: FloatArray) -> FloatArray:
         """An upper bound on delta at each x."""
-        away = x - self._x
-        waves = np.exp(np.multiply.outer(-away, self._theta))
-        moved = np.abs(np.multiply.outer(away, self._theta)) * (16 * UNIT)
-        value = (waves @ self._terms).real
-        slack = (self.rounding + self.cut) * np.exp(-self.plan.c * away)
-        slack += (moved * np.abs(waves)) @ np.abs(self._terms)
+        value, slack = self._sum(x)
         return (value + slack) * (1 + 1e-12) + self.infinite
 
+    def _sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The trapezoid sum at each x, and a bound on its rounding and on what it leaves out."""
+        away = (x - self._x)[:, None]
+        waves = np.exp(-away * self._theta) * self._terms
+        starts = np.arange(0, self.plan.n, self._block)
+        value = np.add.reduceat(waves.real, starts, axis=1).sum(axis=1)
+        turned = np.abs(waves * self._theta).sum(axis=1) * np.abs(away[:, 0]) * (16 * UNIT)
+        growth = np.exp(np.minimum(-self.plan.c * away[:, 0], _OVERFLOW))
+        return value, (self.rounding + self.cut) * growth * (1 + 1e-9) + turned
 
-class Direction:
-    """The composed losses of one direction: upper bounds on its delta, one line for each rung.
+    def delta_lower(self, x: FloatArray) -> FloatArray:
+        """A lower bound on delta at each x of the finite part, or 0."""
+        total = self._gaussian + self.plan.smoothing
+        value, slack = self._sum(x)
+        if self.plan.smoothing == 0:
+            return np.maximum(value - slack - self._aliases(x), 0.0)
+        shares = 1e-4 * np.maximum(value, 1e-300)
+        shift = normal.epsilon_of(shares, np.float64(math.sqrt(self.plan.smoothing)))
+        value, slack = self._sum(x + shift)
+        return np.maximum(value - slack - self._aliases(x + shift) - shares * (1 + 1e-9), 0.0)
 
-    ``make`` gives the laws that leave at most a given mass at infinity, all steps together;
-    ``gaussian`` is Σ mu² of plain Gaussian releases.
-    """
+    def _aliases(self, x: FloatArray) -> FloatArray:
+        """An upper bound on all terms of Σ_j e^{cjΛ} delta(x + jΛ) but that of j = 0.
 
-    def __init__(self, make: Callable[[float], Parts], gaussian: float = 0.0) -> None:
-        self._make, self._gaussian = make, gaussian
-        self._lines: dict[int, Line] = {}
-
-    @cached_property
-    def _table(self) -> tuple[FloatArray, FloatArray]:
-        """Arguments c, and K(c) for each level of mass at infinity."""
-        parts = self._make(math.exp(-_LEVELS[-1]))
-        variance = sum(n * float(law.masses @ np.square(law.losses)) for law, n in parts)
-        c = _TILTS / math.sqrt(variance + self._gaussian)
-        k = cut_cumulants(parts, c, np.exp(-_LEVELS)) + self._gaussian / 2 * c * (c + 1)
-        return c, k
-
-    @cached_property
-    def _chernoff(self) -> FloatArray:
-        """log of E e^{cL} max_y (1 - e^-y) e^{-cy}, the maximum being c^c / (1+c)^(1+c)."""
-        c, k = self._table
-        return k + c * np.log(c) - (1 + c) * np.log1p(c)
-
-    def _rough(self, x: FloatArray, level: int | None = None) -> FloatArray:
-        """log delta but for a small factor: Chernoff's bound plus the mass at infinity, at best.
-
-        With a level, for the finite part of the laws that are cut there.
+        Those below are at most e^{-cΛ}, e^{-2cΛ}, ... For those above, delta(y) <= exp(K(d) - dy)
+        with any d > c makes a geometric series as well.
         """
-        c, _ = self._table
-        finite = (self._chernoff[None, :level] - x[:, None, None] * c).min(axis=2)
-        infinite = -_LEVELS[:level].copy()
-        if level is not None:
-            infinite[-1] = -np.inf
-        return np.maximum(finite, infinite).min(axis=1)
+        span, c = 2 * math.pi / self.plan.step, self.plan.c
+        total = self._gaussian + self.plan.smoothing
+        best = np.full(x.shape, math.inf)
+        for d in c * np.geomspace(1.1, 30.0, 24):
+            k, error = cumulant(self._parts, d, self.plan.step, 1)
+            log_k = k[0].real + error[0] + total / 2 * d * (d + 1)
+            if math.isfinite(log_k):
+                ratio = math.exp(-(d - c) * span)
+                best = np.minimum(best, np.exp(np.minimum(log_k - d * x, _OVERFLOW)) * ratio / (1 - ratio))
+        left = math.exp(-c * span)
+        return (best + left / (1 - left)) * (1 + 1e-9)
 
-    def rough_epsilon(self, log_delta: float) -> float:
-        """The x at which the rough log delta is this: the answer's order of magnitude."""
-        c, _ = self._table
-        use = -_LEVELS <= log_delta
-        return max(float(((self._chernoff[use] - log_delta) / c).min()), 0.0)
 
-    def rung(self, x: FloatArray) -> FloatArray:
-        """Which line serves each x."""
-        return np.maximum(-self._rough(x) / _RUNG, 0).astype(int)
-
-    def line(self, rung: int) -> Line:
-        """The line of a rung, made when it is first asked for."""
-        if rung not in self._lines:
-            self._lines[rung] = self._new_line(rung)
-        return self._lines[rung]
-
-    def _new_line(self, rung: int) -> Line:
-        low, high = (self.rough_epsilon(-_RUNG * k) for k in (rung, rung + 1))
-        floor = -_RUNG * (rung + 1) - _SLACK
-        for _ in range(3):
-            plan = self._plan(low, high, floor)
-            line = Line(self._make(math.exp(-plan.level)), self._gaussian, plan, (low + high) / 2)
-            seen = math.log(line.delta(np.array([high]))[0])
-            if seen > floor - 1:
-                break
-            floor = seen - 1
-        return line
-
-    def _plan(self, low: float, high: float, floor: float) -> Plan:
-        """The cheapest sum of which aliases and what is cut off are small beside e^floor."""
-        c, table = self._table
-        small = floor + math.log(_SHARE)
-        level = min(int(np.searchsorted(_LEVELS, -small)), _LEVELS.size - 1)
-        k = table[level]
-        slope = float(c[np.argmin(self._chernoff[level] - c * high)])
-        smoothing = max(
-            2 * _SHARE * max(high, 1 / slope) / (slope + 1) - self._gaussian, 0.0
-        )
-        smooth = (smoothing + self._gaussian) / 2
-        spans = np.geomspace(-small / c[-1], -small / c[0] * 10, 80)
-        good = np.multiply.outer(c, spans) >= -small
-        for x, delta in ((high, small), (low, small + _RUNG)):
-            aliases = self._rough(x + spans, level + 1) + np.multiply.outer(c, spans)
-            good &= aliases <= delta
-        gain = np.maximum(k + smoothing / 2 * c * (c + 1) - c * low - floor, 0.0)
-        good &= (gain < _GAIN)[:, None]
-        reach = np.sqrt((gain - math.log(_SHARE)) / smooth)
-        reach = np.sqrt(np.maximum(gain - math.log(_SHARE) - np.log(math.pi * reach), 1) / smooth)
-        n = np.where(good, np.multiply.outer(reach, spans) / (2 * math.pi) + 2, np.inf)
-        i, j = np.unravel_index(np.argmin(n), n.shape)
-        if not n[i, j] < _MAX_POINTS:
-            raise ValueError(f"no plan: {n[i,j]}")
-        step = 2 * math.pi / float(spans[j])
-        return Plan(float(c[i]), step, math.ceil(n[i, j]), smoothing, float(_LEVELS[level]))
+def _exp(x: float) -> float:
+    return math.exp(min(x, _OVERFLOW))

@@ -54,7 +54,7 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
-from dpassay.types import FloatArray
+from dpassay.types import FloatArray, Floats
 
 UNIT = 2.0**-53
 _LOSS_ERROR = 48 * UNIT
@@ -106,7 +106,7 @@ def exp_remainder(y: np.ndarray) -> np.ndarray:
 
 
 class SampledGaussian:
-    """Nodes and masses of a Gaussian release of noise ``s`` on a sample of rate ``q``."""
+    """Nodes and masses of a Gaussian release of noise ``s`` on a sample of rate ``q`` < 1."""
 
     def __init__(self, noise: float, rate: float, spacing: float = _SPACING) -> None:
         self.s, self.q = noise, rate
@@ -116,8 +116,6 @@ class SampledGaussian:
         self._fill()
 
     def _losses(self, a: FloatArray) -> FloatArray:
-        if self.q == 1:
-            return a
         growth = self.q * np.expm1(a)
         near = np.log1p(np.maximum(growth, -0.5))
         return np.where(growth > -0.5, near, np.log((1 - self.q) + self.q * np.exp(a)))
@@ -137,31 +135,50 @@ class SampledGaussian:
         low, high = self._losses(np.minimum((ends - 0.5 / self.s) / self.s, _LARGEST))
         unit = self.deviation()
         first = math.ceil(math.asinh(low / unit) / spacing)
-        last = math.floor(math.asinh(min(high, _LARGEST) / unit) / spacing)
+        last = math.floor(math.asinh(high / unit) / spacing)
         x = unit * np.sinh(spacing * np.arange(min(first, 0), max(last, 1) + 1))
         # log((e^x - 1 + q)/q), in a form that neither overflows nor cancels
         above = x + np.log1p((1 - self.q) * -np.exp(-np.maximum(x, 1.0))) - math.log(self.q)
         growth = np.expm1(np.minimum(x, 1.0)) / self.q
         reached = growth > -1
         a = np.where(x > 1, above, np.log1p(np.where(reached, growth, 0.0)))[reached]
-        return a[(self.s * a + 0.5 / self.s >= -_FAR) & (a <= _LARGEST) & (np.diff(a, prepend=-np.inf) > 0)]
+        inside = (self.s * a + 0.5 / self.s >= -_FAR) & (a <= _LARGEST)
+        return a[inside & (np.diff(a, prepend=-np.inf) > 0)]
 
     def _fill(self) -> None:
         """Q- and P-masses that each cell gives to the node on its left and to that on its right.
 
-        The normal density is taken relative to that at the cell's left node, and put back last:
-        far out the Q-mass underflows where the P-mass does not.
+        Cell 0 is all outputs below the first node; its left node is e^a = 0. The normal density is
+        taken relative to that at the cell's left end, and put back last: far out the Q-mass
+        underflows where the P-mass does not.
         """
         width = np.diff(self.a)
         reach = np.maximum(np.abs(self.z[:-1]), np.abs(self.z[1:])) + 1 / self.s + 1
         panels = np.maximum(np.ceil(self.s * width * reach), 1).astype(int)
         to_left, to_right = self._shares(width, panels)
+        at_zero, at_node = self._lowest()
+        self._right_share = np.append(at_node, to_right) / (
+            np.append(at_zero, to_left) + np.append(at_node, to_right)
+        )
         bell = -np.square(self.z[:-1]) / 2
-        self._q_left, self._q_right = to_left * np.exp(bell), to_right * np.exp(bell)
-        self._p_left = to_left * np.exp(bell + self.x[:-1])
-        self._p_right = to_right * np.exp(bell + self.x[1:])
+        first = np.exp(self.x[0])
+        self._q = _Cells(at_zero, at_node, to_left * np.exp(bell), to_right * np.exp(bell))
+        self._p = _Cells(
+            at_zero * (1 - self.q),
+            at_node * first,
+            to_left * np.exp(bell + self.x[:-1]),
+            to_right * np.exp(bell + self.x[1:]),
+        )
         farthest = np.maximum(np.abs(self.x[1:]), np.abs(self.x[:-1]))
-        self._relative = self._margin(reach, farthest, 10 * panels)
+        margins = UNIT * (10 * panels + self._margin(reach, farthest))
+        lowest = UNIT * float(self._margin(abs(self.z[0]) + 1 / self.s, abs(self.x[0])))
+        # What is left at e^a = 0 is a difference.
+        cancelled = (at_zero + 2 * at_node) / max(at_zero, _TINY)
+        self._left_margins = np.append(lowest * cancelled, margins)
+        self._right_margins = np.append(lowest, margins)
+
+    def _margin(self, z: Floats, x: Floats) -> Floats:
+        return 128 + 8 * np.square(z) + 8 * z / self.s + 50 * x
 
     def _shares(self, width: FloatArray, panels: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Each cell's integrals of its two hats times φ(z) e^{z_j²/2}, z_j the cell's left end."""
@@ -171,99 +188,82 @@ class SampledGaussian:
         d = width[cell][:, None]
         offset = d * ((place + (1 + _POINTS) / 2) / parts)  # from the left end, and to the right
         rest = d * ((parts - place - 1 + (1 - _POINTS) / 2) / parts)
-        weight = _WEIGHTS * (self.s / math.sqrt(8 * math.pi)) * (d / (parts * np.expm1(d)))
         bell = np.exp(-self.s * offset * (self.z[cell][:, None] + self.s * offset / 2))
-        rise, weight = np.expm1(offset), weight * bell
+        weight = _WEIGHTS * bell * (self.s / math.sqrt(8 * math.pi) * d / (parts * np.expm1(d)))
+        rise = np.expm1(offset)
         to_left = (weight * (1 + rise) * np.expm1(rest)).sum(axis=1)
         to_right = (weight * rise).sum(axis=1)
         return np.add.reduceat(to_left, starts), np.add.reduceat(to_right, starts)
 
-    def _margin(self, z: FloatArray, x: FloatArray, terms: FloatArray) -> FloatArray:
-        return UNIT * (terms + 128 + 8 * np.square(z) + 8 * z / self.s + 50 * x)
+    def _lowest(self) -> tuple[float, float]:
+        """Q-mass that the outputs below the first node leave at e^a = 0, and at that node.
 
-    @cached_property
-    def _lowest(self) -> tuple[float, float, float, float]:
-        """Q-mass that the outputs below the first node leave at e^a = 0 and at it; their errors.
-
-        The second is E e^{a - a_0} over them, φ(z_0) times Mills' ratio at 1/s - z_0.
+        The second is E e^{a - a_0} over them: φ(z_0) times Mills' ratio at 1/s - z_0.
         """
         z = float(self.z[0])
-        all_of_it = float(special.ndtr(z))
         at_node = math.exp(-z * z / 2) * float(special.erfcx((1 / self.s - z) / _ROOT2)) / 2
-        margin = UNIT * (128 + 8 * z * z + 8 * abs(z) / self.s)
-        at_zero = max(all_of_it - at_node, 0.0)
-        return at_zero, at_node, margin * (all_of_it + at_node) + _TINY, margin * at_node + _TINY
+        return max(float(special.ndtr(z)) - at_node, 0.0), at_node
 
     @cached_property
-    def tails(self) -> tuple[FloatArray, FloatArray]:
+    def _tails(self) -> tuple[FloatArray, FloatArray]:
         """P- and Q-masses of the outputs beyond each node."""
         beyond = special.ndtr(-self.z)
-        return (1 - self.q) * beyond + self.q * special.ndtr(1 / self.s - self.z), beyond
+        mixed = (1 - self.q) * beyond + self.q * special.ndtr(1 / self.s - self.z)
+        return mixed + _TINY, beyond + _TINY
 
-    def last_node(self, tail: float) -> int:
-        """The first node, but not below loss 0, beyond which there is no more P-mass than this."""
-        enough = np.flatnonzero((self.tails[0] <= tail) & (self.x > 0))
+    def _last(self, tail: float) -> int:
+        """The first node above loss 0 beyond which there is no more P-mass than ``tail``."""
+        enough = np.flatnonzero((self._tails[0] <= tail) & (self.x > 0))
         return int(enough[0]) if enough.size else self.x.size - 1
-
-    def _masses(self, last: int, side: str) -> tuple[FloatArray, FloatArray]:
-        """Masses of the nodes up to ``last`` under P or Q, and their errors; e^a = 0 comes first."""
-        left, right = (
-            (self._p_left, self._p_right) if side == "p" else (self._q_left, self._q_right)
-        )
-        at_zero, at_node, *error = self._lowest
-        ratio = np.exp(self.x[0]) if side == "p" else 1.0
-        bottom = 1 - self.q if side == "p" else 1.0
-        masses, errors = np.zeros(last + 2), np.full(last + 2, _TINY)
-        masses[1:-1] += left[:last]
-        masses[2:] += right[:last]
-        margin = self._relative[:last]
-        errors[1:-1] += left[:last] * margin
-        errors[2:] += right[:last] * margin
-        masses[0], masses[1] = at_zero * bottom, masses[1] + at_node * ratio
-        errors[:2] += np.multiply(error, [bottom, ratio])
-        return masses, errors
 
     def _tail(self, last: int) -> tuple[float, float, float]:
         """P- and Q-mass beyond a node, and the relative error of both."""
-        p, q = self.tails
         z = abs(float(self.z[last])) + 1 / self.s
-        return float(p[last]) + _TINY, float(q[last]) + _TINY, UNIT * (128 + 8 * z * z)
+        p, q = self._tails
+        return float(p[last]), float(q[last]), UNIT * (128 + 8 * z * z)
+
+    def _nodal(self, cells: "_Cells", last: int) -> tuple[FloatArray, FloatArray]:
+        """Masses of e^a = 0 and of the nodes up to ``last``, and their errors."""
+        masses, errors = np.zeros(last + 2), np.full(last + 2, _TINY)
+        left, right = cells.left[: last + 1], cells.right[: last + 1]
+        masses[:-1] += left
+        masses[1:] += right
+        errors[:-1] += left * self._left_margins[: last + 1]
+        errors[1:] += right * self._right_margins[: last + 1]
+        return masses, errors
+
+    def _nodal_losses(self, last: int) -> FloatArray:
+        return np.append(math.log1p(-self.q), self.x[: last + 1])
 
     def remove(self, tail: float) -> Law:
         """The law of removing a record, at most ``tail`` of it at infinity."""
-        last = self.last_node(tail)
-        masses, errors = self._masses(last, "p")
-        losses = np.append(math.log1p(-self.q) if self.q < 1 else 0.0, self.x[: last + 1])
+        last = self._last(tail)
         p, q, margin = self._tail(last)
-        if self.q == 1:  # the node e^a = 0 has no P-mass; its Q-mass is part of b
-            losses, masses, errors = losses[1:], masses[1:], errors[1:]
-            q += self._lowest[0] + self._lowest[2]
-        return Law(losses, masses, errors, p * (1 + margin), q - p, (p + q) * (margin + 4 * UNIT))
+        masses, errors = self._nodal(self._p, last)
+        drift_error = (p + q) * (margin + 4 * UNIT)
+        return Law(self._nodal_losses(last), masses, errors, p * (1 + margin), q - p, drift_error)
 
     def add(self, tail: float) -> Law:
-        """The law of adding a record; the mixture's mass ``tail`` moves up to the least loss."""
-        last = self.last_node(tail)
-        masses, errors = self._masses(last, "q")
-        losses = -np.append(math.log1p(-self.q) if self.q < 1 else 0.0, self.x[: last + 1])
+        """The law of adding a record; a mixture's mass of ``tail`` moves up to the least loss."""
+        last = self._last(tail)
         p, q, margin = self._tail(last)
+        masses, errors = self._nodal(self._q, last)
         masses[-1] += q
         errors[-1] += q * margin
-        infinite = 0.0
-        if self.q == 1:  # e^a = 0 is infinite loss
-            infinite = self._lowest[0] + self._lowest[2]
-            losses, masses, errors = losses[1:], masses[1:], errors[1:]
-        # b lies between 0 and the tail's mass under the mixture.
-        return Law(losses, masses, errors, infinite, -infinite, p * (1 + margin) + infinite)
+        # b lies between 0 and the mixture's mass beyond the last node.
+        return Law(-self._nodal_losses(last), masses, errors, drift_error=p * (1 + margin))
 
     def replace(self, tail: float) -> Law:
         """The law of replacing a record, when samples have a fixed size."""
-        last = self.last_node(tail)
-        sides = [self._masses(last, side) for side in ("p", "q")]
-        above = np.append(False, self.x[: last + 1] > 0)
-        (p_masses, p_errors), (q_masses, q_errors) = ((m[above], e[above]) for m, e in sides)
-        x = self.x[: last + 1][above[1:]]
+        last = self._last(tail)
+        above = self._nodal_losses(last) > 0
+        x = self._nodal_losses(last)[above]
+        (p_masses, p_errors), (q_masses, q_errors) = (
+            (masses[above], errors[above])
+            for masses, errors in (self._nodal(cells, last) for cells in (self._p, self._q))
+        )
         p, q, margin = self._tail(last)
-        q_masses[-1] += q  # the mirrored tail moves up to the last node
+        q_masses[-1] += q  # the mirrored tail moves up to the last node, at loss -x
         q_errors[-1] += q * margin
         drift = -q * math.expm1(x[-1])
         return Law(
@@ -272,5 +272,46 @@ class SampledGaussian:
             np.concatenate([q_errors[::-1], p_errors]),
             p * (1 + margin),
             drift,
-            abs(drift) * (margin + 64 * UNIT * (1 + x[-1])) + _TINY,
+            (p + abs(drift)) * (margin + 64 * UNIT * (1 + x[-1])),
         )
+
+    def collapsed(self, tail: float, *, add: bool = False) -> Law:
+        """A law below the true one: each cell becomes one loss, and the tail is dropped.
+
+        The loss of a cell is the log of its P-mass over its Q-mass. To forget where in its cell an
+        output lies is post-processing, so that no delta grows. In a cell whose right node has the
+        share λ of the Q-mass, that loss is x_j + log1p(λ expm1(x_{j+1} - x_j)); it is computed from
+        the end that is nearer to zero, where its relative error stays small.
+        """
+        last = self._last(tail)
+        x, share = self._nodal_losses(last), self._right_share[: last + 1]
+        up = x[:-1] + np.log1p(share * np.expm1(np.diff(x)))
+        down = x[1:] + np.log1p((1 - share) * np.expm1(-np.diff(x)))
+        losses = np.where(x[:-1] >= 0, up, down)
+        masses = (self._q if add else self._p).sums[: last + 1]
+        relative = self._left_margins[: last + 1] + self._right_margins[: last + 1]
+        p, q, margin = self._tail(last)
+        gone, other = (q, p) if add else (p, q)
+        return Law(
+            -losses if add else losses,
+            masses,
+            masses * relative + _TINY,
+            gone,
+            other - gone,
+            (p + q) * (margin + 4 * UNIT),
+            loss_error=float(relative.max()) + 2 * _LOSS_ERROR,
+        )
+
+
+class _Cells:
+    """Masses under one measure that the cells give to the nodes on their left and right."""
+
+    def __init__(
+        self, at_zero: float, at_node: float, to_left: FloatArray, to_right: FloatArray
+    ) -> None:
+        self.left, self.right = np.append(at_zero, to_left), np.append(at_node, to_right)
+
+    @property
+    def sums(self) -> FloatArray:
+        """The mass of each cell."""
+        return self.left + self.right

@@ -23,10 +23,12 @@ two sums and one matrix product, all of second order again.
  - ``infinite`` and ``drift``: 2 (1 + |θ|) drift_error.
 
 **Error of K.** If the computed M is off by at most e_M, and ρ = e_M/|M|, then
-|(M_true/M)^n - 1| <= (1 + ρ)^n - 1 whatever ρ is: e_K = n log1p(ρ). The logarithm of 1 + a + ib is
-log1p(2a + a² + b²)/2 + i atan2(b, 1 + a) (NumPy's complex log1p has an absolute error of 1e-16, all
-of it at 1e16 steps); the argument is rounded by 4u(2|a| + a² + b²), which counts 1/|M|², and the
-functions by 16u: below 40u (|m| + |m|²) (1 + 1/|M|²) with m = M - 1, since |log M| is no larger.
+|(M_true/M)^n - 1| <= (1 + ρ)^n - 1 whatever ρ is: e_K = n log1p(ρ). With m = a + ib = M - 1,
+log M = log1p(2a + a² + b²)/2 + i atan2(b, 1 + a). (NumPy's complex log1p has an absolute error of
+1e-16, which is all of it at 1e16 steps.) While |M| >= 1/2, the argument is rounded by
+4u(2|m| + |m|²), which counts at most four times, and |log M| <= 4|m|: below 200u(|m| + |m|²). Where
+|M| < 1/2 the modulus is taken of 1 + m itself: M moves by another 4u, and the logarithm is within
+40u(1 + |log|M||). A modulus below 1e-9 is put there, and M moves by as much.
 """
 
 import math
@@ -38,6 +40,8 @@ from dpassay.privacy.fourier.laws import UNIT, Law, exp_remainder
 from dpassay.types import FloatArray
 
 Parts = Sequence[tuple[Law, int]]
+_NOUGHT = 1e-9
+_LEAST = 1e-80  # masses below are left out and counted as errors; denormal products are slow
 
 
 def cut_cumulants(parts: Parts, c: FloatArray, tails: FloatArray) -> FloatArray:
@@ -50,6 +54,7 @@ def cut_cumulants(parts: Parts, c: FloatArray, tails: FloatArray) -> FloatArray:
     total = np.zeros((tails.size, c.size))
     for law, count in parts:
         order = np.argsort(law.losses)
+        order = order[law.masses[order] > _LEAST]
         x, p, bend = law.losses[order], law.masses[order], law.curvature[order]
         beyond = law.infinite + _sums_above(p)
         with np.errstate(over="ignore", invalid="ignore"):
@@ -82,39 +87,45 @@ def cumulant(parts: Parts, c: float, step: float, n: int) -> tuple[np.ndarray, F
     total, error = np.zeros(n, complex), np.zeros(n)
     for law, count in parts:
         m, moved = _moment(law, c, step, n)
-        modulus = np.abs(1 + m)
-        size = np.abs(m)
-        with np.errstate(divide="ignore"):
-            log = _log1p(m)
-            rounding = 40 * UNIT * (size + size**2) * (1 + modulus**-2.0)
-            error += count * (np.log1p(moved / modulus) + rounding)
+        log, log_error = _log1p(m, moved)
         total += count * log
+        error += count * log_error
     return total, error
 
 
-def _log1p(m: np.ndarray) -> np.ndarray:
+def _log1p(m: np.ndarray, moved: FloatArray) -> tuple[np.ndarray, FloatArray]:
+    """log(1 + m), and a bound on its error where m is off by at most ``moved``."""
     a, b = m.real, m.imag
-    return 0.5 * np.log1p(np.maximum(2 * a + a * a + b * b, -1.0)) + 1j * np.arctan2(b, 1 + a)
+    size, modulus = np.abs(m), np.maximum(np.abs(1 + m), _NOUGHT)
+    inside = modulus < 0.5
+    with np.errstate(divide="ignore"):
+        near = 0.5 * np.log1p(np.maximum(2 * a + a * a + b * b, -1.0))
+    log_modulus = np.where(inside, np.log(modulus), near)
+    moved = moved + np.where(inside, 4 * UNIT + _NOUGHT * (modulus == _NOUGHT), 0.0)
+    rounding = np.where(inside, 40 * (1 - log_modulus), 200 * (size + size * size)) * UNIT
+    return log_modulus + 1j * np.arctan2(b, 1 + a), np.log1p(moved / modulus) + rounding
 
 
 def _moment(law: Law, c: float, step: float, n: int) -> tuple[np.ndarray, FloatArray]:
     """M - 1 at c + i step k for k < n, and bounds on its error."""
-    x, p = law.losses, law.masses
+    kept = law.masses > _LEAST
+    x, p = law.losses[kept], law.masses[kept]
     block = 1 << math.ceil(math.log2(max(n, 4)) / 2)
     starts = c + 1j * step * block * np.arange(-(-n // block))
     y = np.outer(starts, x)
     remainder = exp_remainder(y)
-    real, imaginary, turn_remainder = _turn(np.outer(step * np.arange(block), x))
-    product = (p * (remainder + y)) @ (real + 1j * imaginary).T
-    growth = (remainder @ p)[:, None] + (turn_remainder @ p + 1j * 0)[None, :] + product
+    turn, turn_remainder = _turn(np.outer(step * np.arange(block), x))
+    # Not by BLAS: on a busy machine its threads wait for each other longer than all this takes.
+    growth = np.einsum("kx,lx->kl", p * (remainder + y), turn)
+    growth += (p * remainder).sum(axis=1)[:, None] + (p * turn_remainder).sum(axis=1)
     theta = c + 1j * step * np.arange(n)
-    bend = float(p @ law.curvature)
+    bend = float(p @ law.curvature[kept])
     m = growth.ravel()[:n] + theta * (bend + law.drift) - law.infinite
     return m, _moment_error(law, c, np.abs(theta))
 
 
-def _turn(y: FloatArray) -> tuple[FloatArray, FloatArray, np.ndarray]:
-    """e^{iy} - 1 in two parts and e^{iy} - 1 - iy, for real y, without cancelling near 0."""
+def _turn(y: FloatArray) -> tuple[np.ndarray, np.ndarray]:
+    """e^{iy} - 1 and e^{iy} - 1 - iy, for real y, without cancelling near 0."""
     sine = np.sin(y)
     real = -2 * np.square(np.sin(y / 2))
     square = np.square(y)
@@ -122,14 +133,15 @@ def _turn(y: FloatArray) -> tuple[FloatArray, FloatArray, np.ndarray]:
     for k in (16, 14, 12, 10, 8, 6, 4, 2):
         cubic = (cubic + 1) * square / -(k * (k + 1))
     gap = np.where(np.abs(y) < 1, y * cubic, sine - y)
-    return real, sine, real + 1j * gap
+    return real + 1j * sine, real + 1j * gap
 
 
 def _moment_error(law: Law, c: float, theta: FloatArray) -> FloatArray:
     x, p = law.losses, law.masses
     square = np.square(x) * np.exp(np.maximum(c * x, 0.0))
-    v, v_masses = float(p @ square), float(law.errors @ square)
-    r, r_masses = float(p @ law.curvature), float(law.errors @ law.curvature)
+    errors = np.where(p > _LEAST, law.errors, law.errors + p)
+    v, v_masses = float(p @ square), float(errors @ square)
+    r, r_masses = float(p @ law.curvature), float(errors @ law.curvature)
     slope = float(p @ np.abs(x * np.expm1(-x)))
     unit = (4 * x.size + 400) * UNIT
     second = (unit + law.loss_error) * v + v_masses
