@@ -4,6 +4,8 @@ import signal
 
 from hypothesis import settings
 
+collect_ignore = ["typing"]  # scripts for a type checker, half of them wrong
+
 settings.register_profile("dpassay", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("dpassay")
 

@@ -32,7 +32,6 @@ from dpassay.types import FloatArray, LowerBound, Verdict
 from dpassay.zoo.training_bugs import CASES, Case
 
 DELTA, CLAIMED = 1e-5, 0.21
-PAPER = {"tp": 4922, "fn": 95_078, "fp": 174, "tn": 99_826}
 PAPER_CONFIDENCE = 1 - 1e-10
 CONFIDENCE = 1 - 1e-6
 MODELS = 60  # of each world, to count errors on; a quarter as many more to pick the threshold
@@ -47,7 +46,9 @@ INTRODUCTION = (
 
 def paper_bound() -> LowerBound:
     """The published bound from the published counts: 2.7950, half of 1e-10 for each rate."""
-    return lower_bound_from_counts(**PAPER, delta=DELTA, confidence=PAPER_CONFIDENCE)
+    return lower_bound_from_counts(
+        tp=4922, fn=95_078, fp=174, tn=99_826, delta=DELTA, confidence=PAPER_CONFIDENCE
+    )
 
 
 def scores(case: Case, models: int, seed: int, *, broken: bool = True) -> tuple[FloatArray, ...]:

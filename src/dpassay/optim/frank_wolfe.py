@@ -28,9 +28,10 @@ from typing import Protocol
 import numpy as np
 
 from dpassay import _check
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.mechanisms import noise as noise_sources
-from dpassay.mechanisms.noise import Rng, Source
+from dpassay.mechanisms.noise import Source
 from dpassay.mechanisms.selection import report_noisy_max
 from dpassay.optim.polytopes import Polytope
 from dpassay.privacy import ApproxDP, PureDP, calibrate, events, excess_risk
@@ -89,7 +90,7 @@ class Selection:
         """An upper bound on the expected shortfall of the chosen score."""
         return excess_risk.selection_error(SELECTIONS[self.kind], self.scale, n_vertices)
 
-    def choose(self, scores: FloatArray, rng: Rng) -> int:
+    def choose(self, scores: FloatArray, rng: RngLike) -> int:
         """The index of a (nearly) best score."""
         release = report_noisy_max(
             scores,
@@ -300,7 +301,7 @@ def frank_wolfe(
     iterate: str = "last",
     start: FloatArray | None = None,
     gaps: bool = False,
-    rng: Rng = None,
+    rng: RngLike = None,
 ) -> Solution:
     """A point of the polytope that (nearly) minimises the objective.
 
@@ -391,7 +392,7 @@ def step_rule(step: StepRule) -> Callable[[int], float]:
     return lambda t: size
 
 
-def noise_source(selection: Selection | None, n_candidates: int, rng: Rng) -> Source | None:
+def noise_source(selection: Selection | None, n_candidates: int, rng: RngLike) -> Source | None:
     """Where the noise of a whole run comes from: one generator, made once."""
     return None if selection is None else noise_sources.source(rng, n_candidates)
 

@@ -30,8 +30,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpassay import _check, _rng
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
-from dpassay.mechanisms.noise import Rng, secure_generator
+from dpassay.mechanisms.noise import secure_generator
 from dpassay.optim.frank_wolfe import (
     Objective,
     Selection,
@@ -198,7 +199,7 @@ def stochastic_frank_wolfe(
     step: StepRule = None,
     iterate: str = "last",
     start: FloatArray | None = None,
-    rng: Rng = None,
+    rng: RngLike = None,
 ) -> Solution:
     """A point of the polytope that (nearly) minimises the objective, from batches of its records.
 
