@@ -1,4 +1,4 @@
-"""Document 003's case: a claim of (0.21, 1e-5)-DP, debugged by training (Tramèr et al. 2022).
+"""CSCI 699's case: a claim of (0.21, 1e-5)-DP, debugged by training (Tramèr et al. 2022).
 
 Back-propagation clipping was published with its sensitivity divided by the batch size. The paper
 that found it trained 200 000 models, half of them with a canary (a checkerboard in a corner and a

@@ -10,7 +10,7 @@ l_i having ||gradient||_inf <= L0 on the polytope, and let C1 be the largest l1 
 Given the selections so far, w is fixed. Under add-remove the neighbours' gradients at w differ by
 one record's gradient over N, so a score moves by |<grad l, s>|/N <= L0 C1/N (Hölder). Under
 replace-one they differ by two, so by 2 L0 C1/N. The divisor must not be the number of records in
-hand, which differs between neighbours under add-remove. (Document 004 prints smoothness where this
+hand, which differs between neighbours under add-remove. (Micali 2022 prints smoothness where this
 L0 is meant.)
 
 **Price.** A selection is made with noise of scale 2 · sensitivity/epsilon. Gumbel noise is the

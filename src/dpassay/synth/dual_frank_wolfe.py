@@ -1,6 +1,6 @@
 """Dual Frank-Wolfe: query release as a concave problem over mixtures of queries (algorithm 7).
 
-Document 004, chapter 5, with corrected constants. With p_D the data's distribution over the d cells
+Micali 2022, chapter 5, with corrected constants. With p_D the data's distribution over the d cells
 of the universe, the dual of "find p with the least largest error, entropy to weigh alpha" is
 
     maximise psi(q) = <q, p_D> - alpha log sum_x exp(q(x)/alpha)   over q in conv{+-q_1, ..., +-q_m}
