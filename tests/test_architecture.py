@@ -13,7 +13,7 @@ import dpassay
 
 ROOT = Path(dpassay.__file__).parent
 NEXT_DOOR = ROOT.with_name("dpassay_reproduce")
-LEAVES = {"errors", "_check", "_lazy", "_rng", "types"}
+LEAVES = {"errors", "_check", "_files", "_lazy", "_rng", "_scratch", "_special", "types"}
 # Each part may import the leaves, what is listed, and itself.
 LEFT_OF = {
     "privacy": set(),
@@ -35,8 +35,11 @@ ALLOWED = {part: LEAVES | left for part, left in LEFT_OF.items()} | {
     "errors": set(),
     "_check": {"errors"},
     "_rng": {"errors"},
+    "_files": {"errors", "_scratch"},
     "_lazy": set(),
-    "types": {"_check"},
+    "_scratch": set(),
+    "_special": set(),
+    "types": {"_check", "_special"},
     "datasets": {"errors", "types", "_rng"},
     "cli": LEAVES | set(LEFT_OF),
     "__main__": {"cli"},

@@ -15,7 +15,8 @@ FILES = sorted(
 NAME = r"[A-Z][\w-]*[a-zé]"
 # A surname, perhaps others or "et al.", and a year: "Dong, Roth and Su 2022", "Smyth (2004)".
 CITED = re.compile(
-    rf"\b({NAME})(?:(?:, (?:Guha )?{NAME})*,? and (?:De )?{NAME}| et al\.)?\s\(?((?:19|20)\d\d)\b"
+    rf"\b({NAME})(?:(?:, (?:Guha )?{NAME})*(?:,? and (?:De )?{NAME})?| et al\.)?"
+    r"\s\(?((?:19|20)\d\d)\b"
 )
 NO_NAMES = {"On", "False", "True", "The", "SP", "Date", "Python"}
 

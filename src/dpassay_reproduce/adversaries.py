@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from dpassay import _check, nets
+from dpassay import _check, _files, nets
 from dpassay.adversaries import (
     ADVERSARIES,
     Data,
@@ -511,9 +511,7 @@ def run(
     files = save_all(
         pictures, folder, title=TITLE, introduction=_introduction(where), image_format=image_format
     )
-    table = folder / "capabilities.txt"
-    table.write_text(capabilities() + "\n", encoding="utf-8")
-    return [*files, table]
+    return [*files, _files.write(folder / "capabilities.txt", capabilities() + "\n")]
 
 
 def _introduction(where: Setting) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpassay import _rng
+from dpassay import _files, _rng
 from dpassay.auditing import audit
 from dpassay.bounds import lower_bound_from_counts
 from dpassay.report.figures import (
@@ -215,6 +215,4 @@ def run(folder: Path, *, image_format: str = "svg", models: int = MODELS) -> lis
     files = save_all(
         pictures, folder, title=TITLE, introduction=INTRODUCTION, image_format=image_format
     )
-    text = folder / "table.txt"
-    text.write_text(table(kept) + "\n", encoding="utf-8")
-    return [*files, text]
+    return [*files, _files.write(folder / "table.txt", table(kept) + "\n")]

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpassay import _files
 from dpassay.bounds import one_run
 from dpassay.privacy import gaussian_noise_multiplier
 from dpassay.report.figures import (
@@ -203,9 +204,7 @@ def run(folder: Path, *, image_format: str = "svg", seeds: int = SEEDS) -> list[
     files = save_all(
         pictures, folder, title=TITLE, introduction=INTRODUCTION, image_format=image_format
     )
-    table = folder / "table.txt"
-    table.write_text(text_table(pictures) + "\n", encoding="utf-8")
-    return [*files, table]
+    return [*files, _files.write(folder / "table.txt", text_table(pictures) + "\n")]
 
 
 def text_table(pictures: list[Picture]) -> str:

@@ -20,7 +20,9 @@ da.audit(mechanism, ([1], []), claim=da.GDP(1.0)).epsilon  # wrong: it is in the
 da.audits  # wrong: no such name
 da.bounds.one_runs  # wrong: no such name in a subpackage
 da.PureDP("1.0")  # wrong: no number
-da.ZCDP(1.0, neighbouring="add")  # wrong: no such relation
+da.PureDP(1.0, neighbouring="add")  # wrong: no such relation
+da.ApproxDP(1.0, 1e-5, sigma=2.0)  # wrong: no such argument
+da.ApproxDP(1.0, 1e-5, kind="sure")  # wrong: no such kind
 da.GDP(1.0, method=3)  # wrong: no text
 da.GDP(mu=1.0, sigma=2.0)  # wrong: no such argument
 da.GDP(mu=1.0).epsilon("1e-5")  # wrong: no number

@@ -30,7 +30,7 @@ from dpassay.cli import (
 )
 from dpassay.cli.output import complain
 from dpassay.cli.plugins import register_plugins
-from dpassay.errors import DpassayError
+from dpassay.errors import DpassayError, LogDamaged, LogLost
 
 MISUSE, STOPPED = 2, 3
 ORDER = (
@@ -61,6 +61,9 @@ class _Program(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except (LogDamaged, LogLost) as error:  # nothing can be said of the trials
+            complain(str(error))
+            raise typer.Exit(STOPPED) from None
         except DpassayError as error:
             complain(str(error))
             raise typer.Exit(MISUSE) from None

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpassay import _files
 from dpassay.cli.account import Price, Query, is_proof, prices, print_prices, sentence
 from dpassay.cli.options import Json
 from dpassay.cli.output import emit, example, say, working
@@ -205,9 +206,7 @@ def _write(tour: _Tour, folder: Path) -> list[Path]:
         introduction="Both say that they are as private; one has a bug that was published.",
     )
     files = write_report(report, folder / "report.html")
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return [*files, *(folder / name for name in texts)]
+    return [*files, *_files.write_all({folder / name: text for name, text in texts.items()})]
 
 
 def _page(tour: _Tour, pictures: dict[str, str], caption: str) -> str:

@@ -6,7 +6,6 @@ all sets of three columns as marginals or parities; and Adult with 64 sets of th
 
 import itertools
 import json
-import os
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import dpassay
-from dpassay import synth
+from dpassay import _files, synth
 from dpassay.errors import InvalidArgument
 from dpassay.runs import run_key
 from dpassay.synth import Schema, Workload, compare
@@ -146,9 +145,7 @@ class Kept:
         if key not in self.cells:
             self.cells[key] = measure()
             text = json.dumps({"code": self.code, "cells": self.cells}, indent=0)
-            beside = self.path.with_name(self.path.name + ".part")
-            beside.write_text(text, encoding="utf-8")
-            os.replace(beside, self.path)
+            _files.write(self.path, text)
         return self.cells[key]
 
 
