@@ -9,6 +9,8 @@ from hypothesis import settings
 import lanes
 import skips
 
+collect_ignore = ["typing"]  # scripts for a type checker, half of them wrong
+
 settings.register_profile("dpassay", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("dpassay")
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from dpassay import _check, _rng
+from dpassay._rng import RngLike
 from dpassay.bounds.counts import epsilon_of_mu, upper_limit
 from dpassay.bounds.scores import CHOOSING, Scores, checked_scores
 from dpassay.privacy._search import smallest_true
@@ -29,7 +30,7 @@ def lower_bound_pooled(
     delta: float,
     confidence: float = 0.95,
     threshold: str | float = "split",
-    rng: int | np.random.Generator = 0,
+    rng: RngLike = 0,
 ) -> LowerBound:
     """A lower bound on epsilon(delta), *if* the trade-off is Gaussian, from all errors together.
 
