@@ -201,3 +201,20 @@ def assert_one_statement(judge):
         assert fell_at.delta_allowed == pytest.approx(
             float(judge.rules.claim.delta(fell_at.epsilon)), abs=1e-9
         )
+
+
+@pytest.mark.parametrize("scale", [0.2, 0.5])
+def test_a_refutation_shows_a_bound_above_the_claim(scale):
+    """In print too: "refuted: epsilon >= 1, claimed 1" says nothing."""
+    verdict = da.audit(
+        lambda data, rng: data + rng.laplace(scale=scale),
+        (1.0, 0.0),
+        claim=da.PureDP(1.0),
+        score=float,
+        trials=1000,
+    )
+    assert verdict.refuted
+    assert verdict.bound.epsilon > 1.0
+    assert float(str(verdict).split("epsilon >= ")[1].split()[0]) > 1.0
+    assert verdict.fell_at is not None
+    assert verdict.fell_at.kind == "estimate"
