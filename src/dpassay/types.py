@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay import _check
+from dpassay._special.margins import ARITHMETIC
 
 Neighbouring = Literal["add-remove", "replace-one"]
 Kind = Literal["exact", "upper bound", "estimate"]
@@ -81,7 +82,7 @@ def _rounded_down(x: float) -> str:
     if not 0 < x < math.inf:
         return f"{x:g}"
     place = 10.0 ** (4 - math.floor(math.log10(x)))
-    return f"{math.floor(x * place * (1 + 1e-12)) / place:.5g}"
+    return f"{math.floor(x * place * (1 + ARITHMETIC)) / place:.5g}"
 
 
 @dataclass(frozen=True)

@@ -157,8 +157,8 @@ def log_odds_lower(count: ArrayLike, others: ArrayLike, level: ArrayLike) -> Flo
     """A lower limit on the log odds of a coin that showed ``count`` against ``others``.
 
     Holds except with probability level; -inf where the count is 0, negative where the coin may
-    favour the other side. It is the logit of :func:`binomial_lower`, computed from the upper limit
-    on the other side, which keeps its digits where the odds are large.
+    favour the other side. It is the logit of :func:`binomial_lower`; where that is above one
+    half it is taken from the upper limit on the other side, which keeps its digits.
 
     >>> log_odds_lower(80, 20, 0.05)
     array(0.958392)
@@ -168,6 +168,9 @@ def log_odds_lower(count: ArrayLike, others: ArrayLike, level: ArrayLike) -> Flo
     other = _beta_upper(rest + 1, np.maximum(k, 1), alpha)
     with np.errstate(divide="ignore"):
         odds = np.asarray(np.log1p(-other) - np.log(other))
+        if np.any(other > 0.5):
+            own = _beta_lower(np.maximum(k, 1), rest + 1, alpha)
+            odds = np.where(other > 0.5, np.log(own) - np.log1p(-own), odds)
     # Two logarithms are subtracted: where the odds are even they cancel.
     return np.where(k > 0, round_down(odds, ARITHMETIC, size=1.0), -np.inf)
 

@@ -42,8 +42,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import special
 
+from dpassay._special.quantiles import gamma_upper
 from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.learn.logistic_plans import Setting, Solution, targets_of
 from dpassay.mechanisms import gaussian, gaussian_multiplier
@@ -193,7 +193,7 @@ class ObjectivePerturbation(_Perturbation):
         loss, budget = self.setting.loss, self.setting.budget
         epsilon = self._exact[0] * (1 - _CURVATURE_SHARE)
         tail = self._exact[1] / budget.record_changes
-        t = math.sqrt(2 * special.gammainccinv(loss.n_scores / 2, tail))
+        t = math.sqrt(2 * float(gamma_upper(loss.n_scores / 2, tail)))
         # The positive root s/L of e' s/L - L/(2s) = t.
         return (t + math.sqrt(t * t + 2 * epsilon)) / (2 * epsilon) * _ROUNDING
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dpassay._special.quantiles import binomial_most
 from dpassay.errors import DpassayError
 
 OVERFLOW = 1e-12
@@ -45,9 +46,7 @@ def capacity(n_records: int, sampling_rate: float, overflow: float = OVERFLOW) -
     (384, 320)
 
     """
-    from scipy.stats import binom
-
-    room = int(binom.isf(overflow, n_records, sampling_rate))
+    room = int(binomial_most(n_records, sampling_rate, overflow))
     return min(n_records, _ROUND * math.ceil(max(room, 1) / _ROUND))
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay import _check
+from dpassay._special.search import last_true
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import Event, account, calibrate
 from dpassay.privacy.accounting import flatten
@@ -138,11 +139,11 @@ def most_rounds(make_event: MakeEvent, rate: float, allowed: Budget, least: int)
     low, high = least, 2 * least
     while high < MOST_ROUNDS and affordable(make_event(high, rate), allowed):
         low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        fits = affordable(make_event(middle, rate), allowed)
-        low, high = (middle, high) if fits else (low, middle)
-    return low
+
+    def fits(count: FloatArray) -> bool:
+        return affordable(make_event(int(count), rate), allowed)
+
+    return int(last_true(fits, low, high, whole=True))
 
 
 def solved(
