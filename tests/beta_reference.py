@@ -2,11 +2,11 @@
 
 import mpmath
 
-mpmath.mp.dps = 40
+mpmath.mp.dps = 30
 
 
 def tails(a, b, x):
-    """P(Beta(a, b) <= x) and P(Beta(a, b) > x), to 30 digits of the smaller one."""
+    """P(Beta(a, b) <= x) and P(Beta(a, b) > x), to 15 digits of the smaller one."""
     x = mpmath.mpf(x)
     if x <= 0 or x >= 1:
         return (mpmath.mpf(0), mpmath.mpf(1)) if x <= 0 else (mpmath.mpf(1), mpmath.mpf(0))
@@ -32,5 +32,5 @@ def _fraction(a, b, x):
         ):
             d, c = 1 / (1 + step * d), 1 + step / c
             value *= c * d
-        if abs(c * d - 1) < mpmath.mpf(10) ** -32:
+        if abs(c * d - 1) < mpmath.mpf(10) ** -18:
             return front * value
