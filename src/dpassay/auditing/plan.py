@@ -17,6 +17,7 @@ from scipy import special
 
 from dpassay import _check
 from dpassay._rng import generator
+from dpassay._special.margins import round_down
 from dpassay._special.quantiles import binomial_upper, normal_upper
 from dpassay._special.search import first_true
 from dpassay.auditing.referee import EXACT_BAND
@@ -110,7 +111,7 @@ class _World:
         # Both counts must be lucky enough together; errors above are cut at n.
         z = float(normal_upper(math.sqrt(self.power)))
         counts = n * rates + z * np.sqrt(n * rates * (1 - rates))
-        fp, fn = np.minimum(np.ceil(counts - 1e-9), n)
+        fp, fn = np.minimum(np.ceil(round_down(counts)), n)
         return fp, fn
 
     def drawn(self, n: int) -> tuple[FloatArray, FloatArray]:
