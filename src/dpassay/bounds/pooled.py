@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from dpassay import _check, _rng
+from dpassay._rng import RngLike
 from dpassay._special.margins import ARITHMETIC, round_up
 from dpassay._special.quantiles import binomial_upper, normal_upper
 from dpassay._special.search import last_true
@@ -31,7 +32,7 @@ def lower_bound_pooled(
     delta: float,
     confidence: float = 0.95,
     threshold: str | float = "split",
-    rng: int | np.random.Generator = 0,
+    rng: RngLike = 0,
 ) -> LowerBound:
     """A lower bound on epsilon(delta), *if* the trade-off is Gaussian, from all errors together.
 

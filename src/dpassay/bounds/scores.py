@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpassay import _check, _rng
+from dpassay._rng import RngLike
 from dpassay._special.quantiles import binomial_upper
 from dpassay.bounds.bands import BANDS, common_level
 from dpassay.bounds.counts import (
@@ -90,7 +91,7 @@ def lower_bound(
     confidence: float = 0.95,
     method: str = "clopper-pearson",
     threshold: str | float = "auto",
-    rng: int | np.random.Generator = 0,
+    rng: RngLike = 0,
 ) -> LowerBound:
     """A lower bound on epsilon(delta) from the scores of trials with and without the canary.
 
