@@ -125,7 +125,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
         )
     if mu == 0:
         return 0.0
-    return float(gaussian.epsilon_of(np.float64(delta), np.float64(mu))) * (1 - 1e-14)
+    return float(gaussian.epsilon_lower(np.float64(delta), np.float64(mu)))
 
 
 def katz(counts: Counts, delta: float, alpha: float) -> float:

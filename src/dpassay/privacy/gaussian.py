@@ -144,7 +144,8 @@ def _epsilon_of(
     m, t = np.where(solvable, mu, 1.0), np.where(solvable, target, -1.0)
     t = t - 4 * UNIT * (1 + np.abs(t))  # the logarithm's own rounding
     # delta(epsilon) <= Phi(a), so the epsilon at which Phi(a) = delta is large enough.
-    high = np.maximum(m * m / 2 - m * special.ndtri_exp(t), 0.0) * (1 + 1e-9) + 1e-300
+    with np.errstate(over="ignore"):
+        high = np.maximum(m / 2 - special.ndtri_exp(t), 0.0) * m * (1 + 1e-9) + 1e-300
     high = np.where(log_of(high, m) <= t, high, np.inf)  # seldom: at the edge of the floats
     root = smallest_true(lambda e: log_of(e, m) <= t, np.zeros_like(high), high)
     return np.where(solvable, root, np.where((mu > 0) & (delta < 1), np.inf, 0.0))

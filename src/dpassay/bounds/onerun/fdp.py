@@ -22,6 +22,7 @@ from statistics import NormalDist
 
 import numpy as np
 
+from dpassay.bounds.labels import epsilon_label
 from dpassay.bounds.onerun.pvalues import last_below, pure_epsilon
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP, ApproxDP, gaussian
@@ -94,7 +95,7 @@ def inverse_of(curve: PrivacyCurve) -> Inverse:
 def epsilon_lower(curve: PrivacyCurve, delta: float) -> float:
     """epsilon(delta) of the curve, rounded down."""
     if not isinstance(curve, GDP):
-        return float(curve.epsilon(delta)) * (1 - 1e-12)
+        return epsilon_label(curve, delta) * (1 - 1e-12)
     mu, target = float(curve.mu), math.log(delta)
     # delta(epsilon) <= Phi(mu/2 - epsilon/mu), which falls below delta here.
     high = mu * (mu / 2 - _QUANTILE(delta)) + 1e-12

@@ -27,7 +27,7 @@ def _own_curve(leaf: events.Event) -> PrivacyCurve:
         inner, q = _own_curve(leaf.event), leaf.sampling_rate
 
         def amplified(delta: FloatArray) -> FloatArray:
-            return composition.amplified(inner.epsilon(np.minimum(met(delta) / q, 1.0)), q)
+            return composition.amplified(inner.epsilon(np.minimum(delta / q, 1.0)), q)
 
         return Numeric("amplified", amplified)
     return look_up(_OWN, leaf, "basic")
@@ -51,6 +51,7 @@ def _spend(leaves: Leaves, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
         leaf: leaf.delta for leaf in leaves if isinstance(leaf, events.Approx)
     }
     free = [leaf for leaf in leaves if not is_pure(leaf) and leaf not in fixed]
+    # A sum of stated deltas is met to rounding: thrice 1e-7 is not the float 3e-7.
     left = met(delta) - sum(leaves[leaf] * d for leaf, d in fixed.items())
     enough = left > 0 if free else left >= 0
     share = np.maximum(left, 0.0) / max(sum(leaves[leaf] for leaf in free), 1)
