@@ -21,7 +21,7 @@ from dpassay.privacy import events as ev
 from dpassay.privacy.accounting import PROOFS
 from dpassay.privacy.margins import REQUEST
 
-DIGITS = 120  # differences of numbers near 1 lose forty of them
+DIGITS = 90  # differences of numbers near 1 lose forty of them
 Curve = Callable[[Any], Any]  # x >= 0 to the true delta, in mpmath
 
 

@@ -21,7 +21,7 @@ from dpassay.bounds.labels import epsilon_label
 from dpassay.bounds.wealth import Bettor, Book, Rounds
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian
-from dpassay.privacy.curves import GDP, ApproxDP, PureDP
+from dpassay.privacy.curves import GDP, ApproxDP, PureDP, check_same_relation
 from dpassay.types import FloatArray, LowerBound, PrivacyCurve
 
 FormName = Literal["coin", "pairs", "shared-seed"]
@@ -206,6 +206,7 @@ class Family:
                 f"epsilons={self.epsilons} must increase, one for each of {len(self.curves)} "
                 "curves. Leave out members that are alike."
             )
+        check_same_relation("curves[0]", self.curves[0].neighbouring, "curves", self.curves)
         self._check_labels(epsilons)
         middle = float(np.median(epsilons))
         deltas = [(curve.delta(0.0), curve.delta(middle)) for curve in self.curves]
