@@ -181,10 +181,15 @@ def _amplified(
     kind: str, scheme: str, rate: float, steps: int, epsilon: float, delta: float
 ) -> float:
     """The epsilon of one selection on its batch, of which T amplified ones meet the target."""
-    target = ApproxDP(epsilon, delta) if delta > 0 else PureDP(epsilon)
+    relation: Any = _RELATION[scheme]
+    target = (
+        ApproxDP(epsilon, delta, neighbouring=relation)
+        if delta > 0
+        else PureDP(epsilon, neighbouring=relation)
+    )
 
     def repeated(noise: float) -> events.Event:
-        step = Selection(kind, 1.0, 1 / noise, _RELATION[scheme]).event  # type: ignore[arg-type]
+        step = Selection(kind, 1.0, 1 / noise, relation).event
         return events.Repeated(events.Sampled(step, rate, scheme), steps)
 
     return 1 / calibrate(repeated, target, method="optimal" if delta > 0 else "basic")

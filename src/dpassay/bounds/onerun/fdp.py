@@ -24,7 +24,7 @@ import numpy as np
 
 from dpassay._special.margins import ARITHMETIC, NUMERICAL, round_down, round_up
 from dpassay._special.search import first_true, last_true
-from dpassay.bounds.counts import epsilon_of_mu
+from dpassay.bounds.labels import epsilon_label
 from dpassay.bounds.onerun.pvalues import pure_epsilon
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP, ApproxDP
@@ -97,9 +97,7 @@ def inverse_of(curve: PrivacyCurve) -> Inverse:
 
 def epsilon_lower(curve: PrivacyCurve, delta: float) -> float:
     """epsilon(delta) of the curve, rounded down."""
-    if isinstance(curve, GDP):
-        return epsilon_of_mu(float(curve.mu), delta)
-    return round_down(float(curve.epsilon(delta)))
+    return epsilon_label(curve, delta)
 
 
 def p_value(guesses: int, correct: int, canaries: float, curve: PrivacyCurve) -> float:
