@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpassay.cli.ending import STOPPED
 from dpassay.cli.options import Json
 from dpassay.cli.output import console, emit, example, say
-from dpassay.cli.verdicts import STOPPED
 
 if TYPE_CHECKING:
     from dpassay.runs import RunRecord, TrialLog
