@@ -109,6 +109,24 @@ def test_all_workers_end_with_the_process_they_work_for(tmp_path):
 
 
 @posix
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
+def test_temporary_data_goes_with_the_process(tmp_path, name):
+    """Its own signal handler removes it, or else its workers do when they find it gone."""
+    diary, temporary = tmp_path / "diary", tmp_path / "temporary"
+    temporary.mkdir()
+    env = {**os.environ, "TMPDIR": str(temporary)}
+    process = start(tmp_path / "run.db", 2, diary=diary, env=env)
+    wait_until(lambda: len(begun(diary)) > 8)
+    (folder,) = temporary.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    process.send_signal(getattr(signal, name))
+    assert process.wait(20) == -getattr(signal, name)
+    process.stdout.close()
+    process.stderr.close()
+    wait_until(lambda: not list(temporary.iterdir()))
+
+
+@posix
 def test_kill_workers(tmp_path, undisturbed):
     store, diary, over = tmp_path / "run.db", tmp_path / "diary", threading.Event()
     killed = []

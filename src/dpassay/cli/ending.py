@@ -45,9 +45,9 @@ class Ending:
 
     def decide(self, code: int) -> int:
         """The exit code; from now on nothing changes it."""
+        if signal.getsignal(signal.SIGINT) == self._hear:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # All is said: only cleaning up is left.
         if self.interrupted:
-            with contextlib.suppress(ValueError):  # not on the main thread
-                signal.signal(signal.SIGINT, signal.SIG_IGN)
             if not self._told:
                 self.tell_interrupted()
             code = INTERRUPTED
