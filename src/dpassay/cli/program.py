@@ -24,12 +24,12 @@ from dpassay.cli import (
     merge,
     plan,
     report,
-    reproduce,
     status,
     synth,
 )
 from dpassay.cli.ending import INTERRUPTED, MISUSE, STOPPED, ending
 from dpassay.cli.output import complain
+from dpassay.cli.plugins import register_plugins
 from dpassay.errors import DpassayError, LogDamaged, LogLost
 
 ORDER = (
@@ -45,7 +45,6 @@ ORDER = (
     "explain",
     "synth",
     "demo",
-    "reproduce",
     "doctor",
 )
 
@@ -54,8 +53,9 @@ class _Program(TyperGroup):
     """Turns what a command raises into one line and an exit code."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """What is promised, what is attacked, then the rest."""
-        return [name for name in ORDER if name in self.commands]
+        """What is promised, what is attacked, the rest; then what other packages offer."""
+        known = [name for name in ORDER if name in self.commands]
+        return [*known, *sorted(set(self.commands) - set(ORDER))]
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -120,11 +120,11 @@ for command in (
     merge,
     plan,
     report,
-    reproduce,
     status,
     synth,
 ):
     command.register(app)
+register_plugins(app)
 
 
 def _print_version(wanted: bool) -> None:
