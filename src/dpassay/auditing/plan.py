@@ -159,7 +159,7 @@ def _fixed(
 
 
 def _curve(claim: PrivacyCurve, world: _World, alpha: float, delta: float) -> Plan:
-    """The whole curve under the band of the test itself, which pays for every threshold.
+    """The whole curve under the band of ``check_claim``, which pays for every threshold.
 
     Any threshold may refute, so that the power is not that of the best one: it is the share of
     ``_DRAWS`` audits, drawn as counts, in which some threshold does; the error of that share is

@@ -327,6 +327,12 @@ class Family:
         return cls(ordered, tuple(epsilon for epsilon, _ in labelled), delta, assumption)
 
 
+@functools.lru_cache(maxsize=16)
+def _family_book(family: Family, form: str) -> Book:
+    """The book on all members, which takes a second to prepare and does not change."""
+    return _book(family.curves, form)
+
+
 def _leading(watch: _Watch) -> int:
     """The number of members, from the smallest on, that were all refuted."""
     return int(np.logical_and.accumulate(watch.refuted_at > 0).sum())
@@ -369,7 +375,7 @@ class ConfidenceSequence:
             raise InvalidArgument(f"family={family!r} must be a Family, such as Family.gdp(1e-5).")
         self.family = family
         confidence = _check.confidence(confidence)
-        book = _book(family.curves, form)
+        book = _family_book(family, form)
         self._watch = _Watch(book, confidence, rest=True, both_ways=both_ways)
         self._worlds: list[NDArray[Any]] = []
 
