@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from dpassay._rng import RngLike, generator
-from dpassay.errors import DpassayError
+from dpassay.errors import DatasetMissing
 from dpassay.types import FloatArray
 
 VARIABLE = "DPASSAY_DATA"
@@ -67,10 +67,6 @@ _ADULT_COLUMNS = (
     "native-country",
     "income",
 )
-
-
-class DatasetMissing(DpassayError, FileNotFoundError):
-    """A data set is neither in the folder nor to be downloaded; the message says what to do."""
 
 
 @dataclass(frozen=True, eq=False)

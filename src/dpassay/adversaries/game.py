@@ -26,7 +26,7 @@ from dpassay.adversaries.six import Adversary, Score
 from dpassay.adversaries.trainers import Trainer
 from dpassay.bounds import lower_bound, lower_bound_from_steps
 from dpassay.bounds.sequential import SequentialTest, sequential_bound
-from dpassay.errors import DpassayError, InvalidArgument
+from dpassay.errors import GameStopped, InvalidArgument
 from dpassay.nets import Training
 from dpassay.privacy import account
 from dpassay.runs import Outcome, Outcomes, Played, TrialLog, Workers, opened, run_key
@@ -35,10 +35,6 @@ from dpassay.types import Evidence, FloatArray, LowerBound, PrivacyCurve, Verdic
 
 _COIN, _TRAINING, _CRAFTING, _CHOOSING = range(4)  # streams of randomness
 CHOOSING_TRIALS = 100
-
-
-class GameStopped(DpassayError):
-    """Too many trainings failed, or the user interrupted; the first error is in the message."""
 
 
 @dataclass(frozen=True, eq=False)

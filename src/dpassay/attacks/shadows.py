@@ -19,15 +19,11 @@ from dpassay import _check
 from dpassay._rng import for_trial
 from dpassay.attacks.outputs import Outputs, observe, records
 from dpassay.attacks.scores import log_odds
-from dpassay.errors import DpassayError, InvalidArgument
+from dpassay.errors import InvalidArgument, ShadowsStopped
 from dpassay.runs import PAYLOAD_MAX, Outcome, TrialLog, Workers, fingerprint, play, run_key
 from dpassay.types import FloatArray
 
 UNUSED = -1
-
-
-class ShadowsStopped(DpassayError):
-    """Shadow trainings failed or were interrupted; the first error is in the message."""
 
 
 @dataclass(frozen=True, eq=False)
