@@ -23,6 +23,22 @@ from dpassay._rng import RngLike, generator
 from dpassay.errors import DatasetMissing
 from dpassay.types import FloatArray
 
+__all__ = [
+    "ADULT_CATEGORIES",
+    "ADULT_RANGES",
+    "VARIABLE",
+    "Dataset",
+    "DatasetMissing",
+    "adult_features",
+    "load_adult",
+    "load_adult_codes",
+    "load_cifar10",
+    "load_location30",
+    "load_mnist",
+    "load_purchase100",
+    "made_up_profiles",
+]
+
 VARIABLE = "DPASSAY_DATA"
 ADULT_RANGES = {
     "age": (17, 90),

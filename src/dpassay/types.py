@@ -14,6 +14,19 @@ from numpy.typing import NDArray
 
 from dpassay import _check
 
+__all__ = [
+    "Evidence",
+    "FloatArray",
+    "Floats",
+    "Kind",
+    "LowerBound",
+    "Neighbouring",
+    "NoiseLevel",
+    "PrivacyCurve",
+    "Release",
+    "Verdict",
+]
+
 Neighbouring = Literal["add-remove", "replace-one"]
 Kind = Literal["exact", "upper bound", "estimate"]
 NoiseLevel = Literal["exact", "cryptographic", "reproducible"]
