@@ -15,6 +15,19 @@ from numpy.typing import NDArray
 from dpassay import _check
 from dpassay._special.margins import ARITHMETIC
 
+__all__ = [
+    "Evidence",
+    "FloatArray",
+    "Floats",
+    "Kind",
+    "LowerBound",
+    "Neighbouring",
+    "NoiseLevel",
+    "PrivacyCurve",
+    "Release",
+    "Verdict",
+]
+
 Neighbouring = Literal["add-remove", "replace-one"]
 Kind = Literal["exact", "upper bound", "estimate"]
 NoiseLevel = Literal["exact", "cryptographic", "reproducible"]

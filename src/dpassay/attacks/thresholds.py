@@ -57,7 +57,7 @@ class Scored:
 
 
 def _median(scored: Scored) -> Cut:
-    """As many as there are members are called so: the printed algorithm on sorted losses."""
+    """The cut at which as many records are called members as there are."""
     ordered = np.sort(scored.scores)
     value = float(ordered[ordered.size - scored.n_in])
     return Cut("median", value, "how many candidates are members")

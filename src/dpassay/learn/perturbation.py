@@ -70,7 +70,7 @@ class _Perturbation:
 
     @property
     def lipschitz(self) -> float:
-        """L."""
+        """The largest gradient norm of one record, L in the module."""
         return lipschitz(self.setting.loss, self.setting.full_bound)
 
     @property
@@ -102,7 +102,7 @@ class _Perturbation:
 
     @property
     def _least_penalty(self) -> float:
-        """At which the solver reaches its tolerance on any data: else to fail would tell."""
+        """The least at which the solver never fails, whatever the data: failing would leak."""
         return _SMALLEST_PENALTY * self.setting.n_records * self.setting.full_bound**2
 
     def _solution(self, W: FloatArray, level: Any) -> Solution:
@@ -115,12 +115,12 @@ class OutputPerturbation(_Perturbation):
 
     @property
     def noise_multiplier(self) -> float:
-        """Of the one release."""
+        """The noise of the only release over its sensitivity."""
         return 1 / self.setting.mu
 
     @property
     def event(self) -> Event:
-        """One Gaussian."""
+        """One Gaussian release."""
         return Gaussian(self.noise_multiplier, self.setting.budget.neighbouring)
 
     @property
@@ -156,7 +156,7 @@ class OutputPerturbation(_Perturbation):
         return moved / self.penalty * _ROUNDING
 
     def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution:
-        """Minimise, add noise."""
+        """Minimise the regularised loss and add noise to the minimiser."""
         W = self._minimum(X, codes, np.zeros(self._shape), self.penalty)
         release: Release[Any] = gaussian(
             W, sensitivity=self.sensitivity, mu=1 / self.noise_multiplier, rng=rng
@@ -216,7 +216,7 @@ class ObjectivePerturbation(_Perturbation):
         return max(least, wanted, self._least_penalty)
 
     def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution:
-        """Tilt, minimise, cover the rest."""
+        """Tilt the objective, minimise it, and add noise that covers the solver's inexactness."""
         noise = source(rng, 1, limit=0)
         assert noise.generator is not None
         tilt = self.deviation * noise.generator.standard_normal(self._shape)

@@ -12,17 +12,13 @@ from typing import Any
 import numpy as np
 
 from dpassay._special.quantiles import binomial_most
-from dpassay.errors import DpassayError
+from dpassay.errors import BatchOverflow
 
 OVERFLOW = 1e-12
 """The probability that a batch exceeds its capacity, at most."""
 SELDOM = 1e-4
 """The probability that a batch exceeds the smaller shape, at most."""
 _ROUND = 16
-
-
-class BatchOverflow(DpassayError):
-    """A Poisson batch has more records than there is room for; dropping some would be a leak."""
 
 
 @dataclass(frozen=True)

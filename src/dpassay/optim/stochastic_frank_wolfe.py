@@ -157,7 +157,7 @@ def stochastic_plan(
             f"neighbouring={neighbouring!r} must be {_RELATION[scheme]!r} with scheme={scheme!r}; "
             "amplification is proved for that pair."
         )
-    each = _amplified(selection, scheme, size / n, steps, epsilon, _check.delta(delta))
+    each = _amplify(selection, scheme, size / n, steps, epsilon, _check.delta(delta))
     return StochasticPlan(
         scheme, steps, n, size, Selection(selection, sensitivity, each, neighbouring)
     )
@@ -177,7 +177,7 @@ def _batch_size(scheme: str, size: float | None, n_records: int, steps: int) -> 
 
 
 @lru_cache(maxsize=256)
-def _amplified(
+def _amplify(
     kind: str, scheme: str, rate: float, steps: int, epsilon: float, delta: float
 ) -> float:
     """The epsilon of one selection on its batch, of which T amplified ones meet the target."""

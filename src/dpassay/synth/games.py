@@ -195,8 +195,8 @@ def signal(allowed: Budget, n_records: int) -> float:
     return n_records * spent / allowed.record_changes
 
 
-class GameOptions(Common, total=False):
-    """What every game between queries and records takes; see :class:`Game`."""
+class QueryGameOptions(Common, total=False):
+    """What every game between queries and records takes; see :class:`QueryGame`."""
 
     rounds: int | None
     samples: int | None
@@ -204,7 +204,7 @@ class GameOptions(Common, total=False):
     oracle: Any
 
 
-class Game(Synthesizer):
+class QueryGame(Synthesizer):
     """Base of the four games; use one of its kinds.
 
     Attributes:
