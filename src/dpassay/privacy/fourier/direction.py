@@ -17,18 +17,21 @@ from functools import cached_property
 import numpy as np
 from scipy import optimize
 
-from dpassay.privacy.fourier.inversion import Line, Plan
+from dpassay.privacy.fourier.inversion import Line, Plan, chernoff
 from dpassay.privacy.fourier.transform import Parts, cut_cumulants
 from dpassay.types import FloatArray
 
-_SHARE = 1e-4  # of delta for aliases and for infinite losses each, of epsilon for the smoothing
-_RUNG = 4.0  # how far the rough log delta falls on one rung
-_SLACK = 2.0  # by how much log delta is below the rough one, as a rule
+# Of delta for aliases and for infinite losses each, of epsilon for the smoothing; the first for
+# which there is a line. Lower bounds pay the square root for the smoothing.
+_SHARES = (1e-5, 1e-4, 1e-3, 1e-2)
+_LOWER_SHARES = (1e-7, 1e-6, *_SHARES)
+_RUNG = 3.0  # how far the rough log delta falls on one rung
+_SLACK = 1.5, 2.0  # by how much log delta is below the rough one, as a rule: first guess, floor
 _LEVELS = np.arange(0.5, 110.0, 2.0)  # -log of the masses at infinity that are tried
 _TILTS = np.geomspace(2e-2, 2e3, 100)  # c, times the deviation of the sum
 _SPANS = 72  # lengths Λ that are tried
 _ROUNDING = 1e-13  # of a line's largest term, about
-_MAX_POINTS = 1 << 16
+_MAX_POINTS, _MAX_LOWER_POINTS = 1 << 13, 1 << 17
 _TRIES = 3
 
 
@@ -36,11 +39,16 @@ class Direction:
     """The composed losses of one direction: upper bounds on its delta and epsilon.
 
     ``make`` gives the laws that leave at most a given mass at infinity, all steps together;
-    ``gaussian`` is the sum of mu² of plain Gaussian releases.
+    ``gaussian`` is the sum of mu² of plain Gaussian releases. With ``lower``, lines are made for
+    lower bounds, of laws that lie below the true ones.
     """
 
-    def __init__(self, make: Callable[[float], Parts], gaussian: float = 0.0) -> None:
+    def __init__(
+        self, make: Callable[[float], Parts], gaussian: float = 0.0, *, lower: bool = False
+    ) -> None:
         self._make, self._gaussian = make, gaussian
+        self._shares = _LOWER_SHARES if lower else _SHARES
+        self._max_points = _MAX_LOWER_POINTS if lower else _MAX_POINTS
         self._lines: dict[int, Line | None] = {}
 
     def delta(self, x: FloatArray) -> FloatArray:
@@ -50,39 +58,46 @@ class Direction:
         for rung in np.unique(rungs):
             here = np.flatnonzero(rungs == rung)
             line = self._line(int(rung))
-            for some in np.array_split(here, here.size * (line.plan.n if line else 1) // 10**6 + 1):
-                result[some] = line.delta(x[some]) if line else 1.0
+            if line is None:
+                result[here] = [self.chernoff(y) for y in x[here].tolist()]
+                continue
+            for some in np.array_split(here, here.size * line.plan.n // 10**6 + 1):
+                result[some] = line.delta(x[some])
         return np.clip(result, 0.0, 1.0)
+
+    def delta_lower(self, x: float) -> float:
+        """A lower bound on delta at x, if the laws are below the true ones; 0 without a line."""
+        at = np.array([x])
+        line = self._line(int(self._rung(at)[0]))
+        return float(line.delta_lower(at)[0]) if line else 0.0
+
+    def chernoff(self, x: float) -> float:
+        """An upper bound on delta(x) that is far cheaper than a line, and a few times larger."""
+        c, _ = self._table
+        finite = self._chernoff - x * c
+        row = int(np.argmin(np.maximum(finite.min(axis=1), -_LEVELS)))
+        tilt = float(c[np.argmin(finite[row])])
+        return chernoff(self._make(math.exp(-_LEVELS[row])), self._gaussian, tilt, x)
 
     def epsilon(self, delta: float) -> float:
         """An x >= 0 with ``self.delta(x) <= delta``, the least but for jumps between rungs."""
-        log_delta = math.log(delta)
-        rung, seen = max(int((-log_delta - _SLACK) / _RUNG), 0), set()
-        while True:
+        rung, target = max(int((-math.log(delta) - _SLACK[0]) / _RUNG), 0), delta * (1 - 1e-12)
+        came_from = None
+        while (line := self._line(rung)) is not None:
             low, high = self._ends(rung)
-            line, target = self._line(rung), delta * (1 - 1e-12)
-            if line is None:
-                return math.inf
             at_low, at_high = line.delta(np.array([low, high]))
-            if at_high > target:
-                if rung + 1 in seen:
-                    return self._settle(high, delta)
-                step = 1
-            elif at_low > target:
+            if at_high <= target < at_low:
                 return self._settle(_root(line, target, low, high), delta)
-            elif rung == 0 or rung - 1 in seen:
-                return self._settle(low, delta)
-            else:
-                step = -1
-            seen.add(rung)
-            rung += step
-            if -_RUNG * rung < -_LEVELS[-1]:
-                return math.inf
+            step = 1 if at_high > target else -1
+            if rung + step in (came_from, -1):
+                return self._settle(high if step > 0 else low, delta)
+            came_from, rung = rung, rung + step
+        return self._settle(self._ends(max(rung - 1, 0))[1], delta)
 
     def _settle(self, x: float, delta: float) -> float:
-        """x, moved up by a few roundings until its own rung agrees that it suffices."""
-        for k in range(60):
-            moved = x * (1 + 1e-15 * 2**k)
+        """x, moved up until its own rung agrees that it suffices: by roundings, as a rule."""
+        for k in range(64):
+            moved = x + x * 1e-15 * 2**k
             if self.delta(np.array([moved]))[0] <= delta:
                 return moved
         return math.inf
@@ -112,6 +127,13 @@ class Direction:
             infinite[-1] = -np.inf
         return np.maximum(finite, infinite).min(axis=1)
 
+    def _slope(self, x: float) -> float:
+        """-d log delta / dx at x, roughly: the c of the rough bound there."""
+        c, _ = self._table
+        finite = self._chernoff - x * c
+        row = np.argmin(np.maximum(finite.min(axis=1), -_LEVELS))
+        return float(c[np.argmin(finite[row])])
+
     def _ends(self, rung: int) -> tuple[float, float]:
         """The x between which a rung's line serves."""
         c, _ = self._table
@@ -126,18 +148,21 @@ class Direction:
         """Which line serves each x; a hundred at a time, as each needs a table."""
         parts = np.array_split(x, x.size // 100 + 1)
         rough = np.concatenate([self._rough(part) for part in parts])
-        return np.maximum(-rough / _RUNG, 0).astype(int)
+        return np.clip(-rough / _RUNG, 0, _LEVELS.size).astype(int)
 
     def _line(self, rung: int) -> Line | None:
         if rung not in self._lines:
-            self._lines[rung] = self._new_line(*self._ends(rung), -_RUNG * (rung + 1) - _SLACK)
+            self._lines[rung] = self._new_line(*self._ends(rung), -_RUNG * (rung + 1) - _SLACK[1])
         return self._lines[rung]
 
     def _new_line(self, low: float, high: float, floor: float) -> Line | None:
         """A line for all x in [low, high], where log delta is believed to be above ``floor``."""
         line = None
+        if not high < math.inf:
+            return None
         for _ in range(_TRIES):
-            found = self._plan(low, high, floor)
+            plans = (self._plan(low, high, floor, share) for share in self._shares)
+            found = next((plan for plan in plans if plan), None)
             if found is None:
                 break
             plan, tail = found
@@ -148,36 +173,52 @@ class Direction:
             floor = seen - 1
         return line
 
-    def _plan(self, low: float, high: float, floor: float) -> tuple[Plan, float] | None:
+    def _plan(
+        self, low: float, high: float, floor: float, share: float
+    ) -> tuple[Plan, float] | None:
         """The cheapest line whose errors are small beside e^floor, and the mass at infinity."""
         c, table = self._table
-        small = floor + math.log(_SHARE)
+        small = floor + math.log(share)
         level = min(int(np.searchsorted(_LEVELS, -small)), _LEVELS.size - 1)
-        slope = float(c[np.argmin(self._chernoff[level] - c * high)])
+        slope = max(self._slope(low), self._slope(high))
         # Smoothing costs m²(slope + 1)/2 in epsilon, and slope times that in log delta.
-        wanted = 2 * _SHARE * max(high, 1 / slope) / (slope + 1)
+        wanted = 2 * share * max(high, 1 / slope) / (slope + 1)
         smoothing = max(wanted - self._gaussian, 0.0)
         use = np.isfinite(table[level])
-        c, k = c[use], table[level, use]
+        c, k = c[use], table[level, use] + smoothing / 2 * c[use] * (c[use] + 1)
         spans = np.geomspace(-small / c[-1], -20 * small / c[0], _SPANS)
-        grown = np.multiply.outer(c, spans)
-        good = grown >= -small
-        for x, least in ((high, small), (low, small + _RUNG)):
-            good &= self._rough(x + spans, level) + grown <= least
-        gain = np.maximum(k + smoothing / 2 * c * (c + 1) - c * low - floor, 0.0)
-        points = np.multiply.outer(_reach(gain, smoothing + self._gaussian), spans) / (2 * math.pi)
-        cost = np.where(good, points * (1 + np.exp(np.minimum(gain, 99))[:, None] * _ROUNDING / _SHARE), math.inf)
+        gain = np.maximum(k - c * low - floor, 0.0)
+        reach = _reach(gain - math.log(share), smoothing + self._gaussian)
+        points = np.multiply.outer(reach, spans) / (2 * math.pi)
+        rounding = np.exp(np.minimum(gain, 99.0)) * (_ROUNDING / share)
+        cost = points * (1 + rounding)[:, None]
+        cost[~self._unaliased(c, spans, low, high, small, level)] = math.inf
         i, j = np.unravel_index(np.argmin(cost), cost.shape)
-        if not cost[i, j] < _MAX_POINTS:
+        if not cost[i, j] < self._max_points:
             return None
         n = math.ceil(points[i, j]) + 2
         plan = Plan(float(c[i]), 2 * math.pi / float(spans[j]), n, smoothing)
         return plan, math.exp(-_LEVELS[level])
 
+    def _unaliased(
+        self,
+        c: FloatArray,
+        spans: FloatArray,
+        low: float,
+        high: float,
+        small: float,
+        level: int,
+    ) -> FloatArray:
+        """For which c and Λ the nearest aliases, e^{-cΛ} and e^{cΛ} delta(x + Λ), are small."""
+        grown = np.multiply.outer(c, spans)
+        good = grown >= -small
+        for x, least in ((high, small), (low, small + _RUNG)):
+            good &= self._rough(x + spans, level) + grown <= least
+        return good
 
-def _reach(gain: FloatArray, smoothing: float) -> FloatArray:
-    """How far up the line the sum must go for what it leaves out to be small beside delta."""
-    need = gain - math.log(_SHARE)
+
+def _reach(need: FloatArray, smoothing: float) -> FloatArray:
+    """The t beyond which the terms of the sum are below e^-need of the largest."""
     first = np.sqrt(2 * need / smoothing)
     return np.sqrt(2 * np.maximum(need - np.log(math.pi * first), 1.0) / smoothing)
 

@@ -96,7 +96,6 @@ class Line:
 
     def delta_lower(self, x: FloatArray) -> FloatArray:
         """A lower bound on delta at each x of the finite part, or 0."""
-        total = self._gaussian + self.plan.smoothing
         value, slack = self._sum(x)
         if self.plan.smoothing == 0:
             return np.maximum(value - slack - self._aliases(x), 0.0)
@@ -113,15 +112,31 @@ class Line:
         """
         span, c = 2 * math.pi / self.plan.step, self.plan.c
         total = self._gaussian + self.plan.smoothing
+        largest = max(float(law.losses.max()) for law, _ in self._parts)
         best = np.full(x.shape, math.inf)
         for d in c * np.geomspace(1.1, 30.0, 24):
+            if d * largest > _OVERFLOW / 2:
+                break
             k, error = cumulant(self._parts, d, self.plan.step, 1)
             log_k = k[0].real + error[0] + total / 2 * d * (d + 1)
-            if math.isfinite(log_k):
-                ratio = math.exp(-(d - c) * span)
-                best = np.minimum(best, np.exp(np.minimum(log_k - d * x, _OVERFLOW)) * ratio / (1 - ratio))
+            ratio = math.exp(-(d - c) * span)
+            bound = np.exp(np.minimum(log_k - d * x, _OVERFLOW)) * ratio / (1 - ratio)
+            best = np.minimum(best, bound)
         left = math.exp(-c * span)
         return (best + left / (1 - left)) * (1 + 1e-9)
+
+
+def chernoff(parts: Parts, gaussian: float, c: float, x: float) -> float:
+    """An upper bound on delta(x): E e^{c(L - x)} max_y (1 - e^-y) e^{-cy}, and what is infinite.
+
+    The maximum is c^c / (1+c)^(1+c), at e^y = 1 + 1/c.
+    """
+    k, error = cumulant(parts, c, 1.0, 1)
+    log_bound = k[0].real + gaussian / 2 * c * (c + 1) - c * x
+    log_bound += c * math.log(c) - (1 + c) * math.log1p(c)
+    rounding = 64 * UNIT * (abs(k[0]) + (gaussian + 1) * (c + 1) ** 2 + c * abs(x))
+    infinite = sum(n * law.infinite for law, n in parts)
+    return _exp(log_bound + error[0] + rounding) + infinite * (1 + 1e-12)
 
 
 def _exp(x: float) -> float:

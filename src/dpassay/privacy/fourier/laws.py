@@ -58,7 +58,7 @@ from dpassay.types import FloatArray, Floats
 
 UNIT = 2.0**-53
 _LOSS_ERROR = 48 * UNIT
-_SPACING = 0.02  # neighbouring losses differ by about this share of the deviation or of the loss
+_SPACING = 0.01  # neighbouring losses differ by about this share of the deviation or of the loss
 _FAR = 37.0  # deviations: the normal mass beyond is below 1e-299
 _LARGEST = 600.0  # losses beyond count as infinite
 _TINY = 1e-300  # what underflow may take from a mass

@@ -40,7 +40,7 @@ from dpassay.privacy.fourier.laws import UNIT, Law, exp_remainder
 from dpassay.types import FloatArray
 
 Parts = Sequence[tuple[Law, int]]
-_NOUGHT = 1e-9
+_NOUGHT, _LARGE = 1e-9, 1e100  # least modulus of M; largest M that is worked with
 _LEAST = 1e-80  # masses below are left out and counted as errors; denormal products are slow
 
 
@@ -48,7 +48,7 @@ def cut_cumulants(parts: Parts, c: FloatArray, tails: FloatArray) -> FloatArray:
     """K at real arguments c > 0, a row for each mass in ``tails`` that is cut off the whole sum.
 
     Estimates, for choosing: each law loses what lies above its first node beyond which it has no
-    more than an equal share of that mass. Infinite where e^{cx} overflows.
+    more than an equal share of that mass. Infinite where M is too large to be of use.
     """
     steps = sum(n for _, n in parts)
     total = np.zeros((tails.size, c.size))
@@ -64,7 +64,7 @@ def cut_cumulants(parts: Parts, c: FloatArray, tails: FloatArray) -> FloatArray:
             m = sums - beyond + np.outer(c, drift)
             last = np.minimum(np.searchsorted(-beyond, -tails / steps), x.size - 1)
             m = m[:, last].T
-            total += count * np.log1p(np.where(np.isfinite(m), np.maximum(m, -1 + 1e-15), np.inf))
+            total += count * np.log1p(np.where(m < _LARGE, np.maximum(m, -1 + 1e-15), np.inf))
     return total
 
 

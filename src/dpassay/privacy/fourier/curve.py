@@ -1,0 +1,85 @@
+"""The curve of composed sampled Gaussians by inversion of their characteristic function."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from dpassay.errors import UnsupportedEvent
+from dpassay.privacy.curves import Curve
+from dpassay.privacy.fourier.direction import Direction
+from dpassay.privacy.fourier.laws import SampledGaussian
+from dpassay.types import FloatArray, Kind
+
+Steps = Sequence[tuple[float, float, int]]
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Fourier(Curve):
+    """Sampled Gaussian releases, composed: an upper bound within about 1e-4 of epsilon.
+
+    One direction for each way in which neighbours can differ; ``below`` bounds the same directions
+    from below, for :meth:`delta_lower`. Made by :func:`sampled_gaussians`.
+    """
+
+    directions: tuple[Direction, ...]
+    below: tuple[Direction, ...] = ()
+    steps: int = 1
+    kind: Kind = field(default="upper bound", kw_only=True)
+
+    def __repr__(self) -> str:
+        return f"Fourier({self.steps} composed)"
+
+    def _delta(self, epsilon: FloatArray) -> FloatArray:
+        finite = np.isfinite(epsilon)
+        result = np.zeros_like(epsilon)  # Gaussian noise has no infinite losses
+        if finite.any():
+            deltas = [direction.delta(epsilon[finite]) for direction in self.directions]
+            result[finite] = np.max(deltas, axis=0)
+        return result
+
+    def _epsilon(self, delta: FloatArray) -> FloatArray:
+        values = {d: self._epsilon_at(d) for d in np.unique(delta).tolist()}
+        return np.array([values[d] for d in delta.tolist()])
+
+    def _epsilon_at(self, delta: float) -> float:
+        """The largest of the directions' epsilons; the first is most often that of both."""
+        if delta <= 0 or delta >= 1:
+            return float("inf") if delta <= 0 else 0.0
+        first, *others = self.directions
+        result = first.epsilon(delta)
+        for direction in others:
+            if direction.chernoff(result) > delta:
+                if not direction.delta(np.array([result]))[0] <= delta:
+                    result = max(result, direction.epsilon(delta))
+        return result
+
+    def delta_lower(self, epsilon: float) -> float:
+        """A lower bound on the true delta, from each cell of outputs collapsed into one."""
+        if not self.below:
+            raise UnsupportedEvent(f"{self!r} has no lower bound; only add-remove steps have one.")
+        return max(direction.delta_lower(epsilon) for direction in self.below)
+
+
+def sampled_gaussians(steps: Steps, gaussian: float = 0.0, *, replace: bool = False) -> Fourier:
+    """The curve of Gaussian releases on samples: an upper bound.
+
+    Args:
+        steps: noise multiplier, sampling rate in (0, 1) and number of releases, of each kind.
+        gaussian: the sum of 1/noise_multiplier² over releases that use all records.
+        replace: samples of a fixed size under replace-one; else Poisson sampling under add-remove.
+
+    """
+    cells = [(SampledGaussian(noise, rate), count) for noise, rate, count in steps]
+    total = sum(count for _, count in cells)
+
+    def every(law: str, share: float = 1.0, **options: bool) -> Direction:
+        def make(tail: float) -> list:
+            return [(getattr(c, law)(share * tail / total, **options), n) for c, n in cells]
+
+        return Direction(make, gaussian, lower=law == "collapsed")
+
+    if replace:
+        return Fourier((every("replace"),), steps=total)
+    upper = every("remove"), every("add", 1e-6)
+    return Fourier(upper, (every("collapsed"), every("collapsed", add=True)), steps=total)
