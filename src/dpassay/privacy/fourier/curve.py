@@ -1,6 +1,6 @@
 """The curve of composed sampled Gaussians by inversion of their characteristic function."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -9,6 +9,7 @@ from dpassay.errors import UnsupportedEvent
 from dpassay.privacy.curves import Curve
 from dpassay.privacy.fourier.direction import Direction
 from dpassay.privacy.fourier.laws import SampledGaussian
+from dpassay.privacy.fourier.transform import Parts
 from dpassay.types import FloatArray, Kind
 
 Steps = Sequence[tuple[float, float, int]]
@@ -73,13 +74,17 @@ def sampled_gaussians(steps: Steps, gaussian: float = 0.0, *, replace: bool = Fa
     cells = [(SampledGaussian(noise, rate), count) for noise, rate, count in steps]
     total = sum(count for _, count in cells)
 
-    def every(law: str, share: float = 1.0, **options: bool) -> Direction:
-        def make(tail: float) -> list:
-            return [(getattr(c, law)(share * tail / total, **options), n) for c, n in cells]
-
-        return Direction(make, gaussian, lower=law == "collapsed")
+    def every(law: str, **options: bool) -> Callable[[float], Parts]:
+        return lambda tail: [(getattr(c, law)(tail / total, **options), n) for c, n in cells]
 
     if replace:
-        return Fourier((every("replace"),), steps=total)
-    upper = every("remove"), every("add", 1e-6)
-    return Fourier(upper, (every("collapsed"), every("collapsed", add=True)), steps=total)
+        return Fourier((Direction(every("replace"), gaussian),), steps=total)
+    upper = (
+        Direction(every("remove"), gaussian),
+        Direction(every("add"), gaussian, heavy=False),
+    )
+    lower = (
+        Direction(every("collapsed"), gaussian, lower=True),
+        Direction(every("collapsed", add=True), gaussian, heavy=False, lower=True),
+    )
+    return Fourier(upper, lower, steps=total)

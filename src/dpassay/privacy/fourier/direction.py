@@ -28,6 +28,7 @@ _LOWER_SHARES = (1e-7, 1e-6, *_SHARES)
 _RUNG = 3.0  # how far the rough log delta falls on one rung
 _SLACK = 1.5, 2.0  # by how much log delta is below the rough one, as a rule: first guess, floor
 _LEVELS = np.arange(0.5, 110.0, 2.0)  # -log of the masses at infinity that are tried
+_LAST_RUNG = int(_LEVELS[-1] / _RUNG)  # has no line
 _TILTS = np.geomspace(2e-2, 2e3, 100)  # c, times the deviation of the sum
 _SPANS = 72  # lengths Λ that are tried
 _ROUNDING = 1e-13  # of a line's largest term, about
@@ -39,14 +40,21 @@ class Direction:
     """The composed losses of one direction: upper bounds on its delta and epsilon.
 
     ``make`` gives the laws that leave at most a given mass at infinity, all steps together;
-    ``gaussian`` is the sum of mu² of plain Gaussian releases. With ``lower``, lines are made for
-    lower bounds, of laws that lie below the true ones.
+    ``gaussian`` is the sum of mu² of plain Gaussian releases. Laws that are not ``heavy`` have no
+    mass at infinity whatever is asked for. With ``lower``, lines are made for lower bounds, of laws
+    that lie below the true ones.
     """
 
     def __init__(
-        self, make: Callable[[float], Parts], gaussian: float = 0.0, *, lower: bool = False
+        self,
+        make: Callable[[float], Parts],
+        gaussian: float = 0.0,
+        *,
+        heavy: bool = True,
+        lower: bool = False,
     ) -> None:
         self._make, self._gaussian = make, gaussian
+        self._levels = _LEVELS if heavy else _LEVELS[-1:]
         self._shares = _LOWER_SHARES if lower else _SHARES
         self._max_points = _MAX_LOWER_POINTS if lower else _MAX_POINTS
         self._lines: dict[int, Line | None] = {}
@@ -75,9 +83,9 @@ class Direction:
         """An upper bound on delta(x) that is far cheaper than a line, and a few times larger."""
         c, _ = self._table
         finite = self._chernoff - x * c
-        row = int(np.argmin(np.maximum(finite.min(axis=1), -_LEVELS)))
+        row = int(np.argmin(np.maximum(finite.min(axis=1), -self._levels)))
         tilt = float(c[np.argmin(finite[row])])
-        return chernoff(self._make(math.exp(-_LEVELS[row])), self._gaussian, tilt, x)
+        return chernoff(self._make(math.exp(-self._levels[row])), self._gaussian, tilt, x)
 
     def epsilon(self, delta: float) -> float:
         """An x >= 0 with ``self.delta(x) <= delta``, the least but for jumps between rungs."""
@@ -105,10 +113,10 @@ class Direction:
     @cached_property
     def _table(self) -> tuple[FloatArray, FloatArray]:
         """Arguments c, and K(c) for each level of mass at infinity."""
-        parts = self._make(math.exp(-_LEVELS[-1]))
+        parts = self._make(math.exp(-self._levels[-1]))
         variance = sum(n * float(law.masses @ np.square(law.losses)) for law, n in parts)
         c = _TILTS / math.sqrt(variance + self._gaussian)
-        k = cut_cumulants(parts, c, np.exp(-_LEVELS)) + self._gaussian / 2 * c * (c + 1)
+        k = cut_cumulants(parts, c, np.exp(-self._levels)) + self._gaussian / 2 * c * (c + 1)
         return c, k
 
     @cached_property
@@ -122,7 +130,7 @@ class Direction:
         c, _ = self._table
         stop = None if level is None else level + 1
         finite = (self._chernoff[None, :stop] - x[:, None, None] * c).min(axis=2)
-        infinite = -_LEVELS[:stop]
+        infinite = -self._levels[:stop]
         if level is not None:
             infinite[-1] = -np.inf
         return np.maximum(finite, infinite).min(axis=1)
@@ -131,7 +139,7 @@ class Direction:
         """-d log delta / dx at x, roughly: the c of the rough bound there."""
         c, _ = self._table
         finite = self._chernoff - x * c
-        row = np.argmin(np.maximum(finite.min(axis=1), -_LEVELS))
+        row = np.argmin(np.maximum(finite.min(axis=1), -self._levels))
         return float(c[np.argmin(finite[row])])
 
     def _ends(self, rung: int) -> tuple[float, float]:
@@ -139,7 +147,7 @@ class Direction:
         c, _ = self._table
 
         def reach(log_delta: float) -> float:
-            rows = self._chernoff[-_LEVELS <= log_delta]
+            rows = self._chernoff[-self._levels <= log_delta]
             return max(float(((rows - log_delta) / c).min(initial=math.inf)), 0.0)
 
         return (reach(-_RUNG * rung) if rung else 0.0), reach(-_RUNG * (rung + 1))
@@ -148,7 +156,7 @@ class Direction:
         """Which line serves each x; a hundred at a time, as each needs a table."""
         parts = np.array_split(x, x.size // 100 + 1)
         rough = np.concatenate([self._rough(part) for part in parts])
-        return np.clip(-rough / _RUNG, 0, _LEVELS.size).astype(int)
+        return np.clip(-rough / _RUNG, 0, _LAST_RUNG).astype(int)
 
     def _line(self, rung: int) -> Line | None:
         if rung not in self._lines:
@@ -179,7 +187,7 @@ class Direction:
         """The cheapest line whose errors are small beside e^floor, and the mass at infinity."""
         c, table = self._table
         small = floor + math.log(share)
-        level = min(int(np.searchsorted(_LEVELS, -small)), _LEVELS.size - 1)
+        level = min(int(np.searchsorted(self._levels, -small)), self._levels.size - 1)
         slope = max(self._slope(low), self._slope(high))
         # Smoothing costs m²(slope + 1)/2 in epsilon, and slope times that in log delta.
         wanted = 2 * share * max(high, 1 / slope) / (slope + 1)
@@ -198,7 +206,7 @@ class Direction:
             return None
         n = math.ceil(points[i, j]) + 2
         plan = Plan(float(c[i]), 2 * math.pi / float(spans[j]), n, smoothing)
-        return plan, math.exp(-_LEVELS[level])
+        return plan, math.exp(-self._levels[level])
 
     def _unaliased(
         self,

@@ -37,6 +37,7 @@ from dpassay.privacy.fourier.transform import Parts, cumulant
 from dpassay.types import FloatArray
 
 _OVERFLOW = 700.0
+_LEAST = 1e-300  # what underflow may hide
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Line:
     def delta(self, x: FloatArray) -> FloatArray:
         """An upper bound on delta at each x."""
         value, slack = self._sum(x)
-        return (value + slack) * (1 + 1e-12) + self.infinite
+        return (value + slack) * (1 + 1e-12) + self.infinite + _LEAST
 
     def _sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The trapezoid sum at each x, and a bound on its rounding and on what it leaves out."""
@@ -136,7 +137,7 @@ def chernoff(parts: Parts, gaussian: float, c: float, x: float) -> float:
     log_bound += c * math.log(c) - (1 + c) * math.log1p(c)
     rounding = 64 * UNIT * (abs(k[0]) + (gaussian + 1) * (c + 1) ** 2 + c * abs(x))
     infinite = sum(n * law.infinite for law, n in parts)
-    return _exp(log_bound + error[0] + rounding) + infinite * (1 + 1e-12)
+    return _exp(log_bound + error[0] + rounding) + infinite * (1 + 1e-12) + _LEAST
 
 
 def _exp(x: float) -> float:

@@ -26,9 +26,10 @@ two sums and one matrix product, all of second order again.
 |(M_true/M)^n - 1| <= (1 + ρ)^n - 1 whatever ρ is: e_K = n log1p(ρ). With m = a + ib = M - 1,
 log M = log1p(2a + a² + b²)/2 + i atan2(b, 1 + a). (NumPy's complex log1p has an absolute error of
 1e-16, which is all of it at 1e16 steps.) While |M| >= 1/2, the argument is rounded by
-4u(2|m| + |m|²), which counts at most four times, and |log M| <= 4|m|: below 200u(|m| + |m|²). Where
-|M| < 1/2 the modulus is taken of 1 + m itself: M moves by another 4u, and the logarithm is within
-40u(1 + |log|M||). A modulus below 1e-9 is put there, and M moves by as much.
+4u(2|m| + |m|²), of which the logarithm sees 1/|M|², and both functions add 16u of |log M|, which is
+at most 4|m| and at most π + log1p|m|: below 64u [(|m| + |m|²)/|M|² + |m|/(1 + |m|) (4 + log1p|m|)].
+Where |M| < 1/2 the modulus is taken of 1 + m itself: M moves by another 4u, and the logarithm is
+within 40u(1 + |log|M||). A modulus below 1e-9 is put there, and M moves by as much.
 """
 
 import math
@@ -102,7 +103,8 @@ def _log1p(m: np.ndarray, moved: FloatArray) -> tuple[np.ndarray, FloatArray]:
         near = 0.5 * np.log1p(np.maximum(2 * a + a * a + b * b, -1.0))
     log_modulus = np.where(inside, np.log(modulus), near)
     moved = moved + np.where(inside, 4 * UNIT + _NOUGHT * (modulus == _NOUGHT), 0.0)
-    rounding = np.where(inside, 40 * (1 - log_modulus), 200 * (size + size * size)) * UNIT
+    outside = (size + size**2) / modulus**2 + size / (1 + size) * (4 + np.log1p(size))
+    rounding = np.where(inside, 40 * (1 - log_modulus), 64 * outside) * UNIT
     return log_modulus + 1j * np.arctan2(b, 1 + a), np.log1p(moved / modulus) + rounding
 
 
