@@ -48,7 +48,6 @@ _SUBPACKAGES = (
     "auditing",
     "zoo",
     "report",
-    "reproduce",
 )
 
 __all__ = ["__version__", *_PUBLIC, *_SUBPACKAGES]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpassay import _files
 from dpassay.cli.account import Price, Query, is_proof, prices, print_prices, sentence
 from dpassay.cli.options import Json
 from dpassay.cli.output import emit, example, say, working
@@ -190,10 +191,10 @@ def _write(tour: _Tour, folder: Path) -> list[Path]:
     from dpassay.report import audit_report, join_reports, write_report
     from dpassay.report.figures import house_style, svg_of
     from dpassay.report.odds import icons_svg
-    from dpassay.reproduce.slides import debugging
+    from dpassay.report.published import published_claim
 
     with house_style():
-        picture = debugging()
+        picture = published_claim()
     texts = {"odds.svg": icons_svg(tour.explained), "tradeoff.svg": svg_of(picture)}
     texts["tour.html"] = _page(tour, texts, picture.caption)
     both = [audit_report(v, title=LEARNERS[name]) for name, v in tour.verdicts.items()]
@@ -203,9 +204,7 @@ def _write(tour: _Tour, folder: Path) -> list[Path]:
         introduction="Both say that they are as private; one has a bug that was published.",
     )
     files = write_report(report, folder / "report.html")
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return [*files, *(folder / name for name in texts)]
+    return [*files, *_files.write_all({folder / name: text for name, text in texts.items()})]
 
 
 def _page(tour: _Tour, pictures: dict[str, str], caption: str) -> str:

@@ -38,7 +38,6 @@ from dpassay.types import FloatArray, Neighbouring, NoiseLevel
 
 SELECTIONS = {"gumbel": "gumbel", "permute-and-flip": "exponential", "laplace": "laplace"}
 """What a selection is called, and the noise that it adds to the scores."""
-CALIBRATIONS = ("tight", "thesis", "thesis-8")
 MAX_STEPS = 100_000
 _HASTE = 5
 ITERATES = ("last", "average")
@@ -218,7 +217,6 @@ def plan(
     delta: float,
     neighbouring: Neighbouring = "add-remove",
     selection: str = "gumbel",
-    calibration: str = "tight",
     steps: int | str | None = None,
 ) -> Plan:
     """How many steps to take and how noisy to choose, from public quantities alone.
@@ -232,9 +230,6 @@ def plan(
         delta: of the whole run; 0 for pure epsilon-DP.
         neighbouring: "add-remove" or "replace-one".
         selection: "gumbel", "permute-and-flip" or "laplace".
-        calibration: "tight"; or "thesis" and "thesis-8", the Laplace scales that document 004's
-            proof and statement give (:func:`~dpassay.privacy.excess_risk.thesis_noise_scale`),
-            whatever the selection.
         steps: how many; "bound" for the number that minimises the bound on the expected excess risk
             (:func:`~dpassay.privacy.excess_risk.frank_wolfe_excess_risk`); None for a fifth of
             that. The bound takes curvature at its worst, and on nine data sets at epsilon of .3 to
@@ -247,7 +242,6 @@ def plan(
         InvalidArgument: a bound that is not positive; no steps given for a run without privacy.
 
     """
-    _check.choice("calibration", calibration, CALIBRATIONS)
     _check.choice("selection", selection, tuple(SELECTIONS))
     if _check.epsilon(epsilon, positive=True) == math.inf:
         if steps is None or steps == "bound":
@@ -258,35 +252,26 @@ def plan(
     sensitivity = score_sensitivity(lipschitz, polytope.l1_norm, n_records, neighbouring)
 
     def selected(T: int) -> Selection:
-        if calibration == "tight":
-            return calibrated_selection(
-                selection,
-                sensitivity=sensitivity,
-                steps=T,
-                epsilon=epsilon,
-                delta=delta,
-                neighbouring=neighbouring,
-            )
-        if not _check.delta(delta) > 0:
-            raise InvalidArgument(
-                f"delta={delta:g} must be positive with calibration={calibration!r}. Use 'tight'."
-            )
-        if epsilon > 8 * math.log(1 / delta):
-            raise InvalidArgument(
-                f"epsilon={epsilon:g} must be at most 8 log(1/delta) with calibration="
-                f"{calibration!r}: theorem 20 of the document fails above. Use 'tight'."
-            )
-        scale = excess_risk.thesis_noise_scale(
+        return calibrated_selection(
+            selection,
+            sensitivity=sensitivity,
             steps=T,
-            n_records=n_records,
-            lipschitz=lipschitz,
-            radius=polytope.l1_norm,
             epsilon=epsilon,
             delta=delta,
-            form={"thesis": 16, "thesis-8": 8}[calibration],
+            neighbouring=neighbouring,
         )
-        return Selection("laplace", sensitivity, 2 * sensitivity / scale, neighbouring)
 
+    return plan_with(selected, polytope, smoothness, neighbouring, steps)
+
+
+def plan_with(
+    selected: Callable[[int], Selection],
+    polytope: Polytope,
+    smoothness: float,
+    neighbouring: Neighbouring,
+    steps: int | str | None,
+) -> Plan:
+    """The plan whose selections for T steps are ``selected(T)``; other arguments as in ``plan``."""
     if steps is None or steps == "bound":
         best = _best_steps(lambda T: selected(T).error(polytope.n_vertices), smoothness, polytope)
         steps = best if steps else max(round(best / _HASTE), 1)

@@ -114,9 +114,23 @@ class PureDP(Curve):
 
     epsilon_upper: float
 
-    def __init__(self, epsilon: float, **statement: Any) -> None:
-        object.__setattr__(self, "epsilon_upper", _check.epsilon(epsilon))
-        _state(self, statement)
+    # The argument has the name of a method, so that the field needs another; ``replace`` of
+    # dataclasses passes that one.
+    def __init__(
+        self,
+        epsilon: float | None = None,
+        *,
+        epsilon_upper: float | None = None,
+        neighbouring: Neighbouring = "add-remove",
+        kind: Kind = "exact",
+        method: str = "stated",
+        assumptions: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(
+            neighbouring=neighbouring, kind=kind, method=method, assumptions=assumptions
+        )
+        given = epsilon_upper if epsilon is None else epsilon
+        object.__setattr__(self, "epsilon_upper", _check.epsilon(given))
 
     def __repr__(self) -> str:
         return f"PureDP(epsilon={self.epsilon_upper:g})"
@@ -143,10 +157,26 @@ class ApproxDP(Curve):
     epsilon_upper: float
     delta_upper: float
 
-    def __init__(self, epsilon: float, delta: float, **statement: Any) -> None:
-        object.__setattr__(self, "epsilon_upper", _check.epsilon(epsilon))
-        object.__setattr__(self, "delta_upper", _check.delta(delta))
-        _state(self, statement)
+    # As for PureDP: the arguments have the names of methods.
+    def __init__(
+        self,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        epsilon_upper: float | None = None,
+        delta_upper: float | None = None,
+        neighbouring: Neighbouring = "add-remove",
+        kind: Kind = "exact",
+        method: str = "stated",
+        assumptions: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(
+            neighbouring=neighbouring, kind=kind, method=method, assumptions=assumptions
+        )
+        given = epsilon_upper if epsilon is None else epsilon
+        object.__setattr__(self, "epsilon_upper", _check.epsilon(given))
+        given = delta_upper if delta is None else delta
+        object.__setattr__(self, "delta_upper", _check.delta(given))
 
     def __repr__(self) -> str:
         return f"ApproxDP(epsilon={self.epsilon_upper:g}, delta={self.delta_upper:g})"
@@ -159,24 +189,6 @@ class ApproxDP(Curve):
 
     def _tradeoff(self, fpr: FloatArray) -> FloatArray:
         return _approx_tradeoff(fpr, self.epsilon_upper, self.delta_upper)
-
-
-def _state(curve: Curve, statement: dict[str, Any]) -> None:
-    """Set the common fields of a curve whose parameters share a name with its methods."""
-    defaults = {
-        "neighbouring": "add-remove",
-        "kind": "exact",
-        "method": "stated",
-        "assumptions": (),
-    }
-    unknown = set(statement) - set(defaults)
-    if unknown:
-        raise TypeError(
-            f"{type(curve).__name__}() got an unexpected argument {sorted(unknown)[0]!r}"
-        )
-    for name, value in (defaults | statement).items():
-        object.__setattr__(curve, name, value)
-    curve.__post_init__()
 
 
 # The trade-off function of (epsilon, delta)-DP is max(0, 1 - delta - e^epsilon x,

@@ -126,35 +126,6 @@ def optimal_steps(error_per_root: float, *, smoothness: float, diameter: float) 
     return (2 * B / A) ** (2 / 3) if A > 0 else math.inf
 
 
-def thesis_noise_scale(
-    *,
-    steps: int,
-    n_records: int,
-    lipschitz: float,
-    radius: float,
-    epsilon: float,
-    delta: float,
-    form: int = 16,
-) -> float:
-    """The Laplace scale of document 004: form · L0 C1 sqrt(2 T log(1/delta)) / (N epsilon).
-
-    ``form=16`` is what its proof of theorem 25 gives, ``form=8`` what its statement prints. Both
-    are private under replace-one, with a real epsilon far below the nominal one (.1775 and .3719
-    for 1 at N = 1000, T = 100, delta = 1e-6): 9.281 and 4.641 times the noise that Gumbel selection
-    under zCDP needs. For reproduction only.
-
-    >>> kwargs = dict(steps=100, n_records=1000, lipschitz=1, radius=1, epsilon=1, delta=1e-6)
-    >>> round(thesis_noise_scale(**kwargs), 6), round(thesis_noise_scale(**kwargs, form=8), 6)
-    (0.841043, 0.420522)
-
-    """
-    form = int(_check.choice("form", str(form), ("16", "8")))
-    T, N = _check.count("steps", steps), _check.count("n_records", n_records)
-    size = _positive("lipschitz", lipschitz) * _positive("radius", radius)
-    epsilon = _check.epsilon(epsilon, finite=True, positive=True)
-    return form * size * math.sqrt(2 * T * _log_inverse(delta)) / (N * epsilon)
-
-
 def sgd_excess_risk(
     steps: int,
     *,

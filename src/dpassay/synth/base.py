@@ -12,10 +12,8 @@ A synthesizer is a class with two methods of its own::
 :class:`Fitted`: everything after that is post-processing of a private release.
 """
 
-import contextlib
 import io
 import json
-import os
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -24,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from dpassay import _check, _rng
+from dpassay import _check, _files, _rng
 from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.mechanisms.noise import Rng, Source, source
 from dpassay.privacy import Event, account, from_dict
@@ -104,6 +102,13 @@ class Fitted:
 
         The file is complete or not there: it is written beside its place and then moved.
         """
+        try:
+            return _files.write(path, self.to_bytes())
+        except OSError as error:
+            raise InvalidArgument(f"path={str(path)!r} cannot be written: {error}.") from None
+
+    def to_bytes(self) -> bytes:
+        """What :meth:`save` writes to a file."""
         self._check_fitted()
         header = {
             "format": FORMAT,
@@ -116,20 +121,11 @@ class Fitted:
             "noise": self.noise_,
             "n_records": self.n_records_,
         }
-        path = Path(path)
         buffer = io.BytesIO()
         text = np.frombuffer(json.dumps(header, default=_plain).encode(), np.uint8)
         arrays: dict[str, Any] = {"header": text, **self.model_.arrays()}
         np.savez_compressed(buffer, **arrays)
-        beside = path.with_name(path.name + ".part")
-        try:
-            beside.write_bytes(buffer.getvalue())
-            os.replace(beside, path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                beside.unlink()
-            raise InvalidArgument(f"path={str(path)!r} cannot be written: {error}.") from None
-        return path
+        return buffer.getvalue()
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):
