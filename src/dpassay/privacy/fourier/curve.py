@@ -81,10 +81,10 @@ def sampled_gaussians(steps: Steps, gaussian: float = 0.0, *, replace: bool = Fa
         return Fourier((Direction(every("replace"), gaussian),), steps=total)
     upper = (
         Direction(every("remove"), gaussian),
-        Direction(every("add"), gaussian, heavy=False),
+        Direction(every("add"), gaussian),
     )
     lower = (
         Direction(every("collapsed"), gaussian, lower=True),
-        Direction(every("collapsed", add=True), gaussian, heavy=False, lower=True),
+        Direction(every("collapsed", add=True), gaussian, lower=True),
     )
     return Fourier(upper, lower, steps=total)

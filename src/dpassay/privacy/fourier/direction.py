@@ -40,9 +40,8 @@ class Direction:
     """The composed losses of one direction: upper bounds on its delta and epsilon.
 
     ``make`` gives the laws that leave at most a given mass at infinity, all steps together;
-    ``gaussian`` is the sum of mu² of plain Gaussian releases. Laws that are not ``heavy`` have no
-    mass at infinity whatever is asked for. With ``lower``, lines are made for lower bounds, of laws
-    that lie below the true ones.
+    ``gaussian`` is the sum of mu² of plain Gaussian releases. With ``lower``, lines are made for
+    lower bounds, of laws that lie below the true ones.
     """
 
     def __init__(
@@ -50,11 +49,9 @@ class Direction:
         make: Callable[[float], Parts],
         gaussian: float = 0.0,
         *,
-        heavy: bool = True,
         lower: bool = False,
     ) -> None:
         self._make, self._gaussian = make, gaussian
-        self._levels = _LEVELS if heavy else _LEVELS[-1:]
         self._shares = _LOWER_SHARES if lower else _SHARES
         self._max_points = _MAX_LOWER_POINTS if lower else _MAX_POINTS
         self._lines: dict[int, Line | None] = {}
@@ -83,9 +80,9 @@ class Direction:
         """An upper bound on delta(x) that is far cheaper than a line, and a few times larger."""
         c, _ = self._table
         finite = self._chernoff - x * c
-        row = int(np.argmin(np.maximum(finite.min(axis=1), -self._levels)))
+        row = int(np.argmin(np.maximum(finite.min(axis=1), -_LEVELS)))
         tilt = float(c[np.argmin(finite[row])])
-        return chernoff(self._make(math.exp(-self._levels[row])), self._gaussian, tilt, x)
+        return chernoff(self._make(math.exp(-_LEVELS[row])), self._gaussian, tilt, x)
 
     def epsilon(self, delta: float) -> float:
         """An x >= 0 with ``self.delta(x) <= delta``, the least but for jumps between rungs."""
@@ -113,10 +110,10 @@ class Direction:
     @cached_property
     def _table(self) -> tuple[FloatArray, FloatArray]:
         """Arguments c, and K(c) for each level of mass at infinity."""
-        parts = self._make(math.exp(-self._levels[-1]))
+        parts = self._make(math.exp(-_LEVELS[-1]))
         variance = sum(n * float(law.masses @ np.square(law.losses)) for law, n in parts)
         c = _TILTS / math.sqrt(variance + self._gaussian)
-        k = cut_cumulants(parts, c, np.exp(-self._levels)) + self._gaussian / 2 * c * (c + 1)
+        k = cut_cumulants(parts, c, np.exp(-_LEVELS)) + self._gaussian / 2 * c * (c + 1)
         return c, k
 
     @cached_property
@@ -130,7 +127,7 @@ class Direction:
         c, _ = self._table
         stop = None if level is None else level + 1
         finite = (self._chernoff[None, :stop] - x[:, None, None] * c).min(axis=2)
-        infinite = -self._levels[:stop]
+        infinite = -_LEVELS[:stop]
         if level is not None:
             infinite[-1] = -np.inf
         return np.maximum(finite, infinite).min(axis=1)
@@ -139,7 +136,7 @@ class Direction:
         """-d log delta / dx at x, roughly: the c of the rough bound there."""
         c, _ = self._table
         finite = self._chernoff - x * c
-        row = np.argmin(np.maximum(finite.min(axis=1), -self._levels))
+        row = np.argmin(np.maximum(finite.min(axis=1), -_LEVELS))
         return float(c[np.argmin(finite[row])])
 
     def _ends(self, rung: int) -> tuple[float, float]:
@@ -147,7 +144,7 @@ class Direction:
         c, _ = self._table
 
         def reach(log_delta: float) -> float:
-            rows = self._chernoff[-self._levels <= log_delta]
+            rows = self._chernoff[-_LEVELS <= log_delta]
             return max(float(((rows - log_delta) / c).min(initial=math.inf)), 0.0)
 
         return (reach(-_RUNG * rung) if rung else 0.0), reach(-_RUNG * (rung + 1))
@@ -187,12 +184,14 @@ class Direction:
         """The cheapest line whose errors are small beside e^floor, and the mass at infinity."""
         c, table = self._table
         small = floor + math.log(share)
-        level = min(int(np.searchsorted(self._levels, -small)), self._levels.size - 1)
+        level = min(int(np.searchsorted(_LEVELS, -small)), _LEVELS.size - 1)
         slope = max(self._slope(low), self._slope(high))
         # Smoothing costs m²(slope + 1)/2 in epsilon, and slope times that in log delta.
         wanted = 2 * share * max(high, 1 / slope) / (slope + 1)
         smoothing = max(wanted - self._gaussian, 0.0)
         use = np.isfinite(table[level])
+        if not use.any():
+            return None
         c, k = c[use], table[level, use] + smoothing / 2 * c[use] * (c[use] + 1)
         spans = np.geomspace(-small / c[-1], -20 * small / c[0], _SPANS)
         gain = np.maximum(k - c * low - floor, 0.0)
@@ -206,7 +205,7 @@ class Direction:
             return None
         n = math.ceil(points[i, j]) + 2
         plan = Plan(float(c[i]), 2 * math.pi / float(spans[j]), n, smoothing)
-        return plan, math.exp(-self._levels[level])
+        return plan, math.exp(-_LEVELS[level])
 
     def _unaliased(
         self,

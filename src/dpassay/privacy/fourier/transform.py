@@ -42,6 +42,7 @@ from dpassay.types import FloatArray
 
 Parts = Sequence[tuple[Law, int]]
 _NOUGHT, _LARGE = 1e-9, 1e100  # least modulus of M; largest M that is worked with
+_OVERFLOW = 690.0
 _LEAST = 1e-80  # masses below are left out and counted as errors; denormal products are slow
 
 
@@ -65,6 +66,8 @@ def cut_cumulants(parts: Parts, c: FloatArray, tails: FloatArray) -> FloatArray:
             m = sums - beyond + np.outer(c, drift)
             last = np.minimum(np.searchsorted(-beyond, -tails / steps), x.size - 1)
             m = m[:, last].T
+            top = np.where(last < x.size - 1, x[last], law.losses.max())
+            m[np.multiply.outer(top, c) > _OVERFLOW] = np.inf
             total += count * np.log1p(np.where(m < _LARGE, np.maximum(m, -1 + 1e-15), np.inf))
     return total
 
@@ -140,6 +143,8 @@ def _turn(y: FloatArray) -> tuple[np.ndarray, np.ndarray]:
 
 def _moment_error(law: Law, c: float, theta: FloatArray) -> FloatArray:
     x, p = law.losses, law.masses
+    if c * x.max() > _OVERFLOW:
+        return np.full(theta.shape, np.inf)
     square = np.square(x) * np.exp(np.maximum(c * x, 0.0))
     errors = np.where(p > _LEAST, law.errors, law.errors + p)
     v, v_masses = float(p @ square), float(errors @ square)
