@@ -1,5 +1,6 @@
 """The curve of composed sampled Gaussians by inversion of their characteristic function."""
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -10,8 +11,10 @@ from dpassay.privacy.curves import Curve
 from dpassay.privacy.fourier.direction import Direction
 from dpassay.privacy.fourier.laws import SampledGaussian
 from dpassay.privacy.fourier.transform import Parts
+from dpassay.privacy.tradeoff import Lines, supporting_lines
 from dpassay.types import FloatArray, Kind
 
+_NEGLIGIBLE = 1e-12  # delta, in a trade-off function
 Steps = Sequence[tuple[float, float, int]]
 
 
@@ -54,6 +57,12 @@ class Fourier(Curve):
                 if not direction.delta(np.array([result]))[0] <= delta:
                     result = max(result, direction.epsilon(delta))
         return result
+
+    @functools.cached_property
+    def _lines(self) -> Lines:
+        # Beyond this epsilon delta counts as if it fell no further: few rungs are needed then.
+        far = self._epsilon(np.array([_NEGLIGIBLE]))
+        return supporting_lines(lambda x: self._delta(np.minimum(x, far)))
 
     def delta_lower(self, epsilon: float) -> float:
         """A lower bound on the true delta, from each cell of outputs collapsed into one."""

@@ -64,7 +64,9 @@ class Direction:
             here = np.flatnonzero(rungs == rung)
             line = self._line(int(rung))
             if line is None:
-                result[here] = [self.chernoff(y) for y in x[here].tolist()]
+                # Beyond all rungs, delta is no larger than where they end.
+                ends = [self._ends(_LAST_RUNG)[0]] if rung == _LAST_RUNG else x[here].tolist()
+                result[here] = [self.chernoff(y) for y in ends]
                 continue
             for some in np.array_split(here, here.size * line.plan.n // 10**6 + 1):
                 result[some] = line.delta(x[some])
