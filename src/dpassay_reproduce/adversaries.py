@@ -1,4 +1,4 @@
-"""Document 002's summary: what six adversaries can prove against the same DP-SGD, and its ε.
+"""The summary of Nasr notes: what six adversaries can prove against the same DP-SGD, and its ε.
 
 Every adversary plays against trainings calibrated to ε in {1, 2, 4, 10} at δ = 1e-5: a softmax
 model and one with a hidden layer, on MNIST where it is there (DPASSAY_DATA), else on scikit-learn's

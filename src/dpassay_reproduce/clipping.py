@@ -1,4 +1,4 @@
-"""Document 003's question: L1 clipping with Laplace noise beside L2 with Gaussian noise.
+"""CSCI 699's question: L1 clipping with Laplace noise beside L2 with Gaussian noise.
 
 Both descend on the full batch and meet the same (ε, δ) under add-remove, each by the least noise
 that :func:`~dpassay.privacy.calibrate` finds by the best method. What decides is the noise of a
@@ -53,7 +53,7 @@ STYLES = {1: "--", 10: "-"}
 
 TITLE = "L1 clipping with Laplace noise beside L2 clipping with Gaussian noise"
 INTRODUCTION = (
-    "Document 003 asks what one observes. Logistic models by noisy gradient descent on full "
+    "CSCI 699 asks what one observes. Logistic models by noisy gradient descent on full "
     "batches, δ = 1e-5, each with the least noise that is proved to meet ε. Each point is the mean "
     "test accuracy over seeds, the band one deviation of that mean, at the best of eight pairs of "
     "clipping norm and learning rate; both choose among the same eight. That choice, and the mean "

@@ -1,4 +1,4 @@
-"""Document 003's case: a claim of (0.21, 1e-5)-DP, debugged by training (Tramèr et al. 2022).
+"""CSCI 699's case: a claim of (0.21, 1e-5)-DP, debugged by training (Tramèr et al. 2022).
 
 Back-propagation clipping was published with its sensitivity divided by the batch size. The paper
 that found it trained 200 000 models, half of them with a canary (a checkerboard in a corner and a
@@ -32,7 +32,6 @@ from dpassay.types import FloatArray, LowerBound, Verdict
 from dpassay.zoo.training_bugs import CASES, Case
 
 DELTA, CLAIMED = 1e-5, 0.21
-PAPER = {"tp": 4922, "fn": 95_078, "fp": 174, "tn": 99_826}
 PAPER_CONFIDENCE = 1 - 1e-10
 CONFIDENCE = 1 - 1e-6
 MODELS = 60  # of each world, to count errors on; a quarter as many more to pick the threshold
@@ -47,7 +46,9 @@ INTRODUCTION = (
 
 def paper_bound() -> LowerBound:
     """The published bound from the published counts: 2.7950, half of 1e-10 for each rate."""
-    return lower_bound_from_counts(**PAPER, delta=DELTA, confidence=PAPER_CONFIDENCE)
+    return lower_bound_from_counts(
+        tp=4922, fn=95_078, fp=174, tn=99_826, delta=DELTA, confidence=PAPER_CONFIDENCE
+    )
 
 
 def scores(case: Case, models: int, seed: int, *, broken: bool = True) -> tuple[FloatArray, ...]:

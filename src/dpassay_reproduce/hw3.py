@@ -1,4 +1,4 @@
-"""Document 000, part 2: auditing a Gaussian sum in one run, as its questions 2.1 to 2.3 ask.
+"""HW3, part 2: auditing a Gaussian sum in one run, as its questions 2.1 to 2.3 ask.
 
 D = {0}; m canaries uniform on the unit sphere of R^d, each put in by a fair coin; the release is
 θ = (sum of those that are in) + N(0, σ² I); canary i scores x_i·θ. If it is in, the score has mean
@@ -42,7 +42,7 @@ _CHUNK = 4_000_000  # entries of canaries held at a time: 16 MB of float32
 
 TITLE = "One-run audit of a Gaussian sum"
 INTRODUCTION = (
-    "Questions 2.1 to 2.3 of document 000: the lower bound from one run against the theoretical ε, "
+    "Questions 2.1 to 2.3 of HW3: the lower bound from one run against the theoretical ε, "
     "the number of canaries and the dimension. Lines are means over seeds, bands reach from the "
     "lowest to the highest. δ = 1e-6. The plotted numbers are in numbers.json."
 )

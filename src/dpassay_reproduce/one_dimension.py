@@ -1,4 +1,4 @@
-"""Document 002's theoretical justification, as an exact experiment: one dimension is tight.
+"""The theoretical justification of Nasr notes, as an exact experiment: one dimension is tight.
 
 An adversary that controls gradients sees, along its canary, N(0, σ²) in steps without it and
 N(C, σ²) in steps with it; other coordinates are noise that is the same in both worlds. So one

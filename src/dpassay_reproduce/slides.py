@@ -1,4 +1,4 @@
-"""The pictures of document 003 (slides) and of chapter 1 of document 004, from our own functions.
+"""The pictures of CSCI 699 (slides) and of chapter 1 of Micali 2022, from our own functions.
 
 Each figure has a function that draws it and returns it with its numbers. Where a document prints a
 formula that does not hold, the printed one is drawn beside the right one, so that the difference is
@@ -34,8 +34,8 @@ Numbers = dict[str, Any]
 
 TITLE = "Composition, privacy loss, trade-off curves and a refuted claim"
 INTRODUCTION = (
-    "The pictures of the slides on Gaussian differential privacy and auditing (document 003) and "
-    "of chapter 1 of the thesis (document 004), computed anew. The plotted numbers are in "
+    "The pictures of the slides on Gaussian differential privacy and auditing (CSCI 699) and "
+    "of chapter 1 of the thesis (Micali 2022), computed anew. The plotted numbers are in "
     "numbers.json."
 )
 TEXTS = {
@@ -169,7 +169,7 @@ def _composition_facts(large: Numbers) -> Numbers:
     }
 
 
-# Privacy loss (figures 1.1 to 1.3 of document 004): Y is centred at 0, Z at 1, t is drawn from Y.
+# Privacy loss (figures 1.1 to 1.3 of Micali 2022): Y is centred at 0, Z at 1, t is drawn from Y.
 
 EPSILON, MU = 1.0, 1.0
 

@@ -51,11 +51,11 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-# Goldens of document 000, part 1.
+# Goldens of HW3, part 1.
 
 
 @pytest.mark.golden
-def test_document_000_noise():
+def test_hw3_noise():
     """Question 1.7 with M=2, R=1, lambda=10, rho=1/2: sigma = 0.2."""
     plan = OutputPerturbation(setting(fit_intercept=False, alpha=10.0, residual_bound=2.0))
     assert plan.sensitivity / math.sqrt(2 * 0.5) == pytest.approx(0.2, rel=1e-5)
@@ -66,7 +66,7 @@ def test_document_000_noise():
 
 @pytest.mark.golden
 @pytest.mark.parametrize(("n", "shift"), [(100, 2.0), (1000, 5.604), (10_000, 17.0)])
-def test_document_000_assumes_what_it_needs(n, shift):
+def test_hw3_assumes_what_it_needs(n, shift):
     """lambda = R = Y = 1: n copies of (1/sqrt(n), 1), then (1, -1) is added."""
     A = np.full((n, 1), 1 / math.sqrt(n))
     y = np.ones(n)

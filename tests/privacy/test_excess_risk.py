@@ -1,4 +1,4 @@
-"""The bounds of document 004 with the constants that their proofs give."""
+"""The bounds of Micali 2022 with the constants that their proofs give."""
 
 import math
 

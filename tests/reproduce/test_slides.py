@@ -1,4 +1,4 @@
-"""The figures of documents 003 and 004: every number that a document or its correction states."""
+"""The figures of CSCI 699 and Micali 2022: every number that a source or its correction has."""
 
 import json
 import xml.etree.ElementTree as ET

@@ -1,4 +1,4 @@
-"""Chapter 4 of document 004: the noise is what is claimed, and trainings in lockstep are right."""
+"""Chapter 4 of Micali 2022: the noise is what is claimed, and trainings in lockstep are right."""
 
 import json
 import math

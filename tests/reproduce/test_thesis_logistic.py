@@ -1,4 +1,4 @@
-"""Document 004, 4.2 and 4.3: data, solvers against the library's, the attack against counting."""
+"""Micali 2022, 4.2 and 4.3: data, solvers against the library's, the attack against counting."""
 
 import itertools
 import json

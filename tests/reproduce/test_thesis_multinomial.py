@@ -1,4 +1,4 @@
-"""Document 004, 4.4: three classes, with and without a reference class."""
+"""Micali 2022, 4.4: three classes, with and without a reference class."""
 
 import numpy as np
 import pytest

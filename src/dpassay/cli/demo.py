@@ -21,7 +21,7 @@ NOISE, RATE, STEPS, DELTA = 1.1, 0.01, 1000, 1e-5
 WANTED = 1.0
 AUDIT_TRIALS = 600
 CLAIMED = 0.21  # by the paper on backpropagation clipping, at the same delta
-COUNTS = {"tp": 4922, "fn": 95_078, "fp": 174, "tn": 99_826}  # Tramèr et al. 2022
+TP, FN, FP, TN = 4922, 95_078, 174, 99_826  # Tramèr et al. 2022
 LEARNERS = {
     "honest": "Noisy gradient descent with the noise that its claim needs",
     "broken": "The same, its sensitivity divided by the number of records once too often",
@@ -97,7 +97,9 @@ def _compute(verdicts: dict[str, "Verdict"]) -> _Tour:
         explained=explain(ApproxDP(epsilon, DELTA)),
         whole=odds_of_curve(account(event, "pld")),
         noise=calibrate(lambda s: dp_sgd_event(s, RATE, STEPS), ApproxDP(WANTED, DELTA)),
-        bound=lower_bound_from_counts(**COUNTS, delta=DELTA, confidence=1 - 1e-10),
+        bound=lower_bound_from_counts(
+            tp=TP, fn=FN, fp=FP, tn=TN, delta=DELTA, confidence=1 - 1e-10
+        ),
         verdicts=verdicts,
     )
 
@@ -175,7 +177,7 @@ def _refutation(tour: _Tour) -> str:
     from dpassay.privacy import ApproxDP
     from dpassay.report.numbers import down
 
-    fpr, fnr = (COUNTS[name] / 100_000 for name in ("fp", "fn"))
+    fpr, fnr = (count / 100_000 for count in (FP, FN))
     least = ApproxDP(CLAIMED, DELTA).tradeoff(fnr)
     return (
         f"A paper claimed ({CLAIMED}, {DELTA:g})-DP. In 100 000 trainings with a canary and as "

@@ -14,6 +14,7 @@ from dpassay.learn.base import (
     Budget,
     Features,
     PrivateMixin,
+    RandomState,
     Targets,
     as_they_are,
     bounded_features,
@@ -93,7 +94,7 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
         neighbouring: Neighbouring = "add-remove",
         n_records: int | None = None,
         ledger: Ledger | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta

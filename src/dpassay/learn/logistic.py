@@ -15,6 +15,7 @@ from dpassay.learn.base import (
     Budget,
     Features,
     PrivateMixin,
+    RandomState,
     as_they_are,
     bounded_features,
     label_set,
@@ -90,7 +91,7 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
         neighbouring: Neighbouring = "add-remove",
         n_records: int | None = None,
         ledger: Ledger | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from dpassay._rng import RngLike
 from dpassay.learn.logistic_plans import Setting, Solution, targets_of
-from dpassay.mechanisms.noise import Rng
 from dpassay.mechanisms.selection import exponential
 from dpassay.optim import frank_wolfe as fw
 from dpassay.optim.losses import Rows, lipschitz, smoothness
@@ -126,7 +126,7 @@ class FrankWolfe:
         """One selection per step, and one of the unit."""
         return Repeated(self._selection(self.setting.row_bound).event, self.steps + 1)
 
-    def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution:
+    def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution:
         """Choose the unit, run it, and go back to the units of X."""
         setting, unit = self.setting, self.unit(X, rng)
         X = _in_units(X, unit)
@@ -138,7 +138,7 @@ class FrankWolfe:
         assert found.noise is not None
         return Solution(W[1:].T / unit, setting.constant * W[0], found.noise)
 
-    def unit(self, X: Any, rng: Rng) -> float:
+    def unit(self, X: Any, rng: RngLike) -> float:
         """R: what about three quarters of the rows stay below; released and paid for."""
         setting = self.setting
         release = exponential(
@@ -159,7 +159,7 @@ class FrankWolfe:
         """
         return hasattr(X, "indptr") and self.setting.loss.n_scores == 1
 
-    def _dense(self, objective: LinearObjective, unit: float, rng: Rng) -> fw.Solution:
+    def _dense(self, objective: LinearObjective, unit: float, rng: RngLike) -> fw.Solution:
         return fw.frank_wolfe(
             objective,
             self._ball(unit),
@@ -168,7 +168,7 @@ class FrankWolfe:
             rng=rng,
         )
 
-    def _sparse(self, objective: LinearObjective, unit: float, rng: Rng) -> fw.Solution:
+    def _sparse(self, objective: LinearObjective, unit: float, rng: RngLike) -> fw.Solution:
         from dpassay.optim.sparse_frank_wolfe import sparse_frank_wolfe
 
         return sparse_frank_wolfe(

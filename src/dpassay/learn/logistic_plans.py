@@ -36,10 +36,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpassay import _check
+from dpassay._rng import RngLike
 from dpassay.learn.base import Budget
 from dpassay.learn.logistic_shrinkage import Shrinkage
 from dpassay.mechanisms.additive import gaussian_multiplier
-from dpassay.mechanisms.noise import Rng, source
+from dpassay.mechanisms.noise import source
 from dpassay.optim.conditioning import Conditioned, conditioned
 from dpassay.optim.gradient import noisy_gradient_descent, step_event
 from dpassay.optim.losses import Logistic, Loss, Multinomial
@@ -108,7 +109,7 @@ class Plan(Protocol):
     def steps(self) -> int: ...
     @property
     def noise_multiplier(self) -> float: ...
-    def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution: ...
+    def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution: ...
 
 
 def targets_of(codes: FloatArray, loss: Loss, dtype: Any) -> FloatArray:
@@ -190,7 +191,7 @@ class GradientDescent:
         momentum = min(_MOMENTUM, 1 - min(wanted, stable) / wanted)
         return min(stable, wanted * (1 - momentum)), momentum
 
-    def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution:
+    def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution:
         """Condition, descend, and go back to the units of X."""
         noise = source(rng, 1, limit=0)
         assert noise.generator is not None

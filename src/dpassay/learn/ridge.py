@@ -11,6 +11,7 @@ from dpassay import _check
 from dpassay.learn.base import (
     Budget,
     PrivateMixin,
+    RandomState,
     as_they_are,
     bounded_features,
     bounded_targets,
@@ -77,7 +78,7 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
         neighbouring: Neighbouring = "add-remove",
         n_records: int | None = None,
         ledger: Ledger | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta

@@ -18,11 +18,11 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.learn.base import Budget
 from dpassay.learn.huber import gram_matrix, huber_ridge, products_with
 from dpassay.mechanisms import gaussian, gaussian_multiplier
-from dpassay.mechanisms.noise import Rng
 from dpassay.optim.products import FEW, most_rows, refuse_more_rows, sum_error
 from dpassay.privacy import Event, Gaussian, Repeated, Sequence
 from dpassay.types import FloatArray, NoiseLevel, Release
@@ -96,7 +96,7 @@ class Plan(Protocol):
 
     @property
     def event(self) -> Event: ...
-    def solve(self, X: Any, y: FloatArray, rng: Rng) -> Solution: ...
+    def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution: ...
 
 
 # Output perturbation.
@@ -185,7 +185,7 @@ class OutputPerturbation:
         """What is to be perturbed."""
         return huber_ridge(A, y, self.alpha, self.threshold, self.tolerance)
 
-    def solve(self, X: Any, y: FloatArray, rng: Rng) -> Solution:
+    def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
         """The noisy minimiser."""
         s = self.setting
         refuse_more_rows(X.shape[0], s.n_records, FEW)
@@ -269,7 +269,7 @@ class SufficientStatistics:
         gram = gram_matrix(A)
         return float(np.linalg.eigvalsh(gram)[0]), _as_vector(gram), products_with(A, y)
 
-    def releases(self, X: Any, y: FloatArray, rng: Rng) -> list[Release[Any]]:
+    def releases(self, X: Any, y: FloatArray, rng: RngLike) -> list[Release[Any]]:
         """The three noisy statistics; all else is made of them."""
         parts = zip(self.statistics(X, y), self.sensitivities, self._mus, strict=True)
         relation = self.setting.budget.neighbouring
@@ -278,7 +278,7 @@ class SufficientStatistics:
             for value, by, mu in parts
         ]
 
-    def solve(self, X: Any, y: FloatArray, rng: Rng) -> Solution:
+    def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
         """The solution of the noisy normal equations."""
         s = self.setting
         releases = self.releases(X, y, rng)
@@ -370,7 +370,7 @@ class GradientDescent:
         step = Gaussian(self.noise_multiplier, self.setting.budget.neighbouring)
         return Repeated(step, self.steps)
 
-    def solve(self, X: Any, y: FloatArray, rng: Rng) -> Solution:
+    def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
         """The mean of the last iterates."""
         from dpassay.optim.gradient import noisy_gradient_descent
         from dpassay.optim.losses import Rows, Squared

@@ -10,7 +10,7 @@ l_i having ||gradient||_inf <= L0 on the polytope, and let C1 be the largest l1 
 Given the selections so far, w is fixed. Under add-remove the neighbours' gradients at w differ by
 one record's gradient over N, so a score moves by |<grad l, s>|/N <= L0 C1/N (Hölder). Under
 replace-one they differ by two, so by 2 L0 C1/N. The divisor must not be the number of records in
-hand, which differs between neighbours under add-remove. (Document 004 prints smoothness where this
+hand, which differs between neighbours under add-remove. (Micali 2022 prints smoothness where this
 L0 is meant.)
 
 **Price.** A selection is made with noise of scale 2 · sensitivity/epsilon. Gumbel noise is the
@@ -28,9 +28,10 @@ from typing import Protocol
 import numpy as np
 
 from dpassay import _check
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.mechanisms import noise as noise_sources
-from dpassay.mechanisms.noise import Rng, Source
+from dpassay.mechanisms.noise import Source
 from dpassay.mechanisms.selection import report_noisy_max
 from dpassay.optim.polytopes import Polytope
 from dpassay.privacy import ApproxDP, PureDP, calibrate, events, excess_risk
@@ -89,7 +90,7 @@ class Selection:
         """An upper bound on the expected shortfall of the chosen score."""
         return excess_risk.selection_error(SELECTIONS[self.kind], self.scale, n_vertices)
 
-    def choose(self, scores: FloatArray, rng: Rng) -> int:
+    def choose(self, scores: FloatArray, rng: RngLike) -> int:
         """The index of a (nearly) best score."""
         release = report_noisy_max(
             scores,
@@ -300,7 +301,7 @@ def frank_wolfe(
     iterate: str = "last",
     start: FloatArray | None = None,
     gaps: bool = False,
-    rng: Rng = None,
+    rng: RngLike = None,
 ) -> Solution:
     """A point of the polytope that (nearly) minimises the objective.
 
@@ -391,7 +392,7 @@ def step_rule(step: StepRule) -> Callable[[int], float]:
     return lambda t: size
 
 
-def noise_source(selection: Selection | None, n_candidates: int, rng: Rng) -> Source | None:
+def noise_source(selection: Selection | None, n_candidates: int, rng: RngLike) -> Source | None:
     """Where the noise of a whole run comes from: one generator, made once."""
     return None if selection is None else noise_sources.source(rng, n_candidates)
 

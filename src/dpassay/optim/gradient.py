@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpassay import _check
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
-from dpassay.mechanisms.noise import Rng, source
+from dpassay.mechanisms.noise import source
 from dpassay.optim.clipping import clip_factors, lengths, rounding
 from dpassay.optim.losses import Loss, Rows
 from dpassay.optim.products import refuse_more_rows
@@ -52,7 +53,7 @@ def noisy_gradient_descent(
     average: float = 0.0,
     project: Projection | None = None,
     start: FloatArray | None = None,
-    rng: Rng = None,
+    rng: RngLike = None,
 ) -> Release[FloatArray]:
     """The weights of a linear model after noisy gradient steps, as a release with its event.
 

@@ -167,12 +167,8 @@ class NonPrivate(_Leaf):
     neighbouring: Neighbouring = "add-remove"
 
 
-def _derived() -> Any:
-    """The relation of a composed event: that of its parts, set when it is made, never stated."""
-    return field(init=False, repr=False, compare=False)
-
-
 def _inherit(event: Event, part: Event) -> None:
+    """Set the relation of a composed event: that of its parts, derived and never stated."""
     object.__setattr__(event, "neighbouring", part.neighbouring)
 
 
@@ -187,7 +183,7 @@ class Sampled(Event):
     event: Event
     sampling_rate: float
     scheme: str = "poisson"
-    neighbouring: Neighbouring = _derived()
+    neighbouring: Neighbouring = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _inherit(self, _event("event", self.event))
@@ -206,7 +202,7 @@ class Repeated(Event):
 
     event: Event
     count: int
-    neighbouring: Neighbouring = _derived()
+    neighbouring: Neighbouring = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _inherit(self, _event("event", self.event))
@@ -218,7 +214,7 @@ class Sequence(Event):
     """``events`` one after another on the same data, adaptively chosen."""
 
     events: tuple[Event, ...]
-    neighbouring: Neighbouring = _derived()
+    neighbouring: Neighbouring = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "events", tuple(self.events))
@@ -249,7 +245,7 @@ class Selected(Event):
     mean: float
     law: str = "poisson"
     shape: float = 0.0
-    neighbouring: Neighbouring = _derived()
+    neighbouring: Neighbouring = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _inherit(self, _event("event", self.event))

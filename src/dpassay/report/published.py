@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.bounds.counts import epsilon_of_rates, upper_limit
+from dpassay._special.quantiles import binomial_upper
+from dpassay.bounds.counts import epsilon_of_rates
 from dpassay.privacy import ApproxDP
 from dpassay.report.figures import GREEN, PURPLE, RED, Picture, panels
 from dpassay.report.numbers import down
@@ -47,8 +48,8 @@ def _facts() -> Numbers:
     facts: Numbers = {"claimed_epsilon": 0.21, "delta": delta}
     for name, errors in (("fpr", 174), ("fnr", 95_078)):
         facts[name] = errors / trials
-        facts[f"{name}_upper"] = float(upper_limit(errors, trials, level))
-        facts[f"{name}_lower"] = 1 - float(upper_limit(trials - errors, trials, level))
+        facts[f"{name}_upper"] = float(binomial_upper(errors, trials, level))
+        facts[f"{name}_lower"] = 1 - float(binomial_upper(trials - errors, trials, level))
     facts["least_fpr"] = ApproxDP(0.21, delta).tradeoff(facts["fnr"])
     facts["epsilon_lower"] = float(epsilon_of_rates(facts["fpr_upper"], facts["fnr_upper"], delta))
     return facts

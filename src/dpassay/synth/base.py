@@ -18,13 +18,14 @@ import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 import numpy as np
 
 from dpassay import _check, _files, _rng
+from dpassay._rng import RngLike
 from dpassay.errors import DpassayError, InvalidArgument
-from dpassay.mechanisms.noise import Rng, Source, source
+from dpassay.mechanisms.noise import Source, source
 from dpassay.privacy import Event, account, from_dict
 from dpassay.privacy.budget import Budget, budget
 from dpassay.synth.models import MODELS, Model, Records
@@ -72,7 +73,7 @@ class Fitted:
         return account(self.event_, assumptions=self.assumptions_)
 
     def sample(
-        self, n: int | None = None, rng: Rng = None, *, where: Mapping[str, Any] | None = None
+        self, n: int | None = None, rng: RngLike = None, *, where: Mapping[str, Any] | None = None
     ) -> Any:
         """A synthetic table in the form of the one that was fitted.
 
@@ -179,6 +180,21 @@ def _plain(value: Any) -> Any:
     return sorted(value) if isinstance(value, set) else list(value)
 
 
+class CommonWithoutDelta(TypedDict, total=False):
+    """What every synthesizer takes beside its schema and workload; see :class:`Synthesizer`."""
+
+    epsilon: float
+    neighbouring: Neighbouring
+    n_records: int | None
+    rng: RngLike
+
+
+class Common(CommonWithoutDelta, total=False):
+    """The same, with the delta of those that can use one."""
+
+    delta: float | None
+
+
 class Synthesizer(Fitted, ABC):
     """A private algorithm that learns a model of a table; use one of its kinds.
 
@@ -203,7 +219,7 @@ class Synthesizer(Fitted, ABC):
         delta: float | None = None,
         neighbouring: Neighbouring = "add-remove",
         n_records: int | None = None,
-        rng: Rng = None,
+        rng: RngLike = None,
     ) -> None:
         if not isinstance(schema, Schema):
             raise InvalidArgument(

@@ -4,7 +4,7 @@ Two kinds, never mixed. :func:`~dpassay.synth.query_error_upper` is a *proved up
 constants* on the expected largest error over all queries, for every data set D of n records, n
 public, and for settings of the synthesizer that it names; what an inexact oracle misses comes on
 top. :func:`~dpassay.synth.query_error_rate` is a *rate with unit constant*, for slopes alone:
-document 004's table 5.1 as corrected, or as printed.
+Micali 2022's table 5.1 as corrected, or as printed.
 
 Queries q_1 to q_m have values in [0, 1]; with their complements there are 2m, L = log 2m. A budget
 (epsilon, delta) buys rho-zCDP; T exponential mechanisms of rho in all have √(8 rho/T) each. Three
@@ -186,7 +186,7 @@ def population_error_upper(n_records: int, n_queries: int) -> float:
 
     √(log(2m)/(2n)), an upper bound: deviations of means of n values in [0, 1] have the moments of
     a normal variable of variance 1/(4n), by Hoeffding's lemma, and there are 2m. Add it to a bound
-    on the error for the records (document 004, corollary 48, where the term is √(d/n)).
+    on the error for the records (Micali 2022, corollary 48, where the term is √(d/n)).
 
     >>> round(population_error_upper(10_000, 960), 4)
     0.0194

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpassay import _check
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.learn import PrivateLasso
 from dpassay.learn import logistic_frank_wolfe as tight
-from dpassay.mechanisms.noise import Rng
 from dpassay.optim import frank_wolfe as fw
 from dpassay.optim.polytopes import Polytope
 from dpassay.privacy import Event
@@ -129,7 +129,7 @@ class PrintedFrankWolfe(tight.FrankWolfe):
         """One selection per step."""
         return self._plan.event
 
-    def unit(self, X: Any, rng: Rng) -> float:
+    def unit(self, X: Any, rng: RngLike) -> float:
         """The row bound, which is public."""
         return self.setting.row_bound
 

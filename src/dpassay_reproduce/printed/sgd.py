@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from dpassay import _check
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.learn import PrivateLogisticRegression
 from dpassay.learn.logistic_plans import Plan, Setting, Solution, targets_of
-from dpassay.mechanisms.noise import Rng
 from dpassay.optim.gradient import noisy_gradient_descent, onto_ball, step_event
 from dpassay.optim.losses import Loss, Rows
 from dpassay.privacy import Event, account
@@ -71,7 +71,7 @@ class PrintedStochasticGradient:
         rate = 1 / self.setting.n_records
         return step_event("l2", self.noise_multiplier, rate, self.steps, "replace-one")
 
-    def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution:
+    def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution:
         """Projected steps in an l2 ball."""
         setting = self.setting
         if X.shape[0] != setting.n_records:
@@ -117,7 +117,7 @@ def bst14_sgd(
     radius: float,
     row_bound: float,
     steps: int | None = None,
-    rng: Rng = None,
+    rng: RngLike = None,
 ) -> Release[FloatArray]:
     """DP-SGD as Bassily, Smith and Thakurta (2014) have it: one record and a projection per step.
 

@@ -1,4 +1,4 @@
-"""Document 004's table 5.1, measured: the largest error of private synthetic data, and its slopes.
+"""Micali 2022's table 5.1, measured: the largest error of private synthetic data, and its slopes.
 
 Every synthesizer with its own settings, on tiny universes of bits and on Adult (where DPASSAY_DATA
 has it). A theorem's slope is drawn beside each curve, at the height of the curve: constants are not

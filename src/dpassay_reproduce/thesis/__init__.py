@@ -1,4 +1,4 @@
-"""Document 004, chapter 4: membership attacks on private linear models, figure by figure.
+"""Micali 2022, chapter 4: membership attacks on private linear models, figure by figure.
 
 Every figure is a function of a :class:`~dpassay_reproduce.thesis.frame.Setting`, and comes with
 what its caption claims, checked: some claims fail.
@@ -13,7 +13,7 @@ from dpassay import _check
 from dpassay.report.figures import FORMATS, Picture, house_style, save, save_index
 from dpassay_reproduce.thesis.frame import Setting
 
-TITLE = "Membership attacks on private linear models (document 004, chapter 4)"
+TITLE = "Membership attacks on private linear models (Micali 2022, chapter 4)"
 INTRODUCTION = """
 The figures of chapter 4, drawn anew, each with the claims of its caption or of the text around it,
 made precise and checked. A claim that fails is left standing with the numbers that speak against

@@ -1,4 +1,4 @@
-"""Document 004, section 4.3: the band of high entropy around the margin, in one dimension."""
+"""Micali 2022, section 4.3: the band of high entropy around the margin, in one dimension."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The generated data of document 004, sections 4.2 to 4.4: every class is uniform on a box.
+"""The generated data of Micali 2022, sections 4.2 to 4.4: every class is uniform on a box.
 
 The document draws one class on [a, b]^p and the other on [c, d]^p, with "a, b, c, d chosen by
 hand", and speaks of overlaps of 20, 40 and 60 %. Here the *shared fraction* f of the boxes' side is

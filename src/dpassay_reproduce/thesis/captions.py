@@ -1,4 +1,4 @@
-"""Sentences of document 004 about its figures, made precise and held against the numbers.
+"""Sentences of Micali 2022 about its figures, made precise and held against the numbers.
 
 Averages over ten repetitions of 600 guesses have a standard error of about .6 %, so "A is above B"
 is taken to hold if the mean difference over repetitions exceeds three of its standard errors (by

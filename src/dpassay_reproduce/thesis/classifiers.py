@@ -170,7 +170,7 @@ def sgd(
 ) -> FloatArray:
     """Weights (scores, repetitions, epsilons, 1 + p) on the l2 ball, by noisy gradients.
 
-    Document 004's algorithm 1: a uniform record, Gaussian noise, steps of the diameter over
+    Micali 2022's algorithm 1: a uniform record, Gaussian noise, steps of the diameter over
     G sqrt(t) with G² = L² + d deviation² (its theorem 3), projection, the last iterate.
 
     Args:

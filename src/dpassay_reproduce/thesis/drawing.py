@@ -1,4 +1,4 @@
-"""The panels that figures 4.9 to 4.25 of document 004 share, and how a picture is put together."""
+"""The panels that figures 4.9 to 4.25 of Micali 2022 share, and how a picture is put together."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Document 004's algorithm 6, the entropy attack, played over repetitions and epsilons.
+"""Micali 2022's algorithm 6, the entropy attack, played over repetitions and epsilons.
 
 Records whose prediction has an entropy of at most tau are called members; right guesses are counted
 over all 2N candidates (the document divides by N, by which a coin gets 100 %). Every repetition

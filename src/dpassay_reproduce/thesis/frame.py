@@ -1,4 +1,4 @@
-"""What the figures of document 004, chapter 4, share: the setting, accuracies, the picture of them.
+"""What the figures of Micali 2022, chapter 4, share: the setting, accuracies, the picture of them.
 
 The chapter draws one picture again and again: the accuracy of a membership attack against epsilon,
 averaged over repetitions, with the highest and the lowest, the attack on the model trained without

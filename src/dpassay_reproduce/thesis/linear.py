@@ -1,4 +1,4 @@
-"""Document 004, section 4.1: attacks on linear regression on the l1 ball, figures 4.1 to 4.8.
+"""Micali 2022, section 4.1: attacks on linear regression on the l1 ball, figures 4.1 to 4.8.
 
 A repetition has its own training and test set, N records each, the same at every epsilon and for
 the attack on the minimiser without privacy. The attack calls the N of 2N points with the lowest

@@ -1,4 +1,4 @@
-"""Document 004, sections 4.2 and 4.3: the entropy attack on logistic regression (4.9 to 4.20).
+"""Micali 2022, sections 4.2 and 4.3: the entropy attack on logistic regression (4.9 to 4.20).
 
 N = 300 records in two boxes (:mod:`~dpassay_reproduce.thesis.boxes`). What the document leaves
 open: p is 2 in all figures that do not name it (4.9 draws the plane), the "slightly higher overlap"

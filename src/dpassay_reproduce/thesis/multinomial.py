@@ -1,4 +1,4 @@
-"""Document 004, section 4.4: the entropy attack on regression with three classes (4.21 to 4.25).
+"""Micali 2022, section 4.4: the entropy attack on regression with three classes (4.21 to 4.25).
 
 N = 300 records in three squares of the plane (:mod:`~dpassay_reproduce.thesis.boxes`): a gap of a
 fifth of the side for "no overlap", a fifth shared for "slightly", all of it for "completely". The

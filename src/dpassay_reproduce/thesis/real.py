@@ -4,7 +4,7 @@ Every candidate is put into the training set of the target by a fair coin of its
 attack also proves a lower bound on epsilon. The attacker trains shadows like the target, on the
 candidates (online) or on as many records of its own (offline), and knows some other records. The
 targets: a network that learns its records by heart, and the library's private training at
-epsilon 8 and 1. Document 004 has no such figures; the claims below them are ours.
+epsilon 8 and 1. Micali 2022 has no such figures; the claims below them are ours.
 
 Where a data set is missing, one of the same kind stands in and the caption says so.
 """

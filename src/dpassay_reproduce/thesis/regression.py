@@ -1,6 +1,6 @@
 """Linear regression on the l1 ball by DP-SGD and DP-FW, many trainings in lockstep; its attack.
 
-Document 004, section 4.1, gives N, T = epsilon N, ||D|| = 1 and C = ||w*||_1; what it does not
+Micali 2022, section 4.1, gives N, T = epsilon N, ||D|| = 1 and C = ||w*||_1; what it does not
 give is chosen here: p = 50 features, uniform on [-1, 1], w* of l1 norm 1, noise on labels of
 deviation 0.1, labels clipped to |y| <= 1.3. (With p = 10 the attack without privacy is right
 50.2 % of the time at N = 1000, which ten repetitions cannot tell from a coin.) All bounds that

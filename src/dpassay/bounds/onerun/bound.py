@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpassay import _check
-from dpassay._rng import generator
+from dpassay._rng import RngLike, generator
 from dpassay.bounds.onerun import fdp
 from dpassay.bounds.onerun import guesses as rules
 from dpassay.bounds.onerun.guesses import Audit, Bound, Found
@@ -91,7 +91,7 @@ def one_run(
     max_guesses: int | None = None,
     claim: PrivacyCurve | None = None,
     family: str | fdp.Family = "gdp",
-    rng: Any = 0,
+    rng: RngLike = 0,
 ) -> LowerBound:
     """A lower bound on epsilon at ``delta`` from a single run with many canaries.
 
@@ -156,7 +156,7 @@ def _audit(
     confidence: float,
     sides: str,
     max_guesses: int | None,
-    rng: Any,
+    rng: RngLike,
 ) -> Audit:
     values = _check.array("scores", scores, finite=False, ndim=1, empty=False)
     most = values.size if max_guesses is None else _check.count("max_guesses", max_guesses, low=1)

@@ -1,8 +1,9 @@
 """``account``: the price of an event, by one of several methods.
 
-Each method is a module with a price for what :func:`flatten` leaves of an event: a table from event
-types to what the method needs of them, and a rule of composition, which is a sum (zCDP, RDP, GDP), a
-convolution (PLD, Fourier) or a theorem (basic, advanced, optimal). What a table lacks is refused by name.
+Each method is a module with a price for what :func:`flatten` leaves of an event: a table from
+event types to what the method needs of them, and a rule of composition, which is a sum (zCDP, RDP,
+GDP), a convolution (PLD, Fourier) or a theorem (basic, advanced, optimal). What a table lacks is
+refused by name.
 All methods but the central limit theorem give upper bounds, so their minimum, "best", is one as
 well. A new method takes one module here and one row in the table at the end.
 """

@@ -21,10 +21,20 @@ def flatten(event: events.Event) -> Leaves:
         leaves[leaf] = leaves.get(leaf, 0) + count
     gaussians = {leaf: n for leaf, n in leaves.items() if isinstance(leaf, events.Gaussian)}
     if sum(gaussians.values()) > 1:
-        squared = sum(n / leaf.noise_multiplier**2 for leaf, n in gaussians.items())
         rest = {leaf: n for leaf, n in leaves.items() if leaf not in gaussians}
-        leaves = {events.Gaussian(1 / math.sqrt(squared), event.neighbouring): 1} | rest
+        noise = _combined_noise([(leaf.noise_multiplier, n) for leaf, n in gaussians.items()])
+        leaves = {events.Gaussian(noise, event.neighbouring): 1} | rest
     return leaves
+
+
+def _combined_noise(parts: list[tuple[float, int]]) -> float:
+    """The noise of one Gaussian that is all of them; relative to the least, so as not to overflow.
+
+    At least the smallest float: a noise of 0 is no Gaussian.
+    """
+    least = min(noise for noise, _ in parts)
+    squared = math.fsum(n * (least / noise) ** 2 for noise, n in parts)
+    return max(least / math.sqrt(squared), 5e-324)
 
 
 def _walk(event: events.Event, count: int) -> Iterable[tuple[events.Event, int]]:

@@ -56,10 +56,16 @@ def _grids(found: list[tuple[Any, int]]) -> list[tuple[float, float]]:
         wanted = max(fine, 20 * math.sqrt(variance) / _MAX_CELLS)
         width = max(width for width, _, _ in scales)
         if width / _SOME_CELLS <= 2 * wanted and not grids:
-            return [(max(wanted, width / _MAX_CELLS), tail)]
-        interval = max(wanted, width / _SOME_CELLS)
+            return [(_short(max(wanted, width / _MAX_CELLS)), tail)]
+        interval = _short(max(wanted, width / _SOME_CELLS))
         if not grids or interval < grids[-1][0] / 2:
             grids.append((interval, tail))
         if interval <= 2 * wanted:
             break
     return grids
+
+
+def _short(interval: float) -> float:
+    """The interval rounded up to 24 bits: its multiples, the losses on the grid, are then exact."""
+    mantissa, exponent = math.frexp(interval)
+    return math.ldexp(math.ceil(mantissa * 2**24), exponent - 24)

@@ -1,4 +1,4 @@
-"""What each event is as pure epsilon-DP, where it is."""
+"""What each event is as pure epsilon-DP, where it is: upper bounds, rounded up."""
 
 import math
 from collections.abc import Callable
@@ -6,6 +6,7 @@ from typing import Any
 
 from dpassay.privacy import composition, events
 from dpassay.privacy.accounting.leaves import check_amplified, look_up
+from dpassay.privacy.margins import up
 
 
 def pure_epsilon(leaf: events.Event, method: str = "optimal") -> float:
@@ -27,9 +28,9 @@ def _sampled(event: events.Sampled) -> float:
 _PURE: dict[type, Callable[[Any], float]] = {
     events.Pure: lambda e: e.epsilon,
     events.BoundedRange: lambda e: e.epsilon,
-    events.Laplace: lambda e: 1 / e.noise_multiplier,
-    events.RandomizedResponse: lambda e: math.log1p(
-        e.n_categories * (1 - e.noise_probability) / e.noise_probability
+    events.Laplace: lambda e: up(1 / e.noise_multiplier),
+    events.RandomizedResponse: lambda e: up(
+        math.log1p(e.n_categories * (1 - e.noise_probability) / e.noise_probability)
     ),
     events.Sampled: _sampled,
 }

@@ -1,5 +1,6 @@
 """Composition theorems on (epsilon, delta): basic, advanced and optimal."""
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from dpassay.privacy.accounting import rdp
 from dpassay.privacy.accounting.leaves import Leaves, check_amplified, look_up
 from dpassay.privacy.accounting.pure import is_pure, pure_epsilon
 from dpassay.privacy.curves import GDP, ZCDP, ApproxDP, Curve, Numeric, PureDP
+from dpassay.privacy.margins import CLOSED_FORM, UNIT, met, product_up, up
 from dpassay.types import FloatArray, PrivacyCurve
 
 _MAX_COUNT = 10**6
@@ -25,7 +27,7 @@ def _own_curve(leaf: events.Event) -> PrivacyCurve:
         inner, q = _own_curve(leaf.event), leaf.sampling_rate
 
         def amplified(delta: FloatArray) -> FloatArray:
-            return composition.amplified(inner.epsilon(np.minimum(delta / q, 1.0)), q)
+            return composition.amplified(inner.epsilon(np.minimum(met(delta) / q, 1.0)), q)
 
         return Numeric("amplified", amplified)
     return look_up(_OWN, leaf, "basic")
@@ -49,7 +51,7 @@ def _spend(leaves: Leaves, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
         leaf: leaf.delta for leaf in leaves if isinstance(leaf, events.Approx)
     }
     free = [leaf for leaf in leaves if not is_pure(leaf) and leaf not in fixed]
-    left = delta - sum(leaves[leaf] * d for leaf, d in fixed.items())
+    left = met(delta) - sum(leaves[leaf] * d for leaf, d in fixed.items())
     enough = left > 0 if free else left >= 0
     share = np.maximum(left, 0.0) / max(sum(leaves[leaf] for leaf in free), 1)
     shares = [share if leaf in free else np.full_like(delta, fixed.get(leaf, 0)) for leaf in leaves]
@@ -60,13 +62,14 @@ def _spend(leaves: Leaves, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
 def basic(leaves: Leaves) -> Curve:
     """An upper bound: the epsilons add and so do the deltas."""
     if all(is_pure(leaf) for leaf in leaves):
-        return PureDP(sum(n * pure_epsilon(leaf) for leaf, n in leaves.items()), kind="upper bound")
+        total = math.fsum(product_up(n, pure_epsilon(leaf)) for leaf, n in leaves.items())
+        return PureDP(up(total) if len(leaves) > 1 else total, kind="upper bound")
     for leaf in leaves:
         _own_curve(leaf)  # refuse now what has no price
 
     def epsilon_at(delta: FloatArray) -> FloatArray:
         epsilons, counts = _spend(leaves, delta)
-        return counts @ epsilons
+        return up(counts @ epsilons, CLOSED_FORM + 4 * UNIT * len(counts))
 
     return Numeric("basic composition", epsilon_at)
 
