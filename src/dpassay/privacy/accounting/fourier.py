@@ -1,5 +1,7 @@
-"""The Fourier accountant: many Gaussian releases on random samples, at a cost that steps do not add
-to. What it prices has a loss with a density; lattices, as of pure events, stay with the PLD."""
+"""The Fourier accountant: many Gaussian releases on random samples, as cheap as a hundred of them.
+
+It is for losses with a density; lattices, as pure events have them, stay with the PLD.
+"""
 
 from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import events

@@ -35,11 +35,10 @@ class Fourier(Curve):
         return f"Fourier({self.steps} composed)"
 
     def _delta(self, epsilon: FloatArray) -> FloatArray:
-        finite = np.isfinite(epsilon)
         result = np.zeros_like(epsilon)  # Gaussian noise has no infinite losses
-        if finite.any():
-            deltas = [direction.delta(epsilon[finite]) for direction in self.directions]
-            result[finite] = np.max(deltas, axis=0)
+        finite = np.flatnonzero(np.isfinite(epsilon))
+        for direction in self.directions if finite.size else ():
+            result[finite] = direction.raised(result[finite], epsilon[finite])
         return result
 
     def _epsilon(self, delta: FloatArray) -> FloatArray:
@@ -53,9 +52,8 @@ class Fourier(Curve):
         first, *others = self.directions
         result = first.epsilon(delta)
         for direction in others:
-            if direction.chernoff(result) > delta:
-                if not direction.delta(np.array([result]))[0] <= delta:
-                    result = max(result, direction.epsilon(delta))
+            if not direction.raised(np.array([delta]), np.array([result]))[0] <= delta:
+                result = max(result, direction.epsilon(delta))
         return result
 
     @functools.cached_property

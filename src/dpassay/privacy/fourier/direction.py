@@ -13,6 +13,7 @@ events alone, not on what was asked before, so that the same question has the sa
 import math
 from collections.abc import Callable
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 from scipy import optimize
@@ -31,8 +32,9 @@ _LEVELS = np.arange(0.5, 110.0, 2.0)  # -log of the masses at infinity that are 
 _LAST_RUNG = int(_LEVELS[-1] / _RUNG)  # has no line
 _TILTS = np.geomspace(2e-2, 2e3, 100)  # c, times the deviation of the sum
 _SPANS = 72  # lengths Λ that are tried
+_NEGLIGIBLE = 1e-7  # of delta, for terms at the end of a sum
 _ROUNDING = 1e-13  # of a line's largest term, about
-_MAX_POINTS, _MAX_LOWER_POINTS = 1 << 13, 1 << 17
+_MAX_POINTS, _MAX_LOWER_POINTS = 1 << 13, 1 << 18
 _TRIES = 3
 
 
@@ -58,19 +60,27 @@ class Direction:
 
     def delta(self, x: FloatArray) -> FloatArray:
         """An upper bound on delta at each x >= 0."""
-        result = np.ones_like(x)
-        rungs = self._rung(x)
+        return self.raised(np.zeros_like(x), x)
+
+    def raised(self, known: FloatArray, x: FloatArray) -> FloatArray:
+        """The larger of ``known`` and an upper bound on delta, at each x >= 0."""
+        result, rungs = known.copy(), self._rung(x)
         for rung in np.unique(rungs):
             here = np.flatnonzero(rungs == rung)
-            line = self._line(int(rung))
-            if line is None:
-                # Beyond all rungs, delta is no larger than where they end.
-                ends = [self._ends(_LAST_RUNG)[0]] if rung == _LAST_RUNG else x[here].tolist()
-                result[here] = [self.chernoff(y) for y in ends]
-                continue
-            for some in np.array_split(here, here.size * line.plan.n // 10**6 + 1):
-                result[some] = line.delta(x[some])
+            least = float(known[here].min())
+            # Chernoff's bound is far cheaper than a line, and often shows that nothing is raised.
+            if least == 0 or self.chernoff(float(x[here].min())) > least:
+                result[here] = np.maximum(result[here], self._on_rung(int(rung), x[here]))
         return np.clip(result, 0.0, 1.0)
+
+    def _on_rung(self, rung: int, x: FloatArray) -> FloatArray:
+        if rung == _LAST_RUNG:  # beyond all rungs, delta is no larger than where they end
+            return np.full_like(x, self.chernoff(self._ends(rung)[0]))
+        line = self._line(rung)
+        if line is None:
+            return np.array([self.chernoff(y) for y in x.tolist()])
+        pieces = np.array_split(x, x.size * line.plan.n // 10**6 + 1)
+        return np.concatenate([line.delta(piece) for piece in pieces])
 
     def delta_lower(self, x: float) -> float:
         """A lower bound on delta at x, if the laws are below the true ones; 0 without a line."""
@@ -120,7 +130,7 @@ class Direction:
 
     @cached_property
     def _chernoff(self) -> FloatArray:
-        """log of E e^{cL} max_y (1 - e^-y) e^{-cy}, the maximum being c^c / (1+c)^(1+c)."""
+        """Log of E e^{cL} max_y (1 - e^-y) e^{-cy}, the maximum being c^c / (1+c)^(1+c)."""
         c, k = self._table
         return k + c * np.log(c) - (1 + c) * np.log1p(c)
 
@@ -146,7 +156,7 @@ class Direction:
         c, _ = self._table
 
         def reach(log_delta: float) -> float:
-            rows = self._chernoff[-_LEVELS <= log_delta]
+            rows = self._chernoff[log_delta >= -_LEVELS]
             return max(float(((rows - log_delta) / c).min(initial=math.inf)), 0.0)
 
         return (reach(-_RUNG * rung) if rung else 0.0), reach(-_RUNG * (rung + 1))
@@ -173,7 +183,10 @@ class Direction:
             if found is None:
                 break
             plan, tail = found
-            line = Line(self._make(tail), self._gaussian, plan, (low + high) / 2)
+            middle = (low + high) / 2
+            # Terms change by e^{c (middle - x)}, so that small ones may grow towards the ends.
+            negligible = floor + math.log(_NEGLIGIBLE) - plan.c * (high - low) / 2
+            line = Line(self._make(tail), self._gaussian, plan, middle, negligible)
             seen = math.log(line.delta(np.array([high]))[0])
             if seen > floor - 1:
                 break
@@ -199,7 +212,7 @@ class Direction:
         gain = np.maximum(k - c * low - floor, 0.0)
         reach = _reach(gain - math.log(share), smoothing + self._gaussian)
         points = np.multiply.outer(reach, spans) / (2 * math.pi)
-        rounding = np.exp(np.minimum(gain, 99.0)) * (_ROUNDING / share)
+        rounding = np.exp(np.minimum(gain, 99.0)) * (_ROUNDING / max(share, _SHARES[0]))
         cost = points * (1 + rounding)[:, None]
         cost[~self._unaliased(c, spans, low, high, small, level)] = math.inf
         i, j = np.unravel_index(np.argmin(cost), cost.shape)
@@ -238,4 +251,4 @@ def _root(line: Line, delta: float, low: float, high: float) -> float:
     def excess(x: float) -> float:
         return math.log(line.delta(np.array([x]))[0] / delta)
 
-    return float(optimize.brentq(excess, low, high, xtol=1e-14 * high, rtol=1e-14))
+    return cast(float, optimize.brentq(excess, low, high, xtol=1e-14 * high))

@@ -53,24 +53,33 @@ class Plan:
 class Line:
     """The integrand on one line: bounds on delta near the ``x`` that it was made for.
 
-    ``gaussian`` is the sum of mu² of the Gaussian releases that come on top of ``parts``.
+    ``gaussian`` is the sum of mu² of the Gaussian releases that come on top of ``parts``. Terms at
+    the end of the sum that are below e^negligible altogether are left out, and their moduli added.
     """
 
-    def __init__(self, parts: Parts, gaussian: float, plan: Plan, x: float) -> None:
+    def __init__(
+        self, parts: Parts, gaussian: float, plan: Plan, x: float, negligible: float
+    ) -> None:
         self.plan, self._x, self._parts, self._gaussian = plan, x, parts, gaussian
-        self._theta = plan.c + 1j * plan.step * np.arange(plan.n)
-        square = self._theta * (self._theta + 1)
+        theta = plan.c + 1j * plan.step * np.arange(plan.n)
+        square = theta * (theta + 1)
         smooth = (gaussian + plan.smoothing) / 2
         k, error = cumulant(parts, plan.c, plan.step, plan.n)
-        exponent = k + smooth * square - self._theta * x
-        error += 16 * UNIT * (np.abs(k) + np.abs(self._theta * x) + smooth * np.abs(square))
+        exponent = k + smooth * square - theta * x
+        error += 16 * UNIT * (np.abs(k) + np.abs(theta * x) + smooth * np.abs(square))
         weight = np.full(plan.n, plan.step / math.pi)
         weight[0] /= 2  # f(-t) is the conjugate of f(t): twice the real part, but once at 0
-        self._terms = np.exp(exponent) * weight / square
-        self._block = math.isqrt(plan.n) + 1
-        self.rounding = self._lost(exponent.real + np.log(weight / np.abs(square)), error)
+        log_modulus = exponent.real + np.log(weight / np.abs(square))
+        sizes = np.exp(np.minimum(log_modulus + np.minimum(error, _OVERFLOW), _OVERFLOW))
+        rest = np.cumsum(sizes[::-1])[::-1]
+        kept = max(int(np.searchsorted(-rest, -math.exp(negligible))), 1)
         end = (plan.n - 1) * plan.step
         self.cut = _exp(exponent[0].real + error[0] - smooth * end * end) / (math.pi * end)
+        self.cut += float(rest[kept]) * (1 + 1e-9) if kept < plan.n else 0.0
+        self._theta = theta[:kept]
+        self._terms = np.exp(exponent[:kept]) * weight[:kept] / square[:kept]
+        self._block = math.isqrt(kept) + 1
+        self.rounding = self._lost(log_modulus[:kept], error[:kept])
         self.infinite = (1 + 1e-12) * sum(n * law.infinite for law, n in parts)
 
     def _lost(self, log_modulus: FloatArray, error: FloatArray) -> float:
@@ -89,7 +98,7 @@ class Line:
         """The trapezoid sum at each x, and a bound on its rounding and on what it leaves out."""
         away = (x - self._x)[:, None]
         waves = np.exp(-away * self._theta) * self._terms
-        starts = np.arange(0, self.plan.n, self._block)
+        starts = np.arange(0, self._theta.size, self._block)
         value = np.add.reduceat(waves.real, starts, axis=1).sum(axis=1)
         turned = np.abs(waves * self._theta).sum(axis=1) * np.abs(away[:, 0]) * (16 * UNIT)
         growth = np.exp(np.minimum(-self.plan.c * away[:, 0], _OVERFLOW))

@@ -91,7 +91,7 @@ class Law:
         return exp_remainder(-self.losses)
 
 
-def exp_remainder(y: np.ndarray) -> np.ndarray:
+def exp_remainder(y: FloatArray) -> FloatArray:
     """e^y - 1 - y, real or complex, within 200u of max(1, |e^y|) |y|²/2.
 
     Up to 1/2 in modulus by the series, of which sixteen terms leave out less than 1e-19. Beyond,

@@ -36,10 +36,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpassay.privacy.fourier.laws import UNIT, Law, exp_remainder
 from dpassay.types import FloatArray
 
+ComplexArray = NDArray[np.complex128]
 Parts = Sequence[tuple[Law, int]]
 _NOUGHT, _LARGE = 1e-9, 1e100  # least modulus of M; largest M that is worked with
 _OVERFLOW = 690.0
@@ -94,7 +96,7 @@ def _quick_remainder(y: FloatArray) -> FloatArray:
     return np.where(np.abs(y) < 2e-3, series, np.expm1(y) - y)
 
 
-def cumulant(parts: Parts, c: float, step: float, n: int) -> tuple[np.ndarray, FloatArray]:
+def cumulant(parts: Parts, c: float, step: float, n: int) -> tuple[ComplexArray, FloatArray]:
     """K(c + i step k) for k < n, and bounds on the error that its exponential inherits.
 
     The exponential of the computed K is off by a factor 1 + z, |z| <= expm1(error).
@@ -108,7 +110,7 @@ def cumulant(parts: Parts, c: float, step: float, n: int) -> tuple[np.ndarray, F
     return total, error
 
 
-def _log1p(m: np.ndarray, moved: FloatArray) -> tuple[np.ndarray, FloatArray]:
+def _log1p(m: ComplexArray, moved: FloatArray) -> tuple[ComplexArray, FloatArray]:
     """log(1 + m), and a bound on its error where m is off by at most ``moved``."""
     a, b = m.real, m.imag
     size, modulus = np.abs(m), np.maximum(np.abs(1 + m), _NOUGHT)
@@ -122,7 +124,7 @@ def _log1p(m: np.ndarray, moved: FloatArray) -> tuple[np.ndarray, FloatArray]:
     return log_modulus + 1j * np.arctan2(b, 1 + a), np.log1p(moved / modulus) + rounding
 
 
-def _moment(law: Law, c: float, step: float, n: int) -> tuple[np.ndarray, FloatArray]:
+def _moment(law: Law, c: float, step: float, n: int) -> tuple[ComplexArray, FloatArray]:
     """M - 1 at c + i step k for k < n, and bounds on its error."""
     kept = law.masses > _LEAST
     x, p = law.losses[kept], law.masses[kept]
@@ -140,7 +142,7 @@ def _moment(law: Law, c: float, step: float, n: int) -> tuple[np.ndarray, FloatA
     return m, _moment_error(law, c, np.abs(theta))
 
 
-def _turn(y: FloatArray) -> tuple[np.ndarray, np.ndarray]:
+def _turn(y: FloatArray) -> tuple[ComplexArray, ComplexArray]:
     """e^{iy} - 1 and e^{iy} - 1 - iy, for real y, without cancelling near 0."""
     sine = np.sin(y)
     real = -2 * np.square(np.sin(y / 2))
