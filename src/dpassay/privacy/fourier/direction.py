@@ -23,9 +23,9 @@ from dpassay.privacy.fourier.transform import Parts, cut_cumulants
 from dpassay.types import FloatArray
 
 # Of delta for aliases and for infinite losses each, of epsilon for the smoothing; the first for
-# which there is a line. Lower bounds pay the square root for the smoothing.
+# which there is a line. Lower bounds pay the square root for the smoothing, and little for aliases.
 _SHARES = (1e-5, 1e-4, 1e-3, 1e-2)
-_LOWER_SHARES = (1e-7, 1e-6, *_SHARES)
+_LOWER_SHARES, _ALIASES = (1e-7, 1e-6, *_SHARES), 1e-4
 _RUNG = 3.0  # how far the rough log delta falls on one rung
 _SLACK = 1.5, 2.0  # by how much log delta is below the rough one, as a rule: first guess, floor
 _LEVELS = np.arange(0.5, 110.0, 2.0)  # -log of the masses at infinity that are tried
@@ -33,7 +33,7 @@ _LAST_RUNG = int(_LEVELS[-1] / _RUNG)  # has no line
 _TILTS = np.geomspace(2e-2, 2e3, 100)  # c, times the deviation of the sum
 _SPANS = 72  # lengths Λ that are tried
 _NEGLIGIBLE = 1e-7  # of delta, for terms at the end of a sum
-_ROUNDING = 1e-13  # of a line's largest term, about
+_ROUNDING = 1e-14  # of a line's largest term, about
 _MAX_POINTS, _MAX_LOWER_POINTS = 1 << 13, 1 << 18
 _TRIES = 3
 
@@ -54,6 +54,7 @@ class Direction:
         lower: bool = False,
     ) -> None:
         self._make, self._gaussian = make, gaussian
+        self._lower = lower
         self._shares = _LOWER_SHARES if lower else _SHARES
         self._max_points = _MAX_LOWER_POINTS if lower else _MAX_POINTS
         self._lines: dict[int, Line | None] = {}
@@ -137,9 +138,10 @@ class Direction:
     def _rough(self, x: FloatArray, level: int | None = None) -> FloatArray:
         """Log delta but for a small factor; with a level, of the finite losses below it alone."""
         c, _ = self._table
-        stop = None if level is None else level + 1
-        finite = (self._chernoff[None, :stop] - x[:, None, None] * c).min(axis=2)
-        infinite = -_LEVELS[:stop]
+        # Lower bounds subtract aliases, and what bounds these is Chernoff at one level.
+        rows = slice(level if self._lower else None, None if level is None else level + 1)
+        finite = (self._chernoff[None, rows] - x[:, None, None] * c).min(axis=2)
+        infinite = -_LEVELS[rows]
         if level is not None:
             infinite[-1] = -np.inf
         return np.maximum(finite, infinite).min(axis=1)
@@ -198,7 +200,8 @@ class Direction:
     ) -> tuple[Plan, float] | None:
         """The cheapest line whose errors are small beside e^floor, and the mass at infinity."""
         c, table = self._table
-        small = floor + math.log(share)
+        log_share = math.log(max(share, _ALIASES) if self._lower else share)
+        small = floor + log_share
         level = min(int(np.searchsorted(_LEVELS, -small)), _LEVELS.size - 1)
         slope = max(self._slope(low), self._slope(high))
         # Smoothing costs m²(slope + 1)/2 in epsilon, and slope times that in log delta.
@@ -210,13 +213,13 @@ class Direction:
         c, k = c[use], table[level, use] + smoothing / 2 * c[use] * (c[use] + 1)
         spans = np.geomspace(-small / c[-1], -20 * small / c[0], _SPANS)
         gain = np.maximum(k - c * low - floor, 0.0)
-        reach = _reach(gain - math.log(share), smoothing + self._gaussian)
+        reach = _reach(gain - log_share, smoothing + self._gaussian)
         points = np.multiply.outer(reach, spans) / (2 * math.pi)
         rounding = np.exp(np.minimum(gain, 99.0)) * (_ROUNDING / max(share, _SHARES[0]))
         cost = points * (1 + rounding)[:, None]
         cost[~self._unaliased(c, spans, low, high, small, level)] = math.inf
         i, j = np.unravel_index(np.argmin(cost), cost.shape)
-        if not cost[i, j] < self._max_points:
+        if not (cost[i, j] < math.inf and points[i, j] < self._max_points):
             return None
         n = math.ceil(points[i, j]) + 2
         plan = Plan(float(c[i]), 2 * math.pi / float(spans[j]), n, smoothing)
