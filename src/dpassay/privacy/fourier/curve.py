@@ -1,6 +1,7 @@
 """The curve of composed sampled Gaussians by inversion of their characteristic function."""
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -48,10 +49,10 @@ class Fourier(Curve):
     def _epsilon_at(self, delta: float) -> float:
         """The largest of the directions' epsilons; the first is most often that of both."""
         if delta <= 0 or delta >= 1:
-            return float("inf") if delta <= 0 else 0.0
+            return math.inf if delta <= 0 else 0.0
         first, *others = self.directions
         result = first.epsilon(delta)
-        for direction in others:
+        for direction in others if math.isfinite(result) else ():
             if not direction.raised(np.array([delta]), np.array([result]))[0] <= delta:
                 result = max(result, direction.epsilon(delta))
         return result

@@ -101,6 +101,8 @@ class Direction:
         """An x >= 0 with ``self.delta(x) <= delta``, the least but for jumps between rungs."""
         rung, target = max(int((-math.log(delta) - _SLACK[0]) / _RUNG), 0), delta * (1 - 1e-12)
         came_from = None
+        if rung >= _LAST_RUNG:
+            return math.inf
         while (line := self._line(rung)) is not None:
             low, high = self._ends(rung)
             at_low, at_high = line.delta(np.array([low, high]))
@@ -110,12 +112,13 @@ class Direction:
             if rung + step in (came_from, -1):
                 return self._settle(high if step > 0 else low, delta)
             came_from, rung = rung, rung + step
-        return self._settle(self._ends(max(rung - 1, 0))[1], delta)
+        return self._settle(self._ends(rung)[0], delta)
 
     def _settle(self, x: float, delta: float) -> float:
         """x, moved up until its own rung agrees that it suffices: by roundings, as a rule."""
-        for k in range(64):
-            moved = x + x * 1e-15 * 2**k
+        unit = x + 1 / float(self._table[0][0])
+        for k in range(64 if math.isfinite(x) else 0):
+            moved = x + unit * 1e-15 * (2**k - 1)
             if self.delta(np.array([moved]))[0] <= delta:
                 return moved
         return math.inf

@@ -103,6 +103,8 @@ def cumulant(parts: Parts, c: float, step: float, n: int) -> tuple[ComplexArray,
     """
     total, error = np.zeros(n, complex), np.zeros(n)
     for law, count in parts:
+        if c * float(law.losses.max()) > _OVERFLOW:
+            return np.zeros(n, complex), np.full(n, np.inf)
         m, moved = _moment(law, c, step, n)
         log, log_error = _log1p(m, moved)
         total += count * log
@@ -156,8 +158,6 @@ def _turn(y: FloatArray) -> tuple[ComplexArray, ComplexArray]:
 
 def _moment_error(law: Law, c: float, theta: FloatArray) -> FloatArray:
     x, p = law.losses, law.masses
-    if c * x.max() > _OVERFLOW:
-        return np.full(theta.shape, np.inf)
     square = np.square(x) * np.exp(np.maximum(c * x, 0.0))
     errors = np.where(p > _LEAST, law.errors, law.errors + p)
     v, v_masses = float(p @ square), float(errors @ square)
