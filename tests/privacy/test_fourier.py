@@ -10,7 +10,7 @@ from scipy import special
 import dpassay as da
 from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import events, gaussian
-from dpassay.privacy.fourier import sampled_gaussians
+from dpassay.privacy.fourier import Fourier, sampled_gaussians
 from dpassay.privacy.fourier.direction import Direction
 from dpassay.privacy.fourier.laws import UNIT, SampledGaussian, exp_remainder
 from dpassay.privacy.fourier.transform import cumulant
@@ -204,6 +204,7 @@ def test_table(rate, noise, steps, delta, epsilon):
 def test_agrees_with_the_distribution_and_lies_above_the_lower_bound(rate, noise, steps):
     event = da.dp_sgd_event(noise, rate, steps)
     ours, pld = da.account(event, "fourier"), da.account(event, "pld")
+    assert isinstance(ours, Fourier)
     epsilons = np.array([0.0, 0.5, 2.0, 4.0])
     upper = pld.delta(epsilons)
     assert np.all(ours.delta(epsilons) <= 1.002 * upper)
