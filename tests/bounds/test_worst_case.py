@@ -220,7 +220,7 @@ def value_of_the_game(book, pairs, scores, history, trials):
     if len(history) == trials:
         watch = _Watch(book, 0.95, rest=False)
         watch.update([w for w, _ in history], [x for _, x in history])
-        return math.exp(watch.bettor.log_wealth[0])
+        return math.exp(watch.log_wealth[0])
     after = [
         [value_of_the_game(book, pairs, scores, [*history, (w, x)], trials) for x in scores]
         for w in (0, 1)
@@ -243,9 +243,9 @@ def test_learned_bets_are_fair_at_best(form, claim):
     watch = _Watch(_book([claim], form), 0.95, rest=False)
     worlds = rng.permuted(np.tile([0, 1], (150, 1)), axis=1).ravel()
     watch.update(worlds, worlds + 0.7 * rng.normal(size=worlds.size))
-    f = with_cash(factors(watch.bettor._weights[0], watch.book.pays[0]))
+    f = with_cash(factors(watch.bettors[0]._weights[0], watch.book.pays[0]))
     # The payoffs that are used are those of this bet, in the form that makes its mean at most 1.
-    used = np.exp(watch.bettor._logs[0, -1, :-1])
+    used = np.exp(watch.bettors[0]._logs[0, -1, :-1])
     combined = {
         "coin": f.ravel(),
         "pairs": np.outer(f[1], f[0]).ravel(),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "lower_bound_from_counts": "dpassay.bounds.counts",
+    "lower_bound_from_coins": "dpassay.bounds.conditional",
     "credible_interval": "dpassay.bounds.bayes",
     "lower_bound": "dpassay.bounds.scores",
     "lower_bound_from_steps": "dpassay.bounds.steps",
