@@ -13,6 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay import _check
+from dpassay._special.margins import ARITHMETIC
+
+__all__ = [
+    "Evidence",
+    "FloatArray",
+    "Floats",
+    "Kind",
+    "LowerBound",
+    "Neighbouring",
+    "NoiseLevel",
+    "PrivacyCurve",
+    "Release",
+    "Verdict",
+]
 
 Neighbouring = Literal["add-remove", "replace-one"]
 Kind = Literal["exact", "upper bound", "estimate"]
@@ -81,7 +95,7 @@ def _rounded_down(x: float, digits: int = 5) -> str:
     if not 0 < x < math.inf:
         return f"{x:g}"
     place = 10.0 ** (digits - 1 - math.floor(math.log10(x)))
-    return f"{math.floor(x * place * (1 + 1e-12)) / place:.{digits}g}"
+    return f"{math.floor(x * place * (1 + ARITHMETIC)) / place:.{digits}g}"
 
 
 def _shown_above(x: float, claimed: float) -> str:
