@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dpassay import _files
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import ApproxDP, PureDP
 from dpassay.report import (
@@ -18,7 +19,6 @@ from dpassay.report import (
     load_report,
     write_report,
 )
-from dpassay.report import document as writing
 from dpassay.types import Evidence
 from report.markup import Page
 from report.verdicts import CASES
@@ -185,7 +185,7 @@ def test_half_a_file_is_never_seen(tmp_path, monkeypatch, raised, seen, at):
         if len(calls) == at:
             raise raised
 
-    monkeypatch.setattr(writing.os, "fsync", fail)
+    monkeypatch.setattr(_files.os, "fsync", fail)
     with pytest.raises(seen):
         write_report(audit_report(CASES["constant scores"]()), tmp_path / "r.html")
     assert [file.read_bytes() for file in before] == kept

@@ -414,10 +414,12 @@ class Numeric(Curve):
         There epsilon(known) is less than epsilon: one look, where a search takes a hundred. A gain
         of less than one part in 10^9 is not worth the search.
         """
+        # delta(inf) is the limit of delta at finite epsilons: what is infinite does not meet it.
+        finite = np.minimum(epsilon, np.finfo(float).max)
         result = known.copy()
-        lesser = np.flatnonzero(self._epsilon(known * (1 - 1e-9)) <= epsilon)
+        lesser = np.flatnonzero(self._epsilon(known * (1 - 1e-9)) <= finite)
         if lesser.size:
-            x, high = epsilon[lesser], known[lesser]
+            x, high = finite[lesser], known[lesser]
             found = smallest_true(
                 lambda d: self._epsilon(d) <= x, np.zeros_like(x), np.maximum(high, TINY)
             )
