@@ -95,16 +95,19 @@ def test_one_run(dpassay, scores):
 
 BAD = {
     "missing.csv": (None, "is not a file"),
-    "empty.csv": ("", "cannot be read"),
+    "empty.csv": ("", "is not a CSV file"),
     "header.csv": ("score,world\n", "score is empty"),
     "columns.csv": ("loss,world\n1,1\n", "'score'"),
     "worlds.csv": ("score\n1\n", "'world'"),
-    "nan.csv": ("score,world\n1,1\nnan,0\n", "score[1]=nan"),
+    "nan.csv": (
+        "score,world\n1,1\nnan,0\n",
+        "score[1] must lie in (-inf, inf); it is not a number",
+    ),
     "text.csv": ("score,world\nhigh,1\n", "score must hold numbers"),
-    "two.csv": ("score,world\n1,1\n2,2\n", "world[1]=2"),
+    "two.csv": ("score,world\n1,1\n2,2\n", "world[1] must be 0 or 1"),
     "one-sided.csv": ("score,world\n1,1\n2,1\n", "scores_out is empty"),
-    "blank.csv": ("score,world\n1,1\n2,\n", "world[1]=nan"),
-    "not.npz": ("hello", "cannot be read"),
+    "blank.csv": ("score,world\n1,1\n2,\n", "world[1] must lie in"),
+    "not.npz": ("hello", "is not an NPZ archive"),
     "what.txt": ("score,world\n1,1\n", ".csv or .npz"),
 }
 
@@ -123,12 +126,12 @@ def test_bad_files(dpassay, tmp_path, name):
 
 def test_bad_arrays(dpassay, tmp_path):
     np.savez(tmp_path / "nan.npz", scores_in=[1.0, np.nan], scores_out=[0.0])
-    assert "scores_in[1]=nan" in dpassay(f"bound {tmp_path / 'nan.npz'}").err
+    assert "scores_in[1] must lie in" in dpassay(f"bound {tmp_path / 'nan.npz'}").err
     np.savez(tmp_path / "short.npz", scores=[1.0, 2.0], members=[1])
     assert "2 scores for 1 worlds" in dpassay(f"bound {tmp_path / 'short.npz'} --one-run").err
     np.savez(tmp_path / "pickled.npz", scores=np.array([{}]), members=[1])
     result = dpassay(f"bound {tmp_path / 'pickled.npz'}")
-    assert (result.code, "cannot be read" in result.err) == (2, True)
+    assert (result.code, "is not an array of numbers" in result.err) == (2, True)
 
 
 def test_files_and_counts_do_not_mix(dpassay, scores):

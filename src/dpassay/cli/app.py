@@ -29,8 +29,9 @@ from dpassay.cli import (
     status,
     synth,
 )
+from dpassay.cli.options import App
 from dpassay.cli.output import complain
-from dpassay.errors import DpassayError
+from dpassay.errors import DEBUG, DpassayError, debugging, describe_shortly
 
 MISUSE, STOPPED = 2, 3
 ORDER = (
@@ -62,6 +63,8 @@ class _Program(TyperGroup):
         try:
             return super().invoke(ctx)
         except DpassayError as error:
+            if debugging():
+                traceback.print_exc()
             complain(str(error))
             raise typer.Exit(MISUSE) from None
         except BrokenPipeError:  # the reader has gone; nothing more can be said to it
@@ -70,6 +73,9 @@ class _Program(TyperGroup):
         except OSError as error:  # a folder that is missing or may not be written to
             complain(_in_words(error))
             raise typer.Exit(MISUSE) from None
+        except MemoryError:
+            complain("the memory is not enough for this. Ask for less at once.")
+            raise typer.Exit(STOPPED) from None
         except KeyboardInterrupt:
             complain("stopped before it could say.")
             raise typer.Exit(STOPPED) from None
@@ -77,11 +83,11 @@ class _Program(TyperGroup):
 
 def _in_words(error: OSError) -> str:
     if not error.filename or not error.strerror:
-        return str(error)
+        return error.strerror or type(error).__name__
     return f"{str(error.filename)!r}: {error.strerror}. Check the path, or name another one."
 
 
-app = typer.Typer(
+app = App(
     cls=_Program,
     name="dpassay",
     help="Measures how private an algorithm really is: proves an upper bound on epsilon, attacks "
@@ -124,14 +130,28 @@ def _root(
             "--version", callback=_print_version, is_eager=True, help="Show the version and leave."
         ),
     ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug",
+            help="Show errors with their words and tracebacks, which may quote records, on this "
+            "terminal; logs and reports never hold them.",
+        ),
+    ] = False,
 ) -> None:
-    pass
+    if debug:
+        os.environ[DEBUG] = "1"  # the processes that play find it too
 
 
 def main() -> int:
     """Run the program; returns only if it crashed."""
     try:
         app()
-    except Exception:
-        traceback.print_exc()
+    except Exception as error:
+        if debugging():
+            traceback.print_exc()
+        complain(
+            f"a fault of dpassay itself: {describe_shortly(error)}. Please report it; dpassay "
+            "--debug shows the whole error, which may quote records."
+        )
     return STOPPED

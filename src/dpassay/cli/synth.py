@@ -10,7 +10,7 @@ import typer
 
 from dpassay.cli.options import Json, Neighbours
 from dpassay.cli.output import emit, example, say, table, working
-from dpassay.cli.tables import read_known, read_table
+from dpassay.cli.tables import csv_text, read_known, read_table
 from dpassay.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def synth(
             fitted, true = _measured(make, source, schema, wanted, options, domain_epsilon)
         drawn = fitted.sample(rows, rng=seed)
     found = _quality(fitted, true, fitted.workload) if quality else None
-    files = {out: drawn.to_csv(index=False)}
+    files = {out: csv_text(drawn)}
     if report is not None:
         files[report] = page_of(fitted, found)
     _write(files, fitted, model)
@@ -167,14 +167,14 @@ def _synthesizer(method: str) -> Any:
 
 def _check_places(places: list[Path], *read: Path) -> None:
     """Refuse, before the data are read, what cannot be written or would replace what is read."""
-    seen = {path.resolve() for path in read}
+    seen = {os.path.realpath(path) for path in read}
     for path in places:
         if path.is_dir() or not path.parent.is_dir():
             what = "it is a folder" if path.is_dir() else "its folder is not there"
             raise InvalidArgument(f"{str(path)!r} cannot be written: {what}.")
-        if path.resolve() in seen:
+        if os.path.realpath(path) in seen:
             raise InvalidArgument(f"{str(path)!r} is named twice. Every file needs its own name.")
-        seen.add(path.resolve())
+        seen.add(os.path.realpath(path))
 
 
 def _write(texts: dict[Path, str], fitted: "Fitted", model: Path | None) -> None:
@@ -189,7 +189,8 @@ def _write(texts: dict[Path, str], fitted: "Fitted", model: Path | None) -> None
         for path, part in beside.items():
             os.replace(part, path)
     except OSError as error:
-        raise InvalidArgument(f"the files cannot be written: {error}.") from None
+        reason = error.strerror or type(error).__name__
+        raise InvalidArgument(f"the files cannot be written: {reason}.") from None
     finally:
         for part in beside.values():
             with contextlib.suppress(OSError):

@@ -22,7 +22,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from dpassay import __version__
+from dpassay import __version__, _handed
 from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.runs.outcomes import NO_WORLD, Outcomes, join, nothing
 
@@ -234,10 +234,10 @@ def _only(whole: Outcomes, wanted: Outcomes) -> Outcomes:
 def _json(settings: Mapping[str, Any]) -> str:
     try:
         return json.dumps(dict(settings), sort_keys=True)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError):
         raise InvalidArgument(
-            f"configuration={settings!r} must be plain JSON ({error}); "
-            "give names and numbers, and data by its fingerprint."
+            f"configuration with {', '.join(map(str, settings))} must be plain JSON; give names "
+            "and numbers, and data by its fingerprint."
         ) from None
 
 
@@ -335,9 +335,21 @@ class SqliteLog:
 
     def _record(self, key: str, configuration: str, created: str, version: str) -> RunRecord:
         counts = self.counts(key)
-        plain = json.loads(configuration)
+        plain = self._settings(configuration)
         about = plain.pop(_DESCRIPTION, {})
+        texts = isinstance(key, str) and isinstance(created, str) and isinstance(version, str)
+        if not texts or not isinstance(about, dict):
+            raise _damage(self.path, "a run in it is not described as it should be")
         return RunRecord(key, plain, created, version, counts["done"], counts["failed"], about)
+
+    def _settings(self, configuration: str) -> dict[str, Any]:
+        """The configuration of a run, whatever somebody wrote there."""
+        what = f"store={self.path}: the configuration of a run"
+        remedy = "Restore a copy, or move it away to start anew."
+        plain = _handed.parse_json(what, configuration, remedy, infinite=True)
+        if not isinstance(plain, dict):
+            raise _damage(self.path, "the configuration of a run is not a mapping")
+        return plain
 
     def _read(self, key: str, low: int, high: int) -> Outcomes:
         where = f"FROM trials WHERE run = {_RUN_OF} AND trial BETWEEN ? AND ?"
@@ -351,10 +363,18 @@ class SqliteLog:
                 "AND (payload IS NOT NULL OR error IS NOT NULL)",
                 bounds,
             )
-            return _columns(plain, rows.fetchall())
+            rare = rows.fetchall()
+        try:
+            return _columns(plain, rare)
+        except (TypeError, ValueError, OverflowError):
+            raise _damage(self.path, "a trial in it is not what a trial is") from None
 
 
 def _columns(rows: list[tuple], rare: list[tuple]) -> Outcomes:
+    """The rows as columns; a wrong type raises TypeError, ValueError or OverflowError."""
+    for trial, payload, error in rare:
+        if not isinstance(payload, bytes | None) or not isinstance(error, str | None):
+            raise TypeError(f"the payload or the error of trial {trial}")
     trials, failed, worlds, scores, seconds = zip(*rows, strict=True) if rows else ((),) * 5
     return Outcomes(
         np.array(trials, dtype=np.int64),
@@ -452,6 +472,8 @@ def _publish(new: Path, path: Path) -> None:
 
 def _vet(path: Path) -> None:
     """Refuse a file that is not a sound trial log, without changing it."""
+    if (what := _handed.special_kind(path)) is not None:  # to open a pipe would wait for a writer
+        raise _refusal(path, f"it is {what} and so no trial log")
     with path.open("rb") as file:
         header = file.read(100)
     if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
@@ -473,6 +495,13 @@ def _vet(path: Path) -> None:
             f"store={path}: the log is damaged ({' '.join(fault.split())}). Restore a copy, or "
             "move it away to start anew. Nothing was changed."
         )
+
+
+def _damage(path: Path, fault: str) -> LogError:
+    return LogError(
+        f"store={path}: the log is damaged: {fault}. Restore a copy, or move it away to start "
+        "anew. Nothing was changed."
+    )
 
 
 def _refusal(path: Path, fault: str) -> LogError:
