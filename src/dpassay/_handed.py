@@ -65,9 +65,9 @@ def read_bytes(name: str, path: str | Path, *, most: int = LARGEST_DATA, remedy:
     shown = f"{name}={_short(str(path))!r}"
     # Without O_NONBLOCK to open a pipe would wait for a writer, perhaps for ever.
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+    if (what := special_kind(path)) is not None:  # before it is opened: some devices act on it
+        raise InvalidArgument(f"{shown} is not a file but {what}. {remedy}".rstrip())
     try:
-        if (what := special_kind(path)) is not None:  # before it is opened: some devices act on it
-            raise InvalidArgument(f"{shown} is not a file but {what}. {remedy}".rstrip())
         with open(os.open(path, flags), "rb") as file:
             size = os.fstat(file.fileno()).st_size
             data = file.read(most + 1) if size <= most else b""
@@ -156,19 +156,21 @@ def _refuse(constant: str) -> Any:
 
 
 def _is_deep(value: Any) -> bool:
-    """Whether lists and mappings are nested deeper than ``DEEPEST``; whole numbers may be long."""
-    level = [value]
-    for _ in range(DEEPEST + 1):
-        level = [part for outer in level for part in _parts(outer)]
-        if not level:
-            return False
-    return True
-
-
-def _parts(value: Any) -> Any:
-    if isinstance(value, int) and abs(value) >= 10**MOST_DIGITS:
-        raise ValueError("a whole number has too many digits")
-    return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    """Whether lists and mappings are nested deeper than ``DEEPEST``; a long number is an error."""
+    level, depth = [value], 0
+    while level:
+        if any(isinstance(part, int) and abs(part) >= 10**MOST_DIGITS for part in level):
+            raise ValueError("a whole number has too many digits")
+        outer = [part for part in level if isinstance(part, dict | list)]
+        depth += bool(outer)
+        if depth > DEEPEST:
+            return True
+        level = [
+            part
+            for container in outer
+            for part in (container.values() if isinstance(container, dict) else container)
+        ]
+    return False
 
 
 # ------------------------------------------------------------------------------- arrays
