@@ -239,7 +239,7 @@ def _length(records: Any) -> int:
             size = len(records)
         except TypeError:
             raise InvalidArgument(
-                f"canaries={_check.shown(records)} must be records: an array, a frame, a "
+                f"canaries, a {type(records).__qualname__}, must be records: an array, a frame, a "
                 "list or (X, y)."
             ) from None
     return _check.count("canaries", size, remedy="Give at least one; hundreds show more.")

@@ -3,6 +3,7 @@
 An empty field is a missing value.
 """
 
+import csv
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -71,10 +72,13 @@ def csv_text(frame: Any) -> str:
     they are, and so do texts that are numbers, such as the code "-5".
     """
     safe = frame.rename(columns=lambda name: _without_formula(str(name)))
-    for place, name in enumerate(safe.columns):
-        if safe.dtypes.iloc[place].kind not in "biufM":
-            safe[name] = safe[name].map(_without_formula, na_action="ignore")
-    return safe.to_csv(index=False)
+    texts = [name for name in safe.columns if safe[name].dtype.kind not in "biufM"]
+    for name in texts:
+        safe[name] = safe[name].map(_without_formula, na_action="ignore")
+    # Where lines end with a line feed, pandas leaves a lone carriage return without quotes, and
+    # readers take it for the end of a line.
+    returns = any(safe[name].astype(str).str.contains("\r").any() for name in texts)
+    return safe.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
 
 
 def _without_formula(value: Any) -> Any:
