@@ -122,19 +122,14 @@ def array(
         where = _interval(low, high, low_open, high_open)
         index = tuple(int(i) for i in np.argwhere(~good)[0])
         at = f"[{', '.join(map(str, index))}]" if index else ""
-        value = f"={x[()]:g}" if not index else ""  # a lone number is no record but an argument
+        # A lone number is an argument, and NaN tells nothing; other entries may be a record's.
+        entry = float(x[index])
+        value = f"={entry:g}" if not index or not math.isfinite(entry) else ""
         raise InvalidArgument(
-            f"{name}{at}{value} must lie in {where}{' and be finite' if finite else ''}"
-            f"{_fault(float(x[index])) if index else ''}. {remedy}".rstrip()
+            f"{name}{at}{value} must lie in {where}"
+            f"{' and be finite' if finite else ''}. {remedy}".rstrip()
         )
     return x
-
-
-def _fault(entry: float) -> str:
-    """What is wrong with an entry, in words that tell nothing else of it."""
-    if math.isnan(entry):
-        return "; it is not a number"
-    return "; it is infinite" if math.isinf(entry) else "; it lies outside"
 
 
 def count(

@@ -126,7 +126,7 @@ BAD = {
     "what.txt": ("member,loss\n1,1\n", ".csv or .npz"),
     "nobody.csv": ("loss\n1\n", "has no 'member'"),
     "nothing.csv": ("member\n1\n0\n", "has no 'loss' and no 'p0'"),
-    "nan.csv": ("member,loss\n1,1\n0,nan\n", "losses[0] must lie in"),
+    "nan.csv": ("member,loss\n1,1\n0,nan\n", "losses[0]=nan"),
     "text.csv": ("member,loss\n1,high\n0,low\n", "must hold numbers"),
     "two.csv": ("member,loss\n1,1\n2,2\n", "member[1] must lie in [0, 1]"),
     "half.csv": ("member,loss\n1,1\n0.5,2\n", "member must be 0 or 1"),
