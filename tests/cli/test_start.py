@@ -109,6 +109,11 @@ def test_a_crash_is_3_and_never_1(monkeypatch, capsys):
     monkeypatch.setattr("dpassay.report.odds.explain", broken)
     monkeypatch.setattr(sys, "argv", ["dpassay", "explain", "--epsilon", "1"])
     assert main() == 3
+    err = capsys.readouterr().err
+    assert "RuntimeError at " in err
+    assert "a bug of ours" not in err  # its words may quote a record; --debug shows them
+    monkeypatch.setenv("DPASSAY_DEBUG", "1")
+    assert main() == 3
     assert "a bug of ours" in capsys.readouterr().err
 
 

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 
 import typer
 
-from dpassay import _check
 from dpassay.errors import InvalidArgument
 
 LARGEST = 10**12
@@ -75,5 +74,7 @@ def check_number(name: str, value: Any) -> None:
         if math.isnan(value):
             raise InvalidArgument(f"{name}=nan must be a number.")
         return
+    from dpassay import _check
+
     high, low = LIMITS.get(name, LARGEST), 0 if name == "seed" else -LARGEST
     _check.count(name, value, low=low, high=high, remedy=_WHY.get(name, ""))

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpassay._handed import load_csv
 from dpassay.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -87,6 +86,8 @@ def _without_formula(value: Any) -> Any:
 
 
 def _texts(source: Path) -> Any:
+    from dpassay._handed import load_csv
+
     return load_csv("table", source, dtype=str, keep_default_na=False, na_values=[""])
 
 

@@ -65,7 +65,8 @@ def _number(low: float = -math.inf, high: float = math.inf, whole: bool = False)
         kinds = int if whole else (int, float)
         if isinstance(value, bool) or not (infinite or isinstance(value, kinds)):
             raise _refuse(where, "a whole number" if whole else "a number")
-        if not low <= (float(value) if infinite else value) <= high:
+        number: Any = float(value) if infinite else value
+        if not low <= number <= high:
             raise _refuse(where, f"between {low:g} and {high:g}")
 
     return check
