@@ -288,20 +288,6 @@ def test_debug_shows_the_words_on_the_terminal_alone(folder):
     assert not any(_marked(text) for _, text in _files(folder))
 
 
-def test_a_crash_is_told_without_words(monkeypatch, capsys):
-    from dpassay.cli import main
-
-    def crashes():
-        raise ZeroDivisionError(TEXT)
-
-    monkeypatch.setattr(sys.modules["dpassay.cli.app"], "app", crashes)
-    assert main() == 3
-    err = capsys.readouterr().err
-    assert _marked(err) == []
-    assert err.count("\n") == 1
-    assert "a fault of dpassay itself: ZeroDivisionError at " in err
-
-
 # ------------------------------------------------------------------------------- the terminal
 
 CONTROL = "\x1b]0;title\x07\x1b[2J\x9b31m‮"

@@ -444,7 +444,7 @@ def _logs(folder: Path, good: bytes) -> dict[str, bytes]:
         "json-null": "UPDATE runs SET configuration = 'null'",
         "json-deep": f"UPDATE runs SET configuration = '{'[' * DEEP}'",
         "json-blob": "UPDATE runs SET configuration = x'00ff'",
-        "description-int": "UPDATE runs SET configuration = '{\"~description\": 3}'",
+        "description-int": "UPDATE runs SET description = '3'",
         "key-blob": "UPDATE runs SET key = x'00ff'",
         "score-text": "UPDATE trials SET score = 'SECRET' WHERE trial = 3",
         "score-blob": "UPDATE trials SET score = x'00ff' WHERE trial = 3",

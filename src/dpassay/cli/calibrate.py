@@ -42,7 +42,12 @@ def show(
     from dpassay.privacy.calibration import calibrate
 
     _check.epsilon(epsilon, finite=True)
-    target = ApproxDP(epsilon, delta) if delta != 0 else PureDP(epsilon)
+    relation = make_event(1.0).neighbouring
+    target = (
+        ApproxDP(epsilon, delta, neighbouring=relation)
+        if delta != 0
+        else PureDP(epsilon, neighbouring=relation)
+    )
     with working("looking for the least noise"):
         noise = calibrate(make_event, target, method=method)
         event = make_event(noise)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpassay import _files
+from dpassay.cli.ending import MISUSE, REFUTED, STOPPED
 from dpassay.cli.output import complain, emit, say
 from dpassay.errors import DpassayError, describe_shortly
 
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from dpassay.report import Report
     from dpassay.types import Verdict
 
-REFUTED, MISUSE, STOPPED = 1, 2, 3
 _COLOURS = {0: "green", REFUTED: "red", STOPPED: "yellow"}
 
 About = Annotated[
@@ -82,10 +83,12 @@ def _make_room(path: Path) -> None:
         raise InvalidArgument(
             f"report={str(path)!r} cannot be written: {error.strerror}. Choose another place."
         ) from None
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
+    for output in (path, path.with_suffix(".json")):
+        _files.output_place(output)
+    if not os.access(path.parent, os.W_OK):
         raise InvalidArgument(
-            f"report={str(path)!r} cannot be written: it is a folder, or its folder may not be "
-            "written to. Choose another place."
+            f"report={str(path)!r} cannot be written: its folder may not be written to. Choose "
+            "another place."
         )
 
 

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from dpassay._files import make_private
 from dpassay._handed import parse_json, special_kind
 from dpassay.errors import BudgetExceeded, InvalidArgument
 from dpassay.privacy import ApproxDP, Event, Sequence, account
@@ -134,6 +135,7 @@ class Ledger:
         """The only writer, from the first read on: what is checked is what is written on."""
         if (what := special_kind(self.path)) is not None:
             raise InvalidArgument(f"path={str(self.path)!r} is not a file but {what}.")
+        make_private(self.path)
         try:
             with closing(
                 sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)

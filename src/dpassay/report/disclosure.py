@@ -142,5 +142,5 @@ def read_disclosure(path: str | Path) -> Disclosure:
 
 
 def _plain(value: Any) -> Any:
-    """TOML has dates of its own."""
+    """A TOML value as JSON has it: TOML has a type of its own for dates."""
     return value.isoformat() if isinstance(value, datetime.date) else value

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from dpassay import _check
-from dpassay.errors import InvalidArgument, describe_shortly
-from dpassay.runs.outcomes import Task, TaskError
+from dpassay.errors import InvalidArgument, TaskError, describe_shortly
+from dpassay.runs.outcomes import Task
 
 INLINE_MAX = 2**16
 _UNPACKED_MAX = 2

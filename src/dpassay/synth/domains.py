@@ -41,11 +41,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from scipy import special
 
 from dpassay import _check, _rng
+from dpassay._rng import RngLike
+from dpassay._special.quantiles import normal_lower
 from dpassay.errors import InvalidArgument
-from dpassay.mechanisms.noise import Rng, source
+from dpassay.mechanisms.noise import source
 from dpassay.privacy import GDP, Approx, Event, Gaussian, account
 from dpassay.privacy.budget import Budget, budget
 from dpassay.privacy.events import Sequence as EventSequence
@@ -149,7 +150,7 @@ def measure_domain(
     epsilon: float,
     delta: float,
     neighbouring: Neighbouring = "add-remove",
-    rng: Rng = None,
+    rng: RngLike = None,
 ) -> MeasuredDomain:
     """A domain for every column, released with (epsilon, delta)-DP.
 
@@ -209,7 +210,7 @@ def _priced(
     apart = allowed.delta / 2 if listed else 0.0
     mu = float(mu_of(allowed.epsilon, allowed.delta - apart))
     sigma = SENSITIVITY[allowed.neighbouring] * math.sqrt(len(measured)) / mu
-    threshold = 1 - sigma * float(special.ndtri(apart / listed)) if listed else math.inf
+    threshold = 1 - sigma * float(normal_lower(apart / listed)) if listed else math.inf
     event: Event = Gaussian(1 / mu, allowed.neighbouring)
     if listed:
         event = EventSequence((event, Approx(0.0, apart, allowed.neighbouring)))
@@ -340,7 +341,7 @@ def _in_bins(given: Undeclared) -> dict[str, Any]:
 
 def _outermost(name: str, cells: Mapping[int, int], noise: _Noise) -> tuple[int, int]:
     """The first and the last of fixed cells whose noisy count stands out."""
-    threshold = -noise.sigma * float(special.ndtri(FALSE_CELL / len(cells)))
+    threshold = -noise.sigma * float(normal_lower(FALSE_CELL / len(cells)))
     passed = noise.passed(np.array(list(cells.values()), float), threshold)
     found = [cell for cell, good in zip(cells, passed, strict=True) if good]
     if not found:
@@ -378,7 +379,7 @@ def fit_with_domain(
     delta: float | None = None,
     neighbouring: Neighbouring = "add-remove",
     n_records: int | None = None,
-    rng: Rng = None,
+    rng: RngLike = None,
     **options: Any,
 ) -> S:
     """A synthesizer fitted on a domain that is measured first; both together are (epsilon, delta).
@@ -482,6 +483,6 @@ def _spent(event: Event) -> tuple[float, float]:
     return apart, sum(1 / part.noise_multiplier for part in parts if isinstance(part, Gaussian))
 
 
-def _seeds(rng: Rng) -> list[Any]:
+def _seeds(rng: RngLike) -> list[Any]:
     """Two generators for two independent parts, or None twice."""
     return [None, None] if rng is None else list(_rng.generator(rng).spawn(2))

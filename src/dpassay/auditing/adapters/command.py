@@ -8,7 +8,6 @@ import signal
 import string
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +17,9 @@ import numpy as np
 
 from dpassay import _check, _handed
 from dpassay._rng import generator
+from dpassay._scratch import temporary_folder
 from dpassay.auditing.adapters.sources import local_modules
-from dpassay.errors import DpassayError, InvalidArgument, debugging
+from dpassay.errors import CommandFailed, InvalidArgument, debugging
 
 PLACES = ("data", "output", "seed")
 STDERR_MAX = 10_000  # bytes of standard error that are shown on the terminal
@@ -30,10 +30,6 @@ _STEADY = {
     "MKL_NUM_THREADS": "1",
     "PYTHONHASHSEED": "0",
 }
-
-
-class CommandFailed(DpassayError):
-    """A command left with an exit code that is not 0, or wrote nothing."""
 
 
 @dataclass(frozen=True)
@@ -54,8 +50,7 @@ class Command:
 
     def __call__(self, data: Any, rng: np.random.Generator | None) -> Any:
         seed = int(generator(rng).integers(2**31 - 1))
-        with tempfile.TemporaryDirectory(prefix="dpassay-", ignore_cleanup_errors=True) as name:
-            folder = Path(name)
+        with temporary_folder() as folder:
             _write_table(data, folder / "data.csv")
             places = {
                 "data": str(folder / "data.csv"),
