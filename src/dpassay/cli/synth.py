@@ -183,7 +183,7 @@ def _write(texts: dict[Path, str], fitted: "Fitted", model: Path | None) -> None
     try:
         _files.write_all({**texts, **kept})
     except OSError as error:
-        reason = error.strerror or type(error).__name__
+        reason = error.strerror or str(error)  # of the disk, not of the data
         raise InvalidArgument(f"the files cannot be written: {reason}.") from None
 
 
