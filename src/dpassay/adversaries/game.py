@@ -162,7 +162,7 @@ def play(
     """
     trials = _check.count("trials", trials, remedy="It is the number of trainings that count.")
     choosing = _check.count("choosing", choosing, low=4)
-    seed = _check.count("rng", rng, low=0, remedy="Pass a seed: a game must be reproducible.")
+    seed = _check.seed("rng", rng, remedy="Pass a seed: a game must be reproducible.")
     crafted = crafted_for(adversary, training, data, seed) if crafted is None else crafted
     options = {"executor": executor, "workers": workers, "progress": progress}
     with opened(store) as log:

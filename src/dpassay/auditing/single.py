@@ -74,7 +74,7 @@ def audit_one_run(
             f"claim.neighbouring={claim.neighbouring!r}: a canary is put in or left out, which is "
             "add-remove. State the claim for that relation."
         )
-    seed = None if rng is None else _check.count("rng", rng, low=0)
+    seed = None if rng is None else _check.seed("rng", rng)
     configuration = {"seed": seed, "one_run": True}
     key = run_key(configuration, code=[train, score], data=[data, canaries])
     question = _Question(
@@ -248,7 +248,8 @@ def _length(records: Any) -> int:
             size = len(records)
         except TypeError:
             raise InvalidArgument(
-                f"canaries={records!r} must be records: an array, a frame, a list or (X, y)."
+                f"canaries, a {type(records).__qualname__}, must be records: an array, a frame, a "
+                "list or (X, y)."
             ) from None
     return _check.count("canaries", size, remedy="Give at least one; hundreds show more.")
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpassay.cli.options import (
+    App,
     Count,
     EpsilonEach,
     Json,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 DP_SGD = (
     "dpassay account dp-sgd --noise-multiplier 1.1 --sampling-rate .01 --steps 1000 --delta 1e-5"
 )
-app = typer.Typer(
+app = App(
     name="account",
     help="Upper bounds on epsilon at a delta (or delta at an epsilon), all methods side by side.",
     epilog=example(DP_SGD),

@@ -13,7 +13,7 @@ import typer
 
 from dpassay.cli.ending import STOPPED, ending
 from dpassay.cli.options import Json, Neighbours
-from dpassay.cli.output import complain, emit, example, say
+from dpassay.cli.output import complain, emit, example, explain_failure, say
 from dpassay.cli.verdicts import About, Paper, Proof, exit_code, show
 
 if TYPE_CHECKING:
@@ -138,7 +138,7 @@ def audit(
                 description=said,
             )
     except AuditStopped as stopped:
-        typer.echo(f"dpassay: {stopped}", err=True)
+        explain_failure(str(stopped))
         raise typer.Exit(STOPPED) from None
     show(verdict, claim or repr(curve), as_json)
     if verdict.ended == "interrupted":
@@ -286,9 +286,9 @@ class _Timing:
         if run.ended == "interrupted":
             raise KeyboardInterrupt
         if run.first_error:
-            lines = run.first_error.strip().splitlines()
-            at = -1 if lines[0].startswith("Traceback") else 0
-            complain(f"the trial for timing failed: {lines[at]}")
+            first, *frames = run.first_error.strip().splitlines()
+            where = f" at {frames[-1].strip()}" if frames else ""
+            complain(f"the trial for timing failed: {first}{where}")
         return float(run.outcomes.scores[0])
 
 

@@ -53,6 +53,7 @@ from dpassay.privacy.events import Sequence as EventSequence
 from dpassay.privacy.gaussian import epsilon_of, mu_of
 from dpassay.synth.base import Synthesizer
 from dpassay.synth.columns import (
+    MOST_BINS,
     Categorical,
     Column,
     Date,
@@ -92,7 +93,7 @@ class Undeclared:
 
     def __post_init__(self) -> None:
         _check.choice("kind", self.kind, tuple(_MEASURES))
-        _check.count("bins", self.bins)
+        _check.count("bins", self.bins, high=MOST_BINS)
         if self.kind == "categorical" and not self.nullable:
             raise InvalidArgument(
                 "nullable=False cannot be for measured categories: rare ones are read as missing."
@@ -224,8 +225,8 @@ _SAID = {"kind", "integer", "bins", "nullable"}  # of a column without a domain
 def _known(table: Any, columns: Mapping[str, Any] | None) -> dict[str, Column | Undeclared]:
     if columns is not None and not isinstance(columns, Mapping):
         raise InvalidArgument(
-            f"columns={columns!r} must be a mapping from names to what is known of them, e.g. "
-            "{'age': 'integer', 'city': 'categorical'}."
+            f"columns={_check.shown(columns)} must be a mapping from names to what is known "
+            "of them, e.g. {'age': 'integer', 'city': 'categorical'}."
         )
     if columns is not None:
         return {str(name): known_of(str(name), given) for name, given in columns.items()}
