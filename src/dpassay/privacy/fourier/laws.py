@@ -58,9 +58,9 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
+from dpassay.privacy.margins import UNIT
 from dpassay.types import FloatArray, Floats
 
-UNIT = 2.0**-53
 _LOSS_ERROR = 48 * UNIT
 _SPACING = 0.01  # neighbouring losses differ by about this share of the deviation or of the loss
 _FAR = 37.0  # deviations: the normal mass beyond is below 1e-299
