@@ -12,8 +12,9 @@ from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import events, gaussian
 from dpassay.privacy.fourier import Fourier, sampled_gaussians
 from dpassay.privacy.fourier.direction import Direction
-from dpassay.privacy.fourier.laws import UNIT, SampledGaussian, exp_remainder
+from dpassay.privacy.fourier.laws import SampledGaussian, exp_remainder
 from dpassay.privacy.fourier.transform import cumulant
+from dpassay.privacy.margins import UNIT
 from dpassay.privacy.profiles import profiles
 
 # Rate, noise, steps, delta, and epsilon from an independent prototype of the same method; all lie
@@ -279,7 +280,7 @@ def test_epsilon_is_seen_to_suffice(delta, rate, noise, steps):
 
 @pytest.mark.parametrize("noise", [0.02, 1e6])
 @pytest.mark.parametrize("rate", [1e-15, 0.5, 1 - 2**-53])
-@pytest.mark.parametrize("steps", [100, 10**18])
+@pytest.mark.parametrize("steps", [100, 10**25])
 def test_extreme_events_have_a_price_without_warnings(noise, rate, steps):
     curve = sampled_gaussians([(noise, rate, steps)])
     deltas = curve.delta(np.array([0.0, 1e-9, 1.0, 700.0, np.inf]))

@@ -35,6 +35,7 @@ app = App(
 )
 NOTES = {
     "pld": "privacy-loss distribution, rounded upwards",
+    "fourier": "inverse Fourier transform, rounded upwards",
     "rdp": "Rényi DP, best of its orders",
     "zcdp": "zero-concentrated DP, tight conversion",
     "gdp": "Gaussian noise only",
@@ -53,7 +54,8 @@ AtEpsilon = Annotated[float | None, typer.Option("--epsilon", help="Give delta a
 Method = Annotated[
     str,
     typer.Option(
-        help="all, best, pld, rdp, zcdp, gdp, optimal, advanced, basic, or gdp-clt (an estimate)."
+        help="all, best, pld, fourier, rdp, zcdp, gdp, optimal, advanced, basic, or gdp-clt (an "
+        "estimate)."
     ),
 ]
 

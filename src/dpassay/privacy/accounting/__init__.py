@@ -106,8 +106,8 @@ def _best(
 # The methods, from what is exact to what is loose; "best" asks the proofs in this order.
 _PROOFS: dict[str, Callable[[Leaves], Curve]] = {
     "gdp": gdp.price,
-    "fourier": fourier.price,
     "pld": pld.price,
+    "fourier": fourier.price,
     "rdp": rdp.price,
     "zcdp": zcdp.price,
     "optimal": theorems.optimal,
