@@ -40,7 +40,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.learn.base import Budget
 from dpassay.learn.logistic_shrinkage import Shrinkage
 from dpassay.mechanisms.additive import gaussian_multiplier
-from dpassay.mechanisms.noise import Rng, source
+from dpassay.mechanisms.noise import Rng, training_source
 from dpassay.optim.conditioning import Conditioned, conditioned
 from dpassay.optim.gradient import bst14_noise, bst14_sgd, noisy_gradient_descent, step_event
 from dpassay.optim.losses import Logistic, Loss, Multinomial, Rows
@@ -194,8 +194,7 @@ class GradientDescent:
 
     def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution:
         """Condition, descend, and go back to the units of X."""
-        noise = source(rng, 1, limit=0)
-        assert noise.generator is not None
+        noise = training_source(rng)
         even = self._conditioned(X, noise.generator)
         rate, momentum = self.pace(even.second_moment)
         release = noisy_gradient_descent(

@@ -239,7 +239,7 @@ class Synthesizer(Fitted, ABC):
         if not allowed.is_private:
             raise InvalidArgument("epsilon=inf asks for no privacy; release the table itself.")
         plan = self._plan(allowed, n)
-        chosen = source(self.rng, np.inf)
+        chosen = source(self.rng)
         model = self._run(Records(self.schema, codes, n), plan, chosen)
         self.event_, self.noise_ = plan.event, chosen.level
         self.assumptions_ = (f"n={n}", "the schema", "the types of the columns")

@@ -24,6 +24,7 @@ import numpy as np
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
+from dpassay.mechanisms.choosing import softmax
 from dpassay.mechanisms.noise import Rng, Source
 from dpassay.privacy import BoundedRange, Event, calibrate, gaussian_noise_multiplier
 from dpassay.privacy.budget import Budget
@@ -36,7 +37,7 @@ from dpassay.synth.measurements import SENSITIVITY, Measurement, measure, measur
 from dpassay.synth.models import Mixture, Model, Records
 from dpassay.synth.schema import Schema
 from dpassay.synth.workload import Workload
-from dpassay.types import Neighbouring
+from dpassay.types import FloatArray, Neighbouring
 
 Sets = tuple[tuple[str, ...], ...]
 
@@ -210,13 +211,12 @@ class ProductMixture(Synthesizer):
         return plan
 
     def _run(self, data: Records, plan: Plan, chosen: Source) -> Model:
-        assert chosen.generator is not None
-        found = measure(data, plan.columns, plan.sigmas, chosen)
+        found = measure(data, plan.columns, plan.sigmas, chosen, self.neighbouring)
         model = self._fitted(found, plan, chosen.generator)
         if not plan.picks:
             return model
-        picked = selected(data, model, plan, self.neighbouring, chosen.generator)
-        found += measure(data, picked, [plan.late] * plan.picks, chosen)
+        picked = selected(data, model, plan, self.neighbouring, chosen)
+        found += measure(data, picked, [plan.late] * plan.picks, chosen, self.neighbouring)
         return self._fitted(found, plan, chosen.generator, model)
 
     def _fitted(
@@ -240,7 +240,7 @@ class ProductMixture(Synthesizer):
 
 
 def selected(
-    data: Records, model: Model, plan: Plan, neighbouring: Neighbouring, rng: np.random.Generator
+    data: Records, model: Model, plan: Plan, neighbouring: Neighbouring, chosen: Source
 ) -> Sets:
     """The sets that the model gets most wrong beyond noise, by the exponential mechanism."""
     n = data.n or len(data.codes)
@@ -249,8 +249,17 @@ def selected(
     for i, names in enumerate(plan.candidates):
         off = np.abs(data.counts(names) - n * model.marginal(names))
         scores[i] = off.sum() - math.sqrt(2 / math.pi) * plan.late * off.size
-    noisy = plan.selection / (2 * moved) * scores + rng.gumbel(size=len(scores))
+    logits = plan.selection / (2 * moved) * scores
+    if chosen.is_exact:
+        return tuple(plan.candidates[i] for i in _peeled(logits, plan.picks, chosen.generator))
+    noisy = logits + chosen.generator.gumbel(size=len(scores))
     return tuple(plan.candidates[i] for i in np.argsort(-noisy)[: plan.picks])
+
+
+def _peeled(logits: FloatArray, picks: int, generator: np.random.Generator) -> list[int]:
+    """As many different indices, one after another by exponential mechanisms, exactly."""
+    left = list(range(len(logits)))
+    return [left.pop(int(softmax(logits[left], 1, generator)[0])) for _ in range(picks)]
 
 
 def fit(
