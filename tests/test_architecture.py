@@ -49,7 +49,7 @@ ALLOWED = {part: LEAVES | left for part, left in LEFT_OF.items()} | {
     "_check": {"errors"},
     "_rng": {"errors"},
     "_lazy": set(),
-    "types": {"_check"},
+    "types": {"_check", "errors"},
     "datasets": {"errors", "types", "_rng"},
     "cli": LEAVES | set(LEFT_OF),
     "__main__": {"cli"},
