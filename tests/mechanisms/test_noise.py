@@ -9,6 +9,8 @@ import pytest
 
 from dpassay.errors import InvalidArgument
 from dpassay.mechanisms import laplace, noise
+from dpassay.privacy import events
+from dpassay.types import Release
 
 
 @pytest.mark.parametrize(
@@ -33,6 +35,12 @@ def test_release_carries_the_level(size):
     zeros = np.zeros(size)
     assert laplace(zeros, sensitivity=1, epsilon=1).noise == "exact"
     assert laplace(zeros, sensitivity=1, epsilon=1, rng=5).noise == "reproducible"
+
+
+def test_floating_point_noise_has_no_event():
+    with pytest.raises(InvalidArgument, match="event=.* must be None for noise='cryptographic'"):
+        Release(0.0, events.Laplace(1.0), 1.0, "cryptographic")
+    assert Release(0.0, None, 1.0, "cryptographic").map(abs).event is None
 
 
 @pytest.mark.parametrize("rng", [-1, 0.5, True, "seed", np.random.RandomState(0)])

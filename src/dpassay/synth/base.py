@@ -50,7 +50,7 @@ class Fitted:
         model_: the records, distribution or mixture that was learned.
         event_: what was done to the data.
         assumptions_: what was taken as public.
-        noise_: "exact", "cryptographic" or "reproducible"; only the first two are private.
+        noise_: "exact", or "reproducible", which is not private.
         method_: which algorithm learned it.
         domain_: the domain that was measured first and its price, which ``event_`` has in it; None
             where all was declared, and in a model that was read back.
