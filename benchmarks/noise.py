@@ -1,10 +1,9 @@
 """What a draw of noise costs at each level, beside NumPy and OpenDP in the same run.
 
 Run with ``python -m benchmarks.noise``. Each number is the best of several repetitions of CPU time,
-divided by the entries drawn; the whole call of the mechanism is timed, argument checks included, and
-the time of a call does not depend on how many threads there are. OpenDP is timed on 20 000 entries
-where more are asked for: it takes as long for each of them. Below, how many indices of a selection
-are drawn per second.
+divided by the entries drawn; the whole call of the mechanism is timed, argument checks included.
+OpenDP's measurement alone is timed, on 20 000 entries where more are asked for: it takes as long
+for each of them. A second table has the time of a selection.
 """
 
 import time

@@ -38,7 +38,7 @@ def test_release_carries_the_level(size):
 
 
 def test_floating_point_noise_has_no_event():
-    with pytest.raises(InvalidArgument, match="event=.* must be None for noise='cryptographic'"):
+    with pytest.raises(InvalidArgument, match=r"event=.* must be None for noise='cryptographic'"):
         Release(0.0, events.Laplace(1.0), 1.0, "cryptographic")
     assert Release(0.0, None, 1.0, "cryptographic").map(abs).event is None
 

@@ -31,10 +31,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay import _rng
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.types import NoiseLevel
 
-Rng = int | np.random.SeedSequence | np.random.Generator | None
+Rng = RngLike
 
 
 class SecureGenerator(np.random.Generator):
