@@ -136,3 +136,11 @@ def test_files_and_counts_do_not_mix(dpassay, scores):
     assert "--tp" in dpassay(f"bound {path} --tp 3").err
     assert "--guesses" in dpassay(f"bound {path} --guesses 3").err
     assert "--threshold" in dpassay(f"bound {path} --one-run --threshold 3").err
+
+
+def test_ten_thousand_scores_of_each_world(dpassay, tmp_path):
+    rng = np.random.default_rng(0)
+    worlds = {name: rng.normal(size=10_100) for name in ("scores_in", "scores_out")}
+    np.savez(tmp_path / "worlds.npz", **worlds)
+    data = dpassay(f"bound {tmp_path / 'worlds.npz'} --delta 0 --json").data
+    assert 0 <= data["epsilon_lower"] < 0.2

@@ -19,15 +19,11 @@ from dpassay import _check
 from dpassay._rng import for_trial
 from dpassay.attacks.outputs import Outputs, observe, records
 from dpassay.attacks.scores import log_odds
-from dpassay.errors import DpassayError, InvalidArgument
+from dpassay.errors import InvalidArgument, ShadowsStopped
 from dpassay.runs import PAYLOAD_MAX, Outcome, TrialLog, Workers, fingerprint, play, run_key
 from dpassay.types import FloatArray
 
 UNUSED = -1
-
-
-class ShadowsStopped(DpassayError):
-    """Shadow trainings failed or were interrupted; the first error is in the message."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,7 +157,7 @@ def train_shadows(
     if run.n_failed or len(run.outcomes) < n_shadows:
         raise ShadowsStopped(_what_happened(run.first_error, len(run.outcomes), n_shadows))
     seen = inside if observed is None else np.zeros((n_shadows, len(at[1])), np.int8)
-    return _gathered([run.outcomes.payloads[i] for i in range(n_shadows)], seen, records_of(*at))
+    return _gather([run.outcomes.payloads[i] for i in range(n_shadows)], seen, records_of(*at))
 
 
 def records_of(X: Any, y: Any) -> str:
@@ -246,7 +242,7 @@ def _check_classes(seen: Any, all_labels: Any) -> None:
         )
 
 
-def _gathered(payloads: list[bytes], inside: NDArray[np.int8], records: str) -> Shadows:
+def _gather(payloads: list[bytes], inside: NDArray[np.int8], records: str) -> Shadows:
     parts: dict[str, list[FloatArray]] = {}
     for payload in payloads:
         with np.load(io.BytesIO(payload), allow_pickle=False) as archive:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from dpassay import _check
 from dpassay._rng import for_trial
 from dpassay.auditing.claims import check_curve
-from dpassay.auditing.question import AuditStopped, Change, coin_seed, described
+from dpassay.auditing.question import Change, coin_seed, described
 from dpassay.auditing.referee import CURVE, claimed_delta
 from dpassay.bounds import one_run
-from dpassay.errors import InvalidArgument
+from dpassay.errors import AuditStopped, InvalidArgument
 from dpassay.privacy import GDP, ApproxDP, PureDP
 from dpassay.runs import Outcome, Played, RunRecord, TrialLog, play, replayed, run_key
 from dpassay.types import Evidence, FloatArray, LowerBound, PrivacyCurve, Verdict

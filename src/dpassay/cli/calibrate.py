@@ -40,7 +40,12 @@ def show(
     from dpassay.privacy import ApproxDP, PureDP, account
     from dpassay.privacy.calibration import calibrate
 
-    target = ApproxDP(epsilon, delta) if delta != 0 else PureDP(epsilon)
+    relation = make_event(1.0).neighbouring
+    target = (
+        ApproxDP(epsilon, delta, neighbouring=relation)
+        if delta != 0
+        else PureDP(epsilon, neighbouring=relation)
+    )
     with working("looking for the least noise"):
         noise = calibrate(make_event, target, method=method)
         event = make_event(noise)

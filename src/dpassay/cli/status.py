@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpassay.cli.ending import STOPPED
 from dpassay.cli.options import Json
 from dpassay.cli.output import console, emit, example, say
-from dpassay.cli.verdicts import STOPPED
 
 if TYPE_CHECKING:
     from dpassay.runs import RunRecord, TrialLog
@@ -122,21 +122,29 @@ class _Look:
         )
 
     def _judged(self, record: "RunRecord") -> "tuple[Verdict | None, str | None, bool]":
-        """The verdict, or why there is none, and whether that is because the log is damaged."""
-        from dpassay.auditing.judging import judged
-        from dpassay.errors import DpassayError, LogDamaged
-
         question = {name: value for name, value in record.description.items() if name != "writer"}
         key = (record.key, record.n_done, record.n_failed, repr(question))
         if key not in self._known:
-            try:
-                self._log.outcomes(record.key)  # also of runs that cannot be judged
-                self._known[key] = judged(self._log, record), None, False
-            except LogDamaged as error:
-                self._known[key] = None, str(error), True
-            except DpassayError as error:
-                self._known[key] = None, str(error), False
+            self._known[key] = _judge(self._log, record)
         return self._known[key]
+
+
+def _judge(log: "TrialLog", record: "RunRecord") -> "tuple[Verdict | None, str | None, bool]":
+    """The verdict, or why there is none, and whether that is because the log is damaged."""
+    from dpassay.auditing.judging import judged
+    from dpassay.errors import DpassayError, LogDamaged
+
+    try:
+        return judged(log, record), None, False
+    except LogDamaged as error:
+        return None, str(error), True
+    except DpassayError as error:
+        reason = str(error)
+    try:
+        log.outcomes(record.key)  # Judging may not have come to read them.
+    except LogDamaged as error:
+        return None, str(error), True
+    return None, reason, False
 
 
 def _word(over: bool, running: bool, verdict: Any, note: str | None) -> str:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpassay import _files
+from dpassay.cli.ending import MISUSE, REFUTED, STOPPED
 from dpassay.cli.output import complain, emit, say
 
 if TYPE_CHECKING:
     from dpassay.report import Report
     from dpassay.types import Verdict
 
-REFUTED, MISUSE, STOPPED = 1, 2, 3
 _COLOURS = {0: "green", REFUTED: "red", STOPPED: "yellow"}
 
 About = Annotated[

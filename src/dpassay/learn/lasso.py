@@ -137,7 +137,7 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
         targets = bounded_targets(y, self.target_bound)
         constant = features.norm if self.fit_intercept else 0.0
         loss = self._loss(radius * features.norm, targets.bound)
-        plan = self._planned(
+        plan = self._make_plan(
             L1Ball(X.shape[1] + self.fit_intercept, radius),
             n_records=n_records,
             lipschitz=lipschitz(loss, features.norm, math.inf),
@@ -150,12 +150,12 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
         objective = LinearObjective(
             loss, Rows(features.values, constant), targets.values, n_records
         )
-        done = _solved(objective, radius, plan, self._rng())
+        done = _solve(objective, radius, plan, self._rng())
         assert done.noise is not None
         self.n_iter_, self.selection_, self.noise_ = plan.steps, plan.selection, done.noise
         return self._keep(objective.matrix(done.w)[:, 0], constant, features, targets)
 
-    def _planned(self, polytope: Polytope, **public: Any) -> fw.Plan:
+    def _make_plan(self, polytope: Polytope, **public: Any) -> fw.Plan:
         """The fit, decided from public quantities before any data are touched."""
         return fw.plan(polytope, selection=self.selection, steps=self.steps, **public)
 
@@ -200,8 +200,8 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
         return X @ self.coef_ + self.intercept_
 
 
-def _solved(objective: LinearObjective, radius: float, plan: fw.Plan, rng: Any) -> fw.Solution:
-    """By the sparse solver where it applies."""
+def _solve(objective: LinearObjective, radius: float, plan: fw.Plan, rng: Any) -> fw.Solution:
+    """Run Frank-Wolfe, by the sparse solver where it applies."""
     chosen, rows = plan.selection, objective.rows
     if chosen is not None and chosen.kind == "gumbel" and sparse.issparse(rows.X):
         return sparse_frank_wolfe(

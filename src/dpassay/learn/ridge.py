@@ -17,7 +17,7 @@ from dpassay.learn.base import (
     bounded_targets,
 )
 from dpassay.learn.ledger import Ledger
-from dpassay.learn.ridge_plans import PLANS, Plan, Setting, chosen
+from dpassay.learn.ridge_plans import PLANS, Plan, Setting, choose_solver
 from dpassay.types import FloatArray, Neighbouring
 
 SOLVERS = ("auto", *PLANS)
@@ -122,7 +122,7 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
             alpha,
             self._positive("residual_bound"),
         )
-        plan = self._planned(setting)
+        plan = self._make_plan(setting)
         self._spend(plan.event, setting.n_records)
         solution = plan.solve(features.values, targets.values, self._rng())
         self.noise_ = solution.noise
@@ -130,9 +130,9 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
         self.intercept_ = float(offset) + targets.centre
         return self
 
-    def _planned(self, setting: Setting) -> Plan:
+    def _make_plan(self, setting: Setting) -> Plan:
         """The fit, decided from public quantities before any data are touched."""
-        self.solver_ = chosen(setting) if self.solver == "auto" else self.solver
+        self.solver_ = choose_solver(setting) if self.solver == "auto" else self.solver
         return PLANS[self.solver_](setting)
 
     def _positive(self, name: str) -> float | None:
@@ -145,7 +145,7 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
         )
 
     def _fit_ridge(self, X: Any, y: Any, budget: Budget, alpha: float) -> "PrivateRidge":
-        """Scikit-learn's own; bounds are kept where they were declared."""
+        """Fit scikit-learn's model without privacy, inside the bounds that were declared."""
         from sklearn.linear_model import Ridge
 
         self.solver_ = "ridge"

@@ -47,7 +47,7 @@ from dpassay.learn.search_price import (
     affordable_epsilon,
     candidate,
     is_within,
-    planned,
+    plan_search,
     run_epsilon,
     too_dear,
 )
@@ -145,10 +145,12 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
         share = self._share()
         scoring = scoring_of(self.scoring, self.estimator)
         n_records = self._public_records(X)
-        event, noise = planned(budget, self.n_runs, self.law, self.shape)
+        event, noise = plan_search(budget, self.n_runs, self.law, self.shape)
         public, assumptions = self._public(y, budget, max(1, round((1 - share) * n_records)))
         most = run_epsilon(budget.delta, noise)
-        candidates = _priced(self.estimator, settings, public, X.shape[1], most, noise, self.law)
+        candidates = _price_settings(
+            self.estimator, settings, public, X.shape[1], most, noise, self.law
+        )
         rng = self._rng()
         draws: Any = secure_generator() if rng is None else rng
         self._spend(event, n_records, assumptions)
@@ -263,7 +265,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
 # What is drawn.
 
 
-def _priced(
+def _price_settings(
     estimator: Any,
     settings: list[dict[str, Any]],
     public: Mapping[str, Any],
@@ -283,7 +285,7 @@ def _priced(
 
 
 def _number_of_runs(mean: float, law: str, shape: float, draws: np.random.Generator) -> int:
-    """A draw of K; never to be told."""
+    """Draw the number of runs, which must stay secret."""
     _check.choice("law", law, LAWS)
     if law == "poisson":
         return int(draws.poisson(mean))
@@ -300,7 +302,7 @@ def _number_of_runs(mean: float, law: str, shape: float, draws: np.random.Genera
 
 
 class _Run:
-    """Q: one fit and its noisy score."""
+    """One run of the search: a fit and its noisy score."""
 
     def __init__(
         self,

@@ -150,5 +150,5 @@ def _toml(path: Path) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """TOML has dates of its own."""
+    """A TOML value as JSON has it: TOML has a type of its own for dates."""
     return value.isoformat() if isinstance(value, datetime.date) else value

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dpassay.errors import InvalidArgument
-from dpassay.runs.outcomes import Task, TaskError
+from dpassay.errors import InvalidArgument, TaskError
+from dpassay.runs.outcomes import Task
 
 INLINE_MAX = 2**16
 _UNPACKED_MAX = 2

@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from dpassay.errors import TaskError
 from dpassay.runs.outcomes import (
     NO_WORLD,
     PAYLOAD_MAX,
     RETURNED_NAN,
     Outcome,
     Outcomes,
-    TaskError,
     join,
 )
 

@@ -150,7 +150,7 @@ def load(path: str | Path) -> Fitted:
                 f"path={str(path)!r} has format {header['format']}, newer than {FORMAT}. "
                 "Upgrade dpassay."
             )
-        return _restored(header, arrays)
+        return _restore(header, arrays)
     except DpassayError:
         raise
     except OSError as error:
@@ -161,7 +161,7 @@ def load(path: str | Path) -> Fitted:
         ) from None
 
 
-def _restored(header: Mapping[str, Any], arrays: dict[str, Any]) -> Fitted:
+def _restore(header: Mapping[str, Any], arrays: dict[str, Any]) -> Fitted:
     fitted = Fitted()
     fitted.schema = Schema.from_dict(header["schema"])
     fitted.model_ = MODELS[header["model"]].from_arrays(fitted.schema, arrays)

@@ -41,10 +41,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from scipy import special
 
 from dpassay import _check, _rng
 from dpassay._rng import RngLike
+from dpassay._special.quantiles import normal_lower
 from dpassay.errors import InvalidArgument
 from dpassay.mechanisms.noise import Source, source
 from dpassay.privacy import GDP, Approx, Event, Gaussian, account
@@ -215,7 +215,7 @@ def _priced(
     apart = allowed.delta / 2 if listed else 0.0
     mu = float(mu_of(allowed.epsilon, allowed.delta - apart))
     sigma = SENSITIVITY[allowed.neighbouring] * math.sqrt(len(measured)) / mu
-    threshold = 1 - sigma * float(special.ndtri(apart / listed)) if listed else math.inf
+    threshold = 1 - sigma * float(normal_lower(apart / listed)) if listed else math.inf
     event: Event = Gaussian(1 / mu, allowed.neighbouring)
     if listed:
         event = EventSequence((event, Approx(0.0, apart, allowed.neighbouring)))
@@ -346,7 +346,7 @@ def _in_bins(given: Undeclared) -> dict[str, Any]:
 
 def _outermost(name: str, cells: Mapping[int, int], noise: _Noise) -> tuple[int, int]:
     """The first and the last of fixed cells whose noisy count stands out."""
-    threshold = -noise.sigma * float(special.ndtri(FALSE_CELL / len(cells)))
+    threshold = -noise.sigma * float(normal_lower(FALSE_CELL / len(cells)))
     passed = noise.passed(np.array(list(cells.values()), float), threshold)
     found = [cell for cell, good in zip(cells, passed, strict=True) if good]
     if not found:

@@ -45,7 +45,7 @@ from dpassay.mechanisms.noise import Source, is_secure
 from dpassay.privacy import BoundedRange, Event, Repeated
 from dpassay.privacy.budget import Budget
 from dpassay.privacy.events import Sequence as EventSequence
-from dpassay.synth.games import Game, Rounds, SignedQueries, draw, signal
+from dpassay.synth.games import QueryGame, Rounds, SignedQueries, draw, signal
 from dpassay.synth.models import Model, Records
 from dpassay.synth.terms import Terms
 from dpassay.types import FloatArray
@@ -105,7 +105,7 @@ def log_keep_probability(advantage: FloatArray, rate: float, gamma: float) -> Fl
     return -gamma + rate * (np.minimum(advantage, 1.0) - 1)
 
 
-class DualQuery(Game):
+class DualQuery(QueryGame):
     """A few hundred records, each the answer to queries that were wrong so far.
 
     Args:

@@ -46,7 +46,7 @@ class Model(ABC):
 
     @classmethod
     def from_arrays(cls, schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> "Model":
-        """What ``arrays`` gave."""
+        """The model whose ``arrays`` these are."""
         return cls(schema, **arrays)
 
 
@@ -63,7 +63,7 @@ class Records(Model):
     kind: ClassVar[str] = "records"
 
     def marginal(self, columns: Sequence[str]) -> FloatArray:
-        """Counts over n."""
+        """The counts of a marginal over the public number of records."""
         return self.counts(columns) / (len(self.codes) if self.n is None else self.n)
 
     def counts(self, columns: Sequence[str]) -> FloatArray:
@@ -218,7 +218,7 @@ class Tables(Model):
         )
 
     def sample(self, n: int, rng: np.random.Generator, where: Condition | None = None) -> Codes:
-        """There is no joint model to sample from."""
+        """Raise: there is no joint model to sample from."""
         raise InvalidArgument(
             "noisy marginals only answer queries: they are no model of records. Fit another "
             "method to sample a table."
@@ -230,7 +230,7 @@ class Tables(Model):
 
     @classmethod
     def from_arrays(cls, schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> "Tables":
-        """What ``arrays`` gave."""
+        """The model whose ``arrays`` these are."""
         return cls(schema, {tuple(names.split("\t")): table for names, table in arrays.items()})
 
 

@@ -142,7 +142,7 @@ class Parity(_Tabled):
     """Is the sum of the codes even? One query."""
 
     def n_queries(self, schema: Schema) -> int:
-        """One."""
+        """The number of queries: one."""
         del schema
         return 1
 
@@ -170,11 +170,11 @@ class Conjunction(_Tabled):
 
     @classmethod
     def of(cls, **allowed: Any) -> "Conjunction":
-        """By columns: one value, or several."""
+        """A conjunction from columns by name, each with one allowed value or several."""
         return cls(tuple(allowed), tuple(allowed.values()))
 
     def n_queries(self, schema: Schema) -> int:
-        """One."""
+        """The number of queries: one."""
         del schema
         return 1
 
@@ -204,7 +204,7 @@ class Predicate(_Tabled):
     function: Callable[[Any], Any] = field(default=lambda frame: np.ones(len(frame)))
 
     def n_queries(self, schema: Schema) -> int:
-        """One."""
+        """The number of queries: one."""
         del schema
         return 1
 

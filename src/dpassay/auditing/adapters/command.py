@@ -19,7 +19,7 @@ import numpy as np
 from dpassay._rng import generator
 from dpassay._scratch import temporary_folder
 from dpassay.auditing.adapters.sources import local_modules
-from dpassay.errors import DpassayError, InvalidArgument
+from dpassay.errors import CommandFailed, InvalidArgument
 
 PLACES = ("data", "output", "seed")
 STDERR_MAX = 2000  # characters of standard error shown with a failure
@@ -30,10 +30,6 @@ _STEADY = {
     "MKL_NUM_THREADS": "1",
     "PYTHONHASHSEED": "0",
 }
-
-
-class CommandFailed(DpassayError):
-    """A command left with an exit code that is not 0, or wrote nothing."""
 
 
 @dataclass(frozen=True)

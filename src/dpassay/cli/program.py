@@ -1,12 +1,11 @@
 """The program ``dpassay``: its commands, and how every one of them ends.
 
-Exit codes: 0 not refuted (or done), 1 refuted, 2 misuse, 3 stopped before it could say. A crash is
-3 as well, since 1 would say "refuted".
+Exit codes: 0 not refuted (or done), 1 refuted, 2 misuse, 3 stopped before it could say, 130
+interrupted by Ctrl-C. A crash is 3 as well, since 1 would say "refuted".
 """
 
 import os
 import sys
-import traceback
 from typing import Annotated, Any
 
 import typer
@@ -28,11 +27,11 @@ from dpassay.cli import (
     status,
     synth,
 )
+from dpassay.cli.ending import INTERRUPTED, MISUSE, STOPPED, ending
 from dpassay.cli.output import complain
 from dpassay.cli.plugins import register_plugins
 from dpassay.errors import DpassayError, LogDamaged, LogLost
 
-MISUSE, STOPPED = 2, 3
 ORDER = (
     "audit",
     "status",
@@ -60,7 +59,7 @@ class _Program(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            return self._invoke_heard(ctx)
         except (LogDamaged, LogLost) as error:  # nothing can be said of the trials
             complain(str(error))
             raise typer.Exit(STOPPED) from None
@@ -74,8 +73,23 @@ class _Program(TyperGroup):
             complain(_in_words(error))
             raise typer.Exit(MISUSE) from None
         except KeyboardInterrupt:
-            complain("stopped before it could say.")
-            raise typer.Exit(STOPPED) from None
+            raise _interrupted() from None
+
+    def _invoke_heard(self, ctx: Any) -> Any:
+        """Whatever a library makes of Ctrl-C, it is Ctrl-C."""
+        try:
+            return super().invoke(ctx)
+        except typer.Exit:
+            raise
+        except Exception:
+            if ending.interrupted:
+                raise KeyboardInterrupt from None
+            raise
+
+
+def _interrupted() -> typer.Exit:
+    ending.tell_interrupted()
+    return typer.Exit(INTERRUPTED)
 
 
 def _in_words(error: OSError) -> str:
@@ -129,12 +143,3 @@ def _root(
     ] = False,
 ) -> None:
     pass
-
-
-def main() -> int:
-    """Run the program; returns only if it crashed."""
-    try:
-        app()
-    except Exception:
-        traceback.print_exc()
-    return STOPPED
