@@ -129,7 +129,8 @@ def test_analytic_multiplier(epsilon, sigma):
 @given(epsilon=st.floats(1e-3, 60), delta=st.floats(1e-12, 0.5))
 def test_analytic_multiplier_is_enough_and_not_more(epsilon, delta):
     multiplier = gaussian_multiplier(epsilon=epsilon, delta=delta)
-    assert delta_of(np.asarray(epsilon), np.asarray(1 / multiplier)) <= delta
+    # delta_of errs upwards, by a margin of its own beyond the one that the multiplier has.
+    assert delta_of(np.asarray(epsilon), np.asarray(1 / multiplier)) <= delta * (1 + 1e-12)
     assert delta_of(np.asarray(epsilon), np.asarray(1 / (multiplier * (1 - 1e-9)))) > delta
 
 
