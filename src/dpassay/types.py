@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dpassay import _check
 from dpassay._special.margins import ARITHMETIC
+from dpassay.errors import InvalidArgument
 
 __all__ = [
     "Evidence",
@@ -74,9 +75,13 @@ class Release(Generic[T]):
 
     Attributes:
         value: what may be published.
-        event: what was done to the data (:mod:`dpassay.privacy.events`), to be accounted.
+        event: what was done to the data (:mod:`dpassay.privacy.events`), to be accounted. None for
+            "cryptographic" noise: an event is proved for real numbers, and the bits of a float that
+            such noise was added to say more. The training that the value comes from states its own.
         sensitivity: the declared sensitivity that the noise was scaled to.
-        noise: "exact", "cryptographic" or "reproducible" (research only, not private).
+        noise: "exact" (lattice noise: the event holds for the bits that are released),
+            "cryptographic" (floating-point noise of a training) or "reproducible" (research only,
+            not private).
 
     """
 
@@ -84,6 +89,14 @@ class Release(Generic[T]):
     event: Any
     sensitivity: float
     noise: NoiseLevel
+
+    def __post_init__(self) -> None:
+        if self.noise == "cryptographic" and self.event is not None:
+            raise InvalidArgument(
+                f"event={self.event!r} must be None for noise='cryptographic': floating-point "
+                "noise does not keep the promise of an event. Release it with exact noise "
+                "(dpassay.mechanisms), or keep the event with the training."
+            )
 
     def map(self, function: Callable[[T], U]) -> "Release[U]":
         """The release of ``function(value)``: post-processing costs nothing and keeps the event."""
