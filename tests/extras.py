@@ -1,4 +1,8 @@
-"""Optional packages and programs: their tests are skipped without them, but never at the gate."""
+"""Optional packages and programs: tests that need an absent one are skipped by name.
+
+``DPASSAY_REQUIRE`` says what must be there, so that its absence fails instead: ``make test`` sets
+"packages" (it has installed them all), the gate adds "programs" (it has installed the browser).
+"""
 
 import importlib
 import os
@@ -6,25 +10,27 @@ import shutil
 
 import pytest
 
-REQUIRED = os.environ.get("DPASSAY_REQUIRE_EXTRAS", "") not in ("", "0")
+REQUIRED = frozenset(os.environ.get("DPASSAY_REQUIRE", "").split())
 
 
 def needs(module, extra=""):
-    """The module; without it the test is skipped, or fails where DPASSAY_REQUIRE_EXTRAS is set."""
+    """The module; without it the test is skipped, or fails where packages are required."""
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         package = module.partition(".")[0]
         if (error.name or "").partition(".")[0] != package:
             raise  # It is there, but broken.
-        _missing(f"needs {package}: pip install 'dpassay[{extra or package}]'")
+        _missing("packages", f"needs {package}: pip install 'dpassay[{extra or package}]'")
 
 
 def needs_program(name, package=""):
-    """The path of a program; without it the test is skipped, or fails at the gate."""
+    """The path of a program; without it the test is skipped, or fails where they are required."""
     path = shutil.which(name)
-    return path or _missing(f"needs the program {name}: apt-get install {package or name}")
+    return path or _missing(
+        "programs", f"needs the program {name}: apt-get install {package or name}"
+    )
 
 
-def _missing(reason):
-    (pytest.fail if REQUIRED else pytest.skip)(reason)
+def _missing(kind, reason):
+    (pytest.fail if kind in REQUIRED else pytest.skip)(reason)

@@ -5,10 +5,13 @@ import pytest
 import extras
 
 
-@pytest.mark.parametrize(("required", "ends"), [(False, "Skipped"), (True, "Failed")])
-@pytest.mark.parametrize("ask", [extras.needs, extras.needs_program])
-def test_what_is_missing(monkeypatch, required, ends, ask):
-    monkeypatch.setattr(extras, "REQUIRED", required)
+@pytest.mark.parametrize(
+    ("ask", "kind"), [(extras.needs, "packages"), (extras.needs_program, "programs")]
+)
+@pytest.mark.parametrize("required", ["", "packages", "programs", "packages programs"])
+def test_what_is_missing(monkeypatch, required, ask, kind):
+    monkeypatch.setattr(extras, "REQUIRED", frozenset(required.split()))
+    ends = "Failed" if kind in required else "Skipped"
     with pytest.raises(BaseException, match="needs") as raised:
         ask("no_such_thing")
     assert type(raised.value).__name__ == ends

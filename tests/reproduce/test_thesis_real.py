@@ -10,7 +10,7 @@ import pytest
 from dpassay import datasets
 from dpassay.datasets import made_up_profiles
 from dpassay.report.figures import save_all
-from dpassay.reproduce.thesis import real
+from dpassay_reproduce.thesis import real
 from rates import assert_rate
 
 FEW = {"online": 4, "offline": 4, "learned": 4}
@@ -89,7 +89,7 @@ def test_the_mutant_that_leaves_the_noise_out_is_caught():
     target = real.prepared(real.deal(TABLE, 400), plain, **FEW)
     found = {name: target.attacked(**given) for name, given in real.attacks(target)}
     results = dict.fromkeys((real.PLAIN, *real.EPSILONS), found)
-    assert not real._kept(results).holds
+    assert not real._holds(results).holds
 
 
 def test_shadows_are_kept(tmp_path):

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpassay import _check
-from dpassay._rng import generator
+from dpassay._rng import RngLike, generator
 from dpassay.attacks.outputs import Outputs
 from dpassay.attacks.scores import log_odds
 from dpassay.attacks.shadows import Shadows
@@ -40,7 +40,7 @@ def shadow_scores(
     learner: str = "boosting",
     per_class: bool = False,
     features: FloatArray | None = None,
-    rng: Any = 0,
+    rng: RngLike = 0,
 ) -> FloatArray:
     """The log odds of "member" by a classifier learned from the shadows; an attack, no bound.
 
@@ -69,8 +69,8 @@ def shadow_scores(
             "the shadows hold no white-box features. Pass features= to train_shadows too."
         )
     inner = None if features is None else shadows.features
-    known = _joined(black_box_features(shadows.outputs, sort=not per_class), inner)
-    asked = _joined(black_box_features(outputs, sort=not per_class), features)
+    known = _join(black_box_features(shadows.outputs, sort=not per_class), inner)
+    asked = _join(black_box_features(outputs, sort=not per_class), features)
     if asked.shape[-1] != known.shape[-1]:
         raise InvalidArgument(
             f"the target has {asked.shape[-1]} features, the shadows {known.shape[-1]}. The models "
@@ -81,27 +81,31 @@ def shadow_scores(
     table = known[used], shadows.inside[used], labels[used]
     random = generator(rng)
     if not per_class:
-        return _learned(*table[:2], learner, random, "the shadows")(asked)
+        return _learn(*table[:2], learner, random, "the shadows")(asked)
     return _per_class(table, asked, outputs.labels, learner, random)
 
 
-def _joined(vectors: FloatArray, more: FloatArray | None) -> FloatArray:
+def _join(vectors: FloatArray, more: FloatArray | None) -> FloatArray:
     return vectors if more is None else np.concatenate([vectors, more], axis=-1)
 
 
 def _per_class(
-    table: tuple[Any, Any, Any], asked: FloatArray, labels: Any, learner: str, rng: Any
+    table: tuple[Any, Any, Any],
+    asked: FloatArray,
+    labels: Any,
+    learner: str,
+    rng: np.random.Generator,
 ) -> FloatArray:
     rows, inside, classes = table
     scores = np.empty(len(asked))
     for label in np.unique(labels):
         mine, theirs = classes == label, labels == label
-        fitted = _learned(rows[mine], inside[mine], learner, rng, f"class {label} of the shadows")
+        fitted = _learn(rows[mine], inside[mine], learner, rng, f"class {label} of the shadows")
         scores[theirs] = fitted(asked[theirs])
     return scores
 
 
-def _learned(
+def _learn(
     rows: FloatArray, inside: Any, learner: str, rng: np.random.Generator, where: str
 ) -> Callable[[FloatArray], FloatArray]:
     """A fitted attack model: rows of features in, log odds out."""

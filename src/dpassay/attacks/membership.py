@@ -14,6 +14,7 @@ import numpy as np
 from scipy import special
 
 from dpassay import _check
+from dpassay._rng import RngLike
 from dpassay.attacks.ceilings import MEMBERSHIPS, AttackCeilings, ceilings
 from dpassay.attacks.methods import METHODS, Method, candidates, check_options
 from dpassay.attacks.shadows import Shadows
@@ -115,7 +116,7 @@ def attack(
     delta: float = 1e-5,
     fprs: tuple[float, ...] = (0.001, 0.01),
     confidence: float = 0.95,
-    rng: Any = 0,
+    rng: RngLike = 0,
     **options: Any,
 ) -> AttackResult:
     """How well an attack tells members of a model's training set from others.
@@ -171,7 +172,7 @@ def attack(
     how = METHODS[method]
     check_options(method, options)
     case, n_in = candidates(target, members, non_members, shadows, reference, features, rng)
-    scores = _checked(how.score(case, **options), len(case.outputs))
+    scores = _check_sides(how.score(case, **options), len(case.outputs))
     scored = Scored(scores, n_in, method, case.outputs, shadows)
     cut = _cut(threshold, scored, how)
     margins = scores - cut.at(case.outputs.labels)
@@ -193,11 +194,11 @@ def attack(
         source=how.source,
         membership=membership,
     )
-    return _judged(result, claim, delta, rng)
+    return _judge(result, claim, delta, rng)
 
 
-def _judged(
-    result: AttackResult, claim: PrivacyCurve | None, delta: float, rng: Any
+def _judge(
+    result: AttackResult, claim: PrivacyCurve | None, delta: float, rng: RngLike
 ) -> AttackResult:
     """The result with the ceilings of a claim, and with a bound where one follows."""
     n_in, n_out = result.scores_in.size, result.scores_out.size
@@ -237,7 +238,7 @@ def _cut(threshold: str | float, scored: Scored, how: Method) -> Cut:
     return Cut("a fixed threshold", value, "a threshold fixed in advance", chosen_here=False)
 
 
-def _checked(scores: FloatArray, n: int) -> FloatArray:
+def _check_sides(scores: FloatArray, n: int) -> FloatArray:
     remedy = "A record whose score is not a number cannot be judged."
     scores = _check.array("scores", scores, finite=False, ndim=1, remedy=remedy)
     if scores.size != n:

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpassay import _files
+from dpassay.cli.ending import MISUSE, REFUTED, STOPPED
 from dpassay.cli.output import complain, emit, say
+from dpassay.errors import DpassayError, describe_shortly
 
 if TYPE_CHECKING:
     from dpassay.report import Report
     from dpassay.types import Verdict
 
-REFUTED, MISUSE, STOPPED = 1, 2, 3
 _COLOURS = {0: "green", REFUTED: "red", STOPPED: "yellow"}
 
 About = Annotated[
@@ -81,10 +83,12 @@ def _make_room(path: Path) -> None:
         raise InvalidArgument(
             f"report={str(path)!r} cannot be written: {error.strerror}. Choose another place."
         ) from None
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
+    for output in (path, path.with_suffix(".json")):
+        _files.output_place(output)
+    if not os.access(path.parent, os.W_OK):
         raise InvalidArgument(
-            f"report={str(path)!r} cannot be written: it is a folder, or its folder may not be "
-            "written to. Choose another place."
+            f"report={str(path)!r} cannot be written: its folder may not be written to. Choose "
+            "another place."
         )
 
 
@@ -142,5 +146,6 @@ class Paper:
         try:
             return self.write(verdict, title)
         except Exception as error:
-            complain(f"the report was not written: {error} The verdict stands.")
+            words = str(error) if isinstance(error, DpassayError) else describe_shortly(error)
+            complain(f"the report was not written: {words} The verdict stands.")
             raise typer.Exit(MISUSE) from None

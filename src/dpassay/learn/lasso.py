@@ -7,24 +7,26 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dpassay import _check
 from dpassay.learn.base import (
     Budget,
     Features,
     PrivateMixin,
+    RandomState,
     Targets,
     as_they_are,
     bounded_features,
     bounded_targets,
+    checked_data,
 )
 from dpassay.learn.ledger import Ledger
 from dpassay.optim import frank_wolfe as fw
 from dpassay.optim.l1_ball import minimise_on_l1_ball
 from dpassay.optim.losses import Huber, Loss, Rows, Squared, lipschitz, smoothness
 from dpassay.optim.objectives import LinearObjective
-from dpassay.optim.polytopes import L1Ball
+from dpassay.optim.polytopes import L1Ball, Polytope
 from dpassay.optim.sparse_frank_wolfe import sparse_frank_wolfe
 from dpassay.types import FloatArray, Neighbouring
 
@@ -47,7 +49,6 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
             are clipped, so that residuals are at most radius · data_norm + target_bound).
         residual_bound: where Huber's residuals are clipped; None for the bound on the targets.
         selection: how vertices are chosen: "gumbel", "permute-and-flip" or "laplace".
-        calibration: "tight"; "thesis" and "thesis-8" for the noise of document 004.
         steps: None for the number with the least bound on the excess risk, a function of public
             quantities (:func:`dpassay.optim.frank_wolfe.plan`).
         data_norm: the bound on the infinity norm of a row; entries are clipped to it.
@@ -86,7 +87,6 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
         loss: str = "huber",
         residual_bound: float | None = None,
         selection: str = "gumbel",
-        calibration: str = "tight",
         steps: int | None = None,
         data_norm: float | None = None,
         bounds: tuple[ArrayLike, ArrayLike] | None = None,
@@ -95,7 +95,7 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
         neighbouring: Neighbouring = "add-remove",
         n_records: int | None = None,
         ledger: Ledger | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -103,7 +103,6 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
         self.loss = loss
         self.residual_bound = residual_bound
         self.selection = selection
-        self.calibration = calibration
         self.steps = steps
         self.data_norm = data_norm
         self.bounds = bounds
@@ -122,7 +121,7 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
             BudgetExceeded: the ledger refused; nothing was computed.
 
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         budget = self._budget()
         remedy = "It is the l1 norm that the coefficients may have."
         radius = _check.number("radius", self.radius, low=0, low_open=True, remedy=remedy)
@@ -139,7 +138,7 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
         targets = bounded_targets(y, self.target_bound)
         constant = features.norm if self.fit_intercept else 0.0
         loss = self._loss(radius * features.norm, targets.bound)
-        plan = fw.plan(
+        plan = self._make_plan(
             L1Ball(X.shape[1] + self.fit_intercept, radius),
             n_records=n_records,
             lipschitz=lipschitz(loss, features.norm, math.inf),
@@ -147,18 +146,19 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
             epsilon=budget.epsilon,
             delta=budget.delta,
             neighbouring=budget.neighbouring,
-            selection=self.selection,
-            calibration=self.calibration,
-            steps=self.steps,
         )
         self._spend(plan.event, n_records)
         objective = LinearObjective(
             loss, Rows(features.values, constant), targets.values, n_records
         )
-        done = _solved(objective, radius, plan, self._rng())
+        done = _solve(objective, radius, plan, self._rng())
         assert done.noise is not None
         self.n_iter_, self.selection_, self.noise_ = plan.steps, plan.selection, done.noise
         return self._keep(objective.matrix(done.w)[:, 0], constant, features, targets)
+
+    def _make_plan(self, polytope: Polytope, **public: Any) -> fw.Plan:
+        """The fit, decided from public quantities before any data are touched."""
+        return fw.plan(polytope, selection=self.selection, steps=self.steps, **public)
 
     def _loss(self, largest_score: float, target_bound: float) -> Loss:
         if self.loss == "clipped squared":
@@ -197,12 +197,12 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> FloatArray:
         """``X @ coef_ + intercept_``."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = checked_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return X @ self.coef_ + self.intercept_
 
 
-def _solved(objective: LinearObjective, radius: float, plan: fw.Plan, rng: Any) -> fw.Solution:
-    """By the sparse solver where it applies."""
+def _solve(objective: LinearObjective, radius: float, plan: fw.Plan, rng: Any) -> fw.Solution:
+    """Run Frank-Wolfe, by the sparse solver where it applies."""
     chosen, rows = plan.selection, objective.rows
     if chosen is not None and chosen.kind == "gumbel" and sparse.issparse(rows.X):
         return sparse_frank_wolfe(

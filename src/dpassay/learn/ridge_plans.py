@@ -18,13 +18,13 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.learn.base import Budget
-from dpassay.learn.huber import gram_matrix, huber_ridge, plain_ridge, products_with
+from dpassay.learn.huber import gram_matrix, huber_ridge, products_with
 from dpassay.mechanisms import gaussian, gaussian_multiplier
-from dpassay.mechanisms.noise import Rng
 from dpassay.optim.products import FEW, most_rows, refuse_more_rows, sum_error
-from dpassay.privacy import Event, Gaussian, NonPrivate, Repeated, Sequence
+from dpassay.privacy import Event, Gaussian, Repeated, Sequence
 from dpassay.types import FloatArray, NoiseLevel, Release
 
 _CONSTANT = 0.25
@@ -96,14 +96,14 @@ class Plan(Protocol):
 
     @property
     def event(self) -> Event: ...
-    def solve(self, X: Any, y: FloatArray, rng: Rng) -> Solution: ...
+    def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution: ...
 
 
 # Output perturbation.
 
 
 def _solvable(alpha: float, scale: float) -> float:
-    """A penalty at which the solver reaches its tolerance on any data: else to fail would tell."""
+    """The penalty; refused where the solver might fail on some data, for failing would leak."""
     if not alpha >= _SMALLEST_PENALTY * scale:
         raise InvalidArgument(
             f"alpha={alpha:g} must be at least {_SMALLEST_PENALTY * scale:.3g}, 1e-8 times n "
@@ -121,8 +121,8 @@ class OutputPerturbation:
     ridge that no residual can pull by more than M. The gradient of one term measures at most 2MR̄
     and F is 2 alpha-strongly convex, so that adding or removing a record moves the minimiser by at
     most 2MR̄/(2 alpha) = MR̄/alpha, and replacing one by twice that, *whatever the residuals are*.
-    (Document 000 has the same number for the plain ridge, if all residuals are at most M for every
-    data set, which clipping x and y does not give: see :class:`Literal`.) The solver stops where
+    (For the plain ridge the same number would need residuals of at most M on every data set, which
+    clipping x and y does not give.) The solver stops where
     the gradient measures at most g; by strong convexity it is then within g/(2 alpha) of the
     minimiser, and twice that is added to the sensitivity. So is what rounding hides from the
     solver, for the gradient that it sees is a computed one: residuals are off by at most
@@ -141,13 +141,13 @@ class OutputPerturbation:
 
     @property
     def threshold(self) -> float:
-        """M."""
+        """Where residuals are clipped, M in the class."""
         s = self.setting
         return s.clip * s.target_bound if s.residual_bound is None else s.residual_bound
 
     @property
     def alpha(self) -> float:
-        """The penalty."""
+        """The factor of ||w||² beside the sum of losses."""
         s = self.setting
         if s.alpha is not None:
             return _solvable(s.alpha, s.n_records * s.full_bound**2)
@@ -182,10 +182,10 @@ class OutputPerturbation:
         return Gaussian(gaussian_multiplier(mu=self.setting.mu), self.setting.budget.neighbouring)
 
     def minimiser(self, A: Any, y: FloatArray) -> FloatArray:
-        """What is to be perturbed."""
+        """The weights that noise is added to."""
         return huber_ridge(A, y, self.alpha, self.threshold, self.tolerance)
 
-    def solve(self, X: Any, y: FloatArray, rng: Rng) -> Solution:
+    def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
         """The noisy minimiser."""
         s = self.setting
         refuse_more_rows(X.shape[0], s.n_records, FEW)
@@ -198,38 +198,6 @@ class OutputPerturbation:
             neighbouring=s.budget.neighbouring,
         )
         return _split(np.asarray(release.value), s, release.noise)
-
-
-@dataclass(frozen=True)
-class Literal(OutputPerturbation):
-    """Document 000 as printed: the plain ridge, with the noise that residuals below M would need.
-
-    Unsafe. Nothing makes the residuals of *every* data set at most M: with M = 2Y, n copies of
-    x = sqrt(alpha/n), y = Y pull the minimiser to sqrt(n) Y/(2 sqrt(alpha)), and one more record
-    moves it by 17 instead of 2 for n = 10⁴, alpha = R = Y = 1. For reproduction only; as nothing is
-    proved, its event is that of no privacy.
-    """
-
-    @property
-    def event(self) -> Event:
-        """Not a Gaussian one: that would price a sensitivity which is believed."""
-        return NonPrivate(self.setting.budget.neighbouring)
-
-    @property
-    def threshold(self) -> float:
-        """M, which is believed."""
-        s = self.setting
-        return 2 * s.target_bound if s.residual_bound is None else s.residual_bound
-
-    @property
-    def sensitivity(self) -> float:
-        """M R̄/alpha, as in questions 1.5 and 1.6."""
-        s = self.setting
-        return s.budget.record_changes * self.threshold * s.full_bound / self.alpha
-
-    def minimiser(self, A: Any, y: FloatArray) -> FloatArray:
-        """The ridge in closed form."""
-        return plain_ridge(A, y, self.alpha)
 
 
 # Sufficient statistics.
@@ -273,7 +241,7 @@ class SufficientStatistics:
 
     @property
     def sensitivities(self) -> tuple[float, float, float]:
-        """Of the three statistics, in the order of the table."""
+        """The sensitivities of the three statistics, in the order of the table."""
         s = self.setting
         square, changes = s.full_bound**2 * _ROUNDING, s.budget.record_changes
         n = most_rows(s.n_records, FEW)
@@ -301,7 +269,7 @@ class SufficientStatistics:
         gram = gram_matrix(A)
         return float(np.linalg.eigvalsh(gram)[0]), _as_vector(gram), products_with(A, y)
 
-    def releases(self, X: Any, y: FloatArray, rng: Rng) -> list[Release[Any]]:
+    def releases(self, X: Any, y: FloatArray, rng: RngLike) -> list[Release[Any]]:
         """The three noisy statistics; all else is made of them."""
         parts = zip(self.statistics(X, y), self.sensitivities, self._mus, strict=True)
         relation = self.setting.budget.neighbouring
@@ -310,7 +278,7 @@ class SufficientStatistics:
             for value, by, mu in parts
         ]
 
-    def solve(self, X: Any, y: FloatArray, rng: Rng) -> Solution:
+    def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
         """The solution of the noisy normal equations."""
         s = self.setting
         releases = self.releases(X, y, rng)
@@ -376,12 +344,12 @@ class GradientDescent:
 
     @property
     def steps(self) -> int:
-        """T."""
+        """The number of steps."""
         return min(max(math.ceil(self._wanted_steps), _STEPS[0]), _STEPS[1])
 
     @property
     def learning_rate(self) -> float:
-        """Before momentum multiplies it by 10; stable for the penalty too."""
+        """The rate before momentum, which multiplies it by 10; stable with the penalty too."""
         s = self.setting
         wanted = min(self._wanted_steps / self.steps, 1.0) / s.full_bound**2
         return _LONGEST * min(wanted, 1 / (s.full_bound**2 + (s.alpha or 0.0) / s.n_records))
@@ -393,16 +361,16 @@ class GradientDescent:
 
     @property
     def noise_multiplier(self) -> float:
-        """In each step."""
+        """The noise of each step over its sensitivity."""
         return gaussian_multiplier(mu=self.setting.mu / math.sqrt(self.steps))
 
     @property
     def event(self) -> Event:
-        """T Gaussian releases."""
+        """One Gaussian release per step."""
         step = Gaussian(self.noise_multiplier, self.setting.budget.neighbouring)
         return Repeated(step, self.steps)
 
-    def solve(self, X: Any, y: FloatArray, rng: Rng) -> Solution:
+    def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
         """The mean of the last iterates."""
         from dpassay.optim.gradient import noisy_gradient_descent
         from dpassay.optim.losses import Rows, Squared
@@ -431,11 +399,10 @@ PLANS: dict[str, Callable[[Setting], Plan]] = {
     "gd": GradientDescent,
     "adassp": SufficientStatistics,
     "output": OutputPerturbation,
-    "literal": Literal,
 }
 
 
-def chosen(setting: Setting) -> str:
+def choose_solver(setting: Setting) -> str:
     """The solver that "auto" takes, from public quantities.
 
     Gradient descent, unless the noise that AdaSSP adds to X'X is a tenth of the penalty that the

@@ -13,6 +13,10 @@ class Late:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            # Introspection (inspect, doctest, copy) asks any object for these; it must hear "no"
+            # rather than import JAX, or fail where JAX is not installed.
+            raise AttributeError(name)
         try:
             return getattr(importlib.import_module(self._module), name)
         except ModuleNotFoundError as error:

@@ -22,8 +22,8 @@ def calibrate(
 
     What is minimised is found to a relative 1e-6 in epsilon where a privacy-loss distribution is
     involved and to rounding elsewhere. The search goes from cheap to dear: a central limit theorem
-    or Rényi DP for a first guess, a coarse distribution extrapolated to the fine one, then one or
-    two prices at full precision, which decide.
+    or Rényi DP for a first guess, Fourier inversion or a coarse distribution extrapolated to the
+    fine one, then one or two prices at full precision, which decide.
 
     Args:
         make_event: takes the noise (a positive number) and returns the event; more noise must
@@ -102,7 +102,14 @@ def _stages(
     grid = []
 
     def coarse(noise: float) -> float:
-        """The price on two coarse grids, extrapolated: the error is quadratic in the interval."""
+        """A price that is close and cheap: by Fourier inversion, or on two coarse grids.
+
+        These are extrapolated: the error is quadratic in the interval.
+        """
+        try:
+            return epsilon(noise, "fourier")
+        except UnsupportedEvent:
+            pass
         if not grid:
             grid.append(accounting.grid(make_event(noise)))
         wide, narrow = (epsilon(noise, "pld", k * grid[0]) for k in (16, 8))

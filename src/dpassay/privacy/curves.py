@@ -5,9 +5,9 @@ at smaller epsilons: delta(x) = (e^epsilon - e^x) / (e^epsilon + 1) for x < epsi
 """
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 KINDS = ("exact", "upper bound", "estimate")
+Floats = FloatArray | Sequence[float]
 _EPSILON_MAX = 1e6
 
 
@@ -46,19 +47,31 @@ class Curve:
         _check.choice("kind", self.kind, KINDS)
         object.__setattr__(self, "assumptions", tuple(self.assumptions))
 
-    def delta(self, epsilon: ArrayLike) -> Any:
+    @overload
+    def delta(self, epsilon: float) -> float: ...
+    @overload
+    def delta(self, epsilon: Floats) -> FloatArray: ...
+    def delta(self, epsilon: ArrayLike) -> float | FloatArray:
         """The smallest delta (or an upper bound on it, see ``kind``) at each epsilon >= 0."""
         x = _check.array("epsilon", epsilon, low=0, finite=False)
         return _like(x, np.clip(self._delta(np.atleast_1d(x).ravel()), 0.0, 1.0))
 
-    def epsilon(self, delta: ArrayLike) -> Any:
+    @overload
+    def epsilon(self, delta: float) -> float: ...
+    @overload
+    def epsilon(self, delta: Floats) -> FloatArray: ...
+    def epsilon(self, delta: ArrayLike) -> float | FloatArray:
         """The smallest epsilon (or an upper bound on it) at each delta in [0, 1]; may be inf."""
         x = _check.array("delta", delta, low=0, high=1)
         flat = np.atleast_1d(x).ravel()
         # Everything is (0, 1)-DP, whatever the proof.
         return _like(x, np.where(flat < 1, np.maximum(self._epsilon(flat), 0.0), 0.0))
 
-    def tradeoff(self, fpr: ArrayLike) -> Any:
+    @overload
+    def tradeoff(self, fpr: float) -> float: ...
+    @overload
+    def tradeoff(self, fpr: Floats) -> FloatArray: ...
+    def tradeoff(self, fpr: ArrayLike) -> float | FloatArray:
         """The least false-negative rate of any attack with these false-positive rates.
 
         A curve that is an upper bound on delta gives a lower bound on this rate.
@@ -401,10 +414,12 @@ class Numeric(Curve):
         There epsilon(known) is less than epsilon: one look, where a search takes a hundred. A gain
         of less than one part in 10^9 is not worth the search.
         """
+        # delta(inf) is the limit of delta at finite epsilons: what is infinite does not meet it.
+        finite = np.minimum(epsilon, np.finfo(float).max)
         result = known.copy()
-        lesser = np.flatnonzero(self._epsilon(known * (1 - 1e-9)) <= epsilon)
+        lesser = np.flatnonzero(self._epsilon(known * (1 - 1e-9)) <= finite)
         if lesser.size:
-            x, high = epsilon[lesser], known[lesser]
+            x, high = finite[lesser], known[lesser]
             found = smallest_true(
                 lambda d: self._epsilon(d) <= x, np.zeros_like(x), np.maximum(high, TINY)
             )

@@ -12,21 +12,19 @@ A synthesizer is a class with two methods of its own::
 :class:`Fitted`: everything after that is post-processing of a private release.
 """
 
-import contextlib
 import io
 import json
-import os
-import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 import numpy as np
 
-from dpassay import _check, _rng
+from dpassay import _check, _files, _handed, _rng
+from dpassay._rng import RngLike
 from dpassay.errors import DpassayError, InvalidArgument
-from dpassay.mechanisms.noise import Rng, Source, source
+from dpassay.mechanisms.noise import Source, source
 from dpassay.privacy import Event, account, from_dict
 from dpassay.privacy.budget import Budget, budget
 from dpassay.synth.models import MODELS, Model, Records
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     from dpassay.synth.domains import MeasuredDomain
 
 FORMAT = 1
+MOST_CELLS = 10**9  # of a sampled table; more would need tens of gigabytes
 """The version of saved files; a reader takes its own and older ones."""
 
 
@@ -74,7 +73,7 @@ class Fitted:
         return account(self.event_, assumptions=self.assumptions_)
 
     def sample(
-        self, n: int | None = None, rng: Rng = None, *, where: Mapping[str, Any] | None = None
+        self, n: int | None = None, rng: RngLike = None, *, where: Mapping[str, Any] | None = None
     ) -> Any:
         """A synthetic table in the form of the one that was fitted.
 
@@ -89,7 +88,9 @@ class Fitted:
 
         """
         self._check_fitted()
-        n = self.n_records_ if n is None else _check.count("n", n, remedy="How many records.")
+        remedy = f"A table of {len(self.schema.names)} columns has {MOST_CELLS:g} cells at most."
+        most = MOST_CELLS // len(self.schema.names)
+        n = self.n_records_ if n is None else _check.count("n", n, high=most, remedy=remedy)
         generator = np.random.default_rng() if rng is None else _rng.generator(rng)
         codes = self.model_.sample(n, generator, self.schema.conditions(where or {}))
         return self.form_.shaped(self.schema.decode(codes, generator), self.schema)
@@ -104,6 +105,13 @@ class Fitted:
 
         The file is complete or not there: it is written beside its place and then moved.
         """
+        try:
+            return _files.write(path, self.to_bytes())
+        except OSError as error:
+            raise InvalidArgument(f"path={str(path)!r} cannot be written: {error}.") from None
+
+    def to_bytes(self) -> bytes:
+        """What :meth:`save` writes to a file."""
         self._check_fitted()
         header = {
             "format": FORMAT,
@@ -116,20 +124,11 @@ class Fitted:
             "noise": self.noise_,
             "n_records": self.n_records_,
         }
-        path = Path(path)
         buffer = io.BytesIO()
         text = np.frombuffer(json.dumps(header, default=_plain).encode(), np.uint8)
         arrays: dict[str, Any] = {"header": text, **self.model_.arrays()}
         np.savez_compressed(buffer, **arrays)
-        beside = path.with_name(path.name + ".part")
-        try:
-            beside.write_bytes(buffer.getvalue())
-            os.replace(beside, path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                beside.unlink()
-            raise InvalidArgument(f"path={str(path)!r} cannot be written: {error}.") from None
-        return path
+        return buffer.getvalue()
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):
@@ -143,28 +142,27 @@ def load(path: str | Path) -> Fitted:
         InvalidArgument: the file is missing, damaged, or of a newer format.
 
     """
-    path = Path(path)
+    shown = f"path={str(path)!r}"
+    arrays = _handed.load_npz("path", path)
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        header = json.loads(arrays.pop("header").tobytes().decode())
+        header = _handed.parse_json(shown, arrays.pop("header").tobytes(), infinite=True)
         if header["format"] > FORMAT:
             raise InvalidArgument(
-                f"path={str(path)!r} has format {header['format']}, newer than {FORMAT}. "
+                f"{shown} has format {_check.shown(header['format'])}, newer than {FORMAT}. "
                 "Upgrade dpassay."
             )
-        return _restored(header, arrays)
+        fitted = _restore(header, arrays)
+        fitted.model_.check()
+        return fitted
     except DpassayError:
         raise
-    except OSError as error:
-        raise InvalidArgument(f"path={str(path)!r} cannot be read: {error}.") from None
-    except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+    except Exception as error:  # a header of other types than were written
         raise InvalidArgument(
-            f"path={str(path)!r} is not a saved synthesizer, or damaged: {error}."
+            f"{shown} is not a saved synthesizer, or damaged ({type(error).__name__})."
         ) from None
 
 
-def _restored(header: Mapping[str, Any], arrays: dict[str, Any]) -> Fitted:
+def _restore(header: Mapping[str, Any], arrays: dict[str, Any]) -> Fitted:
     fitted = Fitted()
     fitted.schema = Schema.from_dict(header["schema"])
     fitted.model_ = MODELS[header["model"]].from_arrays(fitted.schema, arrays)
@@ -181,6 +179,21 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     return sorted(value) if isinstance(value, set) else list(value)
+
+
+class CommonWithoutDelta(TypedDict, total=False):
+    """What every synthesizer takes beside its schema and workload; see :class:`Synthesizer`."""
+
+    epsilon: float
+    neighbouring: Neighbouring
+    n_records: int | None
+    rng: RngLike
+
+
+class Common(CommonWithoutDelta, total=False):
+    """The same, with the delta of those that can use one."""
+
+    delta: float | None
 
 
 class Synthesizer(Fitted, ABC):
@@ -207,13 +220,13 @@ class Synthesizer(Fitted, ABC):
         delta: float | None = None,
         neighbouring: Neighbouring = "add-remove",
         n_records: int | None = None,
-        rng: Rng = None,
+        rng: RngLike = None,
     ) -> None:
         if not isinstance(schema, Schema):
             raise InvalidArgument(
-                f"schema={schema!r} must be a Schema. Reading the domain from the data would leak "
-                "it; declare it, e.g. Schema({'age': range(0, 120)}), or pay for it: fit(table, "
-                "domain_epsilon=0.1), or fit_with_domain for other methods."
+                f"schema={_check.shown(schema)} must be a Schema. Reading the domain from the "
+                "data would leak it; declare it, e.g. Schema({'age': range(0, 120)}), or pay for "
+                "it: fit(table, domain_epsilon=0.1), or fit_with_domain for other methods."
             )
         if workload is None:
             workload = Workload.all_marginals(schema, min(2, len(schema.names)))

@@ -1,6 +1,6 @@
 """Dual Frank-Wolfe: query release as a concave problem over mixtures of queries (algorithm 7).
 
-Document 004, chapter 5, with corrected constants. With p_D the data's distribution over the d cells
+Micali 2022, chapter 5, with corrected constants. With p_D the data's distribution over the d cells
 of the universe, the dual of "find p with the least largest error, entropy to weigh alpha" is
 
     maximise psi(q) = <q, p_D> - alpha log sum_x exp(q(x)/alpha)   over q in conv{+-q_1, ..., +-q_m}
@@ -39,7 +39,7 @@ where g is the Frank-Wolfe gap. Both sides are computed from the data: for diagn
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -55,7 +55,7 @@ from dpassay.optim.stochastic_frank_wolfe import (
 )
 from dpassay.privacy import Event, calibrate, events
 from dpassay.privacy.budget import Budget
-from dpassay.synth.base import Synthesizer
+from dpassay.synth.base import Common, Synthesizer
 from dpassay.synth.measurements import SENSITIVITY, measure, measuring, on_simplex
 from dpassay.synth.models import Distribution, Model, Records
 from dpassay.synth.mwem import MOST_CELLS, spread_out
@@ -94,7 +94,7 @@ class QueryHull:
 
     @property
     def n_vertices(self) -> int:
-        """Two per query."""
+        """The number of vertices: two per query, one for each sign."""
         return 2 * self.workload.n_queries(self.schema)
 
     def start(self) -> FloatArray:
@@ -151,7 +151,7 @@ class Dual:
 
     @property
     def mean(self) -> FloatArray:
-        """Of the distributions from ``keep_from`` on."""
+        """The mean of the distributions from step ``keep_from`` on."""
         return self.total / self.total.sum()
 
     def distribution(self, w: FloatArray) -> FloatArray:
@@ -160,7 +160,7 @@ class Dual:
         return p / p.sum()
 
     def value(self, w: FloatArray) -> float:
-        """-psi(w)."""
+        """The dual objective -psi(w)."""
         cells = (w / self.alpha)[self.possible]
         top = cells.max()
         return float(
@@ -315,8 +315,8 @@ class FrankWolfe(Synthesizer):
 
     def __init__(
         self,
-        schema: Any,
-        workload: Any = None,
+        schema: Schema,
+        workload: Workload | None = None,
         *,
         steps: int | Literal["bound"] | None = None,
         alpha: float | None = None,
@@ -324,7 +324,7 @@ class FrankWolfe(Synthesizer):
         batches: str = "full",
         batch_size: int | None = None,
         universe: str | None = None,
-        **rest: Any,
+        **rest: Unpack[Common],
     ) -> None:
         super().__init__(schema, workload, **rest)
         self.steps = steps
@@ -407,7 +407,7 @@ class FrankWolfe(Synthesizer):
         )
 
     def _steps(self, allowed: Budget, n_records: int) -> tuple[int, float, float | None]:
-        """T, alpha and g."""
+        """The number of steps, the weight of entropy and the step size."""
         cells, vertices = float(self.schema.n_cells), 2 * self.workload.n_queries(self.schema)
         if self._followed():
             cells = math.exp(COUPLING)

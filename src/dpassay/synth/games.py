@@ -19,17 +19,18 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpassay import _check
+from dpassay._special.search import last_true
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import Event, account, calibrate
 from dpassay.privacy.accounting import flatten
 from dpassay.privacy.budget import Budget
-from dpassay.synth.base import Synthesizer
+from dpassay.synth.base import Common, Synthesizer
 from dpassay.synth.models import Records
 from dpassay.synth.oracles import LocalSearch, Oracle, oracle_for
 from dpassay.synth.queries import Marginal
@@ -138,11 +139,11 @@ def most_rounds(make_event: MakeEvent, rate: float, allowed: Budget, least: int)
     low, high = least, 2 * least
     while high < MOST_ROUNDS and affordable(make_event(high, rate), allowed):
         low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        fits = affordable(make_event(middle, rate), allowed)
-        low, high = (middle, high) if fits else (low, middle)
-    return low
+
+    def fits(count: FloatArray) -> bool:
+        return affordable(make_event(int(count), rate), allowed)
+
+    return int(last_true(fits, low, high, whole=True))
 
 
 def solved(
@@ -194,7 +195,16 @@ def signal(allowed: Budget, n_records: int) -> float:
     return n_records * spent / allowed.record_changes
 
 
-class Game(Synthesizer):
+class QueryGameOptions(Common, total=False):
+    """What every game between queries and records takes; see :class:`QueryGame`."""
+
+    rounds: int | None
+    samples: int | None
+    rate: float | None
+    oracle: Any
+
+
+class QueryGame(Synthesizer):
     """Base of the four games; use one of its kinds.
 
     Attributes:
@@ -209,14 +219,14 @@ class Game(Synthesizer):
 
     def __init__(
         self,
-        schema: Any,
-        workload: Any = None,
+        schema: Schema,
+        workload: Workload | None = None,
         *,
         rounds: int | None = None,
         samples: int | None = None,
         rate: float | None = None,
         oracle: Any = "auto",
-        **rest: Any,
+        **rest: Unpack[Common],
     ) -> None:
         super().__init__(schema, workload, **rest)
         self.rounds = rounds

@@ -18,19 +18,20 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack, cast
 
 import numpy as np
 
 from dpassay import _check
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
-from dpassay.mechanisms.noise import Rng, Source
+from dpassay.mechanisms.noise import Source
 from dpassay.privacy import BoundedRange, Event, calibrate, gaussian_noise_multiplier
 from dpassay.privacy.budget import Budget
 from dpassay.privacy.events import Repeated
 from dpassay.privacy.events import Sequence as EventSequence
-from dpassay.synth.base import Synthesizer
-from dpassay.synth.descent import fitted
+from dpassay.synth.base import Common, Synthesizer
+from dpassay.synth.descent import fit_mixture
 from dpassay.synth.domains import fit_with_domain
 from dpassay.synth.measurements import SENSITIVITY, Measurement, measure, measuring
 from dpassay.synth.models import Mixture, Model, Records
@@ -82,7 +83,9 @@ class Plan:
     event: Event
 
 
-def planned(schema: Schema, workload: Workload, allowed: Budget, picks: int | None = None) -> Plan:
+def plan_mixture(
+    schema: Schema, workload: Workload, allowed: Budget, picks: int | None = None
+) -> Plan:
     """The plan that spends the budget, from public quantities alone."""
     if not allowed.delta > 0:
         raise InvalidArgument("delta=0 must be positive: the noise of marginals is Gaussian.")
@@ -174,14 +177,14 @@ class ProductMixture(Synthesizer):
 
     def __init__(
         self,
-        schema: Any,
-        workload: Any = None,
+        schema: Schema,
+        workload: Workload | None = None,
         *,
         components: int = COMPONENTS,
         steps: int = STEPS,
         penalty: float = PENALTY,
         picks: int | None = None,
-        **rest: Any,
+        **rest: Unpack[Common],
     ) -> None:
         super().__init__(schema, workload, **rest)
         self.components = components
@@ -200,7 +203,7 @@ class ProductMixture(Synthesizer):
         _check.number("penalty", self.penalty, low=0)
         if self.picks is not None:
             _check.count("picks", self.picks, low=0)
-        plan = planned(self.schema, self.workload, allowed, self.picks)
+        plan = plan_mixture(self.schema, self.workload, allowed, self.picks)
         if min(plan.sigmas) >= n_records:
             raise InvalidArgument(
                 f"epsilon={allowed.epsilon:g} is too small for n={n_records} records: the noise on "
@@ -212,14 +215,14 @@ class ProductMixture(Synthesizer):
     def _run(self, data: Records, plan: Plan, chosen: Source) -> Model:
         assert chosen.generator is not None
         found = measure(data, plan.columns, plan.sigmas, chosen)
-        model = self._fitted(found, plan, chosen.generator)
+        model = self._fit_model(found, plan, chosen.generator)
         if not plan.picks:
             return model
-        picked = selected(data, model, plan, self.neighbouring, chosen.generator)
+        picked = select_sets(data, model, plan, self.neighbouring, chosen.generator)
         found += measure(data, picked, [plan.late] * plan.picks, chosen)
-        return self._fitted(found, plan, chosen.generator, model)
+        return self._fit_model(found, plan, chosen.generator, model)
 
-    def _fitted(
+    def _fit_model(
         self,
         found: Sequence[Measurement],
         plan: Plan,
@@ -227,7 +230,7 @@ class ProductMixture(Synthesizer):
         start: Mixture | None = None,
     ) -> Mixture:
         large = any(len(names) > 2 for names in plan.columns + plan.candidates)
-        return fitted(
+        return fit_mixture(
             self.schema,
             found,
             components=self.components,
@@ -239,7 +242,7 @@ class ProductMixture(Synthesizer):
         )
 
 
-def selected(
+def select_sets(
     data: Records, model: Model, plan: Plan, neighbouring: Neighbouring, rng: np.random.Generator
 ) -> Sets:
     """The sets that the model gets most wrong beyond noise, by the exponential mechanism."""
@@ -263,7 +266,7 @@ def fit(
     delta: float | None = None,
     neighbouring: Neighbouring = "add-remove",
     n_records: int | None = None,
-    rng: Rng = None,
+    rng: RngLike = None,
 ) -> ProductMixture:
     """The recommended synthesizer, fitted: a private model to sample from and to ask.
 
@@ -294,7 +297,7 @@ def fit(
         "rng": rng,
     }
     if domain_epsilon is None:
-        return ProductMixture(schema, **rest).fit(frame)
+        return ProductMixture(cast(Schema, schema), **rest).fit(frame)  # it refuses all else
     if isinstance(schema, Schema):
         raise InvalidArgument(
             f"domain_epsilon={domain_epsilon} is not needed: the schema declares every domain."
