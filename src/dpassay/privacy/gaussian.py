@@ -132,7 +132,8 @@ def epsilon_lower(delta: Floats, mu: Floats) -> FloatArray:
         # takes off twice that.
         return value - error - CLOSED_FORM - 8 * UNIT * (1 + np.abs(value))
 
-    return np.nextafter(_epsilon_of(delta, mu, from_below), 0)
+    root = _epsilon_of(delta, mu, from_below)
+    return np.where(np.isfinite(root), np.nextafter(root, 0), root)
 
 
 def _epsilon_of(
