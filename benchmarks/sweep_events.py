@@ -15,11 +15,11 @@ from typing import Any
 import mpmath as mp
 import numpy as np
 
+from dpassay._special.margins import REQUEST
 from dpassay.errors import DpassayError
 from dpassay.privacy import account, renyi, sampled_gaussian
 from dpassay.privacy import events as ev
 from dpassay.privacy.accounting import PROOFS
-from dpassay.privacy.margins import REQUEST
 
 DIGITS = 90  # differences of numbers near 1 lose forty of them
 OWN_ROUNDING = 1e-40  # relative, of the truths themselves; two floats differ by 1e-16 at least

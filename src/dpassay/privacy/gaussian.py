@@ -18,8 +18,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy import special
 
+from dpassay._special.margins import CLOSED_FORM, UNIT, exp_up
 from dpassay.privacy._search import smallest_true
-from dpassay.privacy.margins import CLOSED_FORM, UNIT, exp_up
 from dpassay.types import FloatArray, Floats
 
 _LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
