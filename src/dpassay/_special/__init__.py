@@ -12,7 +12,7 @@ and puts every answer back into the forward function.
 name                      size    what it covers
 ========================  ======  ==================================================================
 ``UNIT``, ``ULP``         2^-53   one operation; ULP is twice that, from 1 to the next float
-``CLOSED_FORM``           64 u    a formula of the accountants: some thirty operations, of which none
+``CLOSED_FORM``           64 u    a formula of the accountants: thirty operations, of which none
                                   cancels
 ``ARITHMETIC``            1e-12   a formula: up to a thousand operations, exp and log of numbers up
                                   to 700, and differences of terms, relative to the largest term
