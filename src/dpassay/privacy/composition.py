@@ -5,6 +5,7 @@ Upper bounds, except the central-limit forms at the end, which are estimates and
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -97,12 +98,15 @@ def optimal(epsilon: float, count: int) -> Callable[[FloatArray], FloatArray]:
     hits, weights, outside = binomial.weights_up(count, epsilon)
     losses = np.nextafter((2 * hits - count) * epsilon, np.inf)
     first, step = losses[0], max(1, _CHUNK // losses.size)
+    largest = count * epsilon
+    if Fraction(largest) < count * Fraction(epsilon):  # delta is positive up to the real product
+        largest = math.nextafter(largest, math.inf)
 
     def some(x: FloatArray) -> FloatArray:
         gain = -np.expm1(np.minimum(np.subtract.outer(x, losses), 0.0))
         total = up((gain * weights).sum(axis=1), 8 * CLOSED_FORM)  # pairwise sums round little
         # Losses outside the window are larger than x, or count as if they were.
-        return np.where(x < max(count * epsilon, first), np.maximum(total + outside, LEAST), 0.0)
+        return np.where(x < max(largest, first), np.maximum(total + outside, LEAST), 0.0)
 
     def delta(x: FloatArray) -> FloatArray:
         flat = np.atleast_1d(np.asarray(x, float)).ravel()

@@ -265,6 +265,7 @@ class ZCDP(Curve):
             lambda t: condition(1 + t), np.full(shape, 1e-9), np.full(shape, 1e60)
         )
 
+    @np.errstate(over="ignore", invalid="ignore")  # an order that overflows is not chosen
     def _delta(self, epsilon: FloatArray) -> FloatArray:
         if self.rho == 0 or np.isinf(self.rho):
             return np.full_like(epsilon, float(self.rho > 0))
@@ -275,6 +276,7 @@ class ZCDP(Curve):
         by_order = renyi.delta_at(epsilon, order, up(order * rho))
         return np.minimum(by_order, renyi.total_variation(rho))
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _epsilon(self, delta: FloatArray) -> FloatArray:
         if self.rho == 0 or np.isinf(self.rho):
             return np.where(delta < 1, self.rho * np.ones_like(delta), 0.0)

@@ -175,7 +175,7 @@ def _widen(
 def mu_of(epsilon: Floats, delta: Floats) -> FloatArray:
     """The largest mu whose Gaussian pair is still (epsilon, delta)-DP, never rounded above it."""
     epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
-    solvable = (delta > 0) & (delta < 1)
+    solvable = (delta > 0) & (delta < 1) & (epsilon < 1e300)  # beyond, see below
     e, d = np.where(solvable, epsilon, 1.0), np.where(solvable, delta, 0.5)
     t = np.log(d)
     t = t - 4 * UNIT * (1 + np.abs(t))
@@ -187,7 +187,9 @@ def mu_of(epsilon: Floats, delta: Floats) -> FloatArray:
         high = np.where(log_delta_upper(e, high) <= t, 2 * high, high)
     above = smallest_true(lambda m: log_delta_upper(e, m) > t, np.zeros_like(high), high)
     inside = np.nextafter(above, 0) * (1 - 4e-16)
-    return np.where(solvable, inside, np.where(delta >= 1, np.inf, 0.0))
+    free = (delta >= 1) | ((delta > 0) & (epsilon == np.inf))
+    at_least = np.where((delta > 0) & (epsilon >= 1e300), 1e150, 0.0)
+    return np.where(solvable, inside, np.where(free, np.inf, at_least))
 
 
 def tradeoff(fpr: Floats, mu: Floats) -> FloatArray:

@@ -29,6 +29,7 @@ def log_delta_at(epsilon: Any, order: Any, divergence: Any) -> Any:
     return first + second + third
 
 
+@np.errstate(over="ignore", invalid="ignore")  # at infinite epsilons, and far beyond all floats
 def delta_at(epsilon: Any, order: Any, divergence: Any) -> Any:
     """An upper bound on delta(epsilon) from the divergence at one order."""
     terms = _terms(epsilon, order, divergence)
@@ -36,6 +37,7 @@ def delta_at(epsilon: Any, order: Any, divergence: Any) -> Any:
     return np.minimum(exp_up(sum(terms), error), 1.0)
 
 
+@np.errstate(over="ignore")
 def epsilon_at(delta: Any, order: Any, divergence: Any) -> Any:
     """An upper bound on epsilon(delta) from the divergence at one order; inf for delta = 0."""
     with np.errstate(divide="ignore"):

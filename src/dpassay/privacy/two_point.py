@@ -65,8 +65,9 @@ def tradeoff_at(fpr: FloatArray, epsilon: float, delta: float) -> FloatArray:
     """The least false-negative rate at each false-positive rate, rounded down."""
     if np.isinf(epsilon):
         return np.zeros_like(fpr)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         # exp errs by a few units, which the product with a rate near e^-epsilon makes absolute.
-        steep = np.where(fpr > 0, 1 - delta - up(np.exp(np.minimum(epsilon, 700))) * fpr, 1 - delta)
+        # Where it overflows the line has no height left at any rate but 0.
+        steep = np.where(fpr > 0, 1 - delta - up(np.exp(epsilon)) * fpr, 1 - delta)
     flat = down(np.exp(-epsilon)) * (1 - delta - fpr)
     return np.maximum(np.maximum(steep, flat) - UNIT * (fpr > 0), 0.0)

@@ -111,7 +111,8 @@ def cumulant(parts: Parts, c: float, step: float, n: int) -> tuple[ComplexArray,
         m, moved = _moment(law, c, step, n)
         log, log_error = _log1p(m, moved)
         total += float(count) * log
-        error += float(count) * log_error
+        # The count itself may be rounded, and the product is.
+        error += float(count) * (log_error + 2 * UNIT * np.abs(log))
     return total, error
 
 
