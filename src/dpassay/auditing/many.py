@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
 from dpassay.auditing.account import Account
 from dpassay.auditing.claims import check_curve
 from dpassay.auditing.game import Game, Watch, draws_many
-from dpassay.auditing.neighbours import check_neighbours
+from dpassay.auditing.neighbours import look_at_neighbours
 from dpassay.auditing.question import (
     MANY,
     Question,
@@ -35,7 +35,7 @@ from dpassay.runs import (
     play,
     run_key,
 )
-from dpassay.types import FloatArray, PrivacyCurve, Verdict
+from dpassay.types import FloatArray, NeighboursSeen, PrivacyCurve, Verdict
 
 _BLOCKS, _LARGEST_BLOCK = 20, 8192
 _LEARNING_SHARE, _FEWEST, _MOST = 0.25, 60, 5000  # of the trials, to learn a distinguisher from
@@ -56,6 +56,7 @@ def audit(
     rng: int | np.random.Generator | None = 0,
     delta: float | None = None,
     group: int = 1,
+    neighbours: Literal["checked", "trusted"] = "checked",
     timeout: float | None = None,
     max_failed_share: float = 0.1,
     recycle: int | None = None,
@@ -72,8 +73,9 @@ def audit(
     Args:
         mechanism: ``mechanism(data, rng)`` returns anything; ``mechanism(data, rng, size=n)`` may
             return n outputs at once (in the first dimension), which is much faster.
-        pair: the two neighbouring data sets. Record tables (two-dimensional arrays, frames, pairs
-            (X, y)) are checked to be neighbours in the claim's relation.
+        pair: the two neighbouring data sets. They are checked to be neighbours in the claim's
+            relation: rows of arrays, tensors, frames and (X, y) are records, and entries of lists,
+            dicts, strings and one-dimensional arrays. Numbers and other objects are taken as given.
         claim: the privacy curve that the mechanism is said to have.
         score: ``score(output)`` returns a number that tends to be larger (or smaller) for the first
             data set; it must not depend on the trials. None learns one from the first quarter of
@@ -90,6 +92,8 @@ def audit(
             secure noise: logged and resumed, but not replayable.
         delta: where the lower bound is stated; by default at the claim's own delta, else 1e-5.
         group: how many records the two data sets differ by, if more than one.
+        neighbours: "trusted" for data sets that are neighbours in a sense of your own, such as
+            vectors of query answers or graphs; the verdict then says that nobody checked.
         timeout: seconds for one trial. A mechanism that ignores its alarm is ended only in a
             process of its own: pass ``executor=Workers(1, separate=True)``, or more workers.
         max_failed_share: more failures than this share end the audit.
@@ -118,7 +122,8 @@ def audit(
     """
     data, data_prime = _pair(pair)
     check_curve(claim)
-    check_neighbours(data, data_prime, claim.neighbouring, group)
+    worlds = getattr(mechanism, "worlds", None)
+    seen = look_at_neighbours((data, data_prime), claim.neighbouring, group, neighbours, worlds)
     new = _setting(mechanism, score, trials, rng)
     about = {"target": _name(mechanism), "group": group} | dict(description or {})
     confidence, delta = _check.confidence(confidence), claimed_delta(claim, delta)
@@ -129,7 +134,7 @@ def audit(
         key = run_key(setting.configuration(), **parts) if record is None else record.key
         account = _account(setting, record, sequential)
         rules = Rules(claim, delta, confidence, both_ways=score is not None, account=account)
-        question = _question(key, setting, sequential, rules, max_failed_share, replay)
+        question = _question(key, setting, sequential, rules, max_failed_share, replay, seen)
         game = Game(mechanism, data, data_prime, question.coin_seed, setting.seed, setting.block)
 
         def played(task: Watch, asked: Question, referee: Referee | None) -> Played:
@@ -308,6 +313,7 @@ def _question(
     rules: Rules,
     max_failed_share: float,
     replay: str,
+    neighbours: NeighboursSeen,
 ) -> Question:
     return Question(
         key=key,
@@ -320,6 +326,7 @@ def _question(
         distinguisher=None,
         max_failed_share=max_failed_share,
         replay=replay or f"dpassay.audit(..., rng={setting.seed}, trials=...)",
+        neighbours=neighbours,
     )
 
 

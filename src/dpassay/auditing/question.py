@@ -17,7 +17,7 @@ from dpassay.auditing.game import coins
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
 from dpassay.errors import AuditStopped, InvalidArgument
 from dpassay.runs import Outcomes, Played, RunRecord, TrialLog, replayed
-from dpassay.types import FloatArray, PrivacyCurve, Verdict
+from dpassay.types import FloatArray, NeighboursSeen, PrivacyCurve, Verdict
 
 MANY = "many trials"
 _EVERY = 25  # trials handed to the referee at a time; the verdict does not depend on it
@@ -45,6 +45,7 @@ class Question:
         distinguisher: the kind that was learned, or None.
         max_failed_share: more failures than this share end the audit.
         replay: a line that runs the same audit again.
+        neighbours: who knows that the data sets are neighbours; None in logs that do not say.
 
     """
 
@@ -58,6 +59,7 @@ class Question:
     distinguisher: str | None
     max_failed_share: float
     replay: str
+    neighbours: NeighboursSeen | None = None
 
     @property
     def coin_seed(self) -> int:
@@ -127,6 +129,7 @@ class Question:
             },
             log_wealth=referee.wealth_path() if self.rules.account.betting else None,
             fell_at=fell_at,
+            neighbours=self.neighbours,
         )
 
     def judged(self, log: TrialLog) -> Verdict:
@@ -151,6 +154,7 @@ class Question:
             "distinguisher": self.distinguisher,
             "max_failed_share": self.max_failed_share,
             "command": self.replay,
+            "neighbours": self.neighbours,
         }
 
 
@@ -258,4 +262,5 @@ def question_of(record: RunRecord, change: Change) -> Question:
         distinguisher=about["distinguisher"],
         max_failed_share=about["max_failed_share"],
         replay=about["command"],
+        neighbours=about.get("neighbours"),
     )

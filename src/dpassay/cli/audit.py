@@ -77,6 +77,13 @@ def audit(
     ] = None,
     neighbouring: Neighbours = "add-remove",
     group: Annotated[int, typer.Option(help="Records by which the data sets differ.")] = 1,
+    neighbours: Annotated[
+        str,
+        typer.Option(
+            help="checked, or trusted for data sets whose entries are not records, such as query "
+            "answers."
+        ),
+    ] = "checked",
     timeout: Annotated[
         float | None, typer.Option(help="Seconds for one trial, after which it has failed.")
     ] = None,
@@ -131,6 +138,7 @@ def audit(
                 rng=None if secure else seed,
                 delta=delta,
                 group=group,
+                neighbours=neighbours,  # type: ignore[arg-type]
                 timeout=timeout,
                 recycle=recycle,
                 progress="quiet" if quiet or as_json else "auto",
