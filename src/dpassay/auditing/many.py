@@ -21,9 +21,9 @@ from dpassay.auditing.question import (
     Question,
     account_of,
     keep_account,
-    refuse_failures,
 )
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
+from dpassay.auditing.seeds import Prints
 from dpassay.errors import InvalidArgument
 from dpassay.runs import (
     Outcomes,
@@ -38,6 +38,7 @@ from dpassay.runs import (
 from dpassay.types import FloatArray, NeighboursSeen, PrivacyCurve, Verdict
 
 _BLOCKS, _LARGEST_BLOCK = 20, 8192
+_FIXED = ("stop", "leak")
 _LEARNING_SHARE, _FEWEST, _MOST = 0.25, 60, 5000  # of the trials, to learn a distinguisher from
 
 
@@ -57,6 +58,7 @@ def audit(
     delta: float | None = None,
     group: int = 1,
     neighbours: Literal["checked", "trusted"] = "checked",
+    fixed_seed: Literal["stop", "leak"] = "stop",
     timeout: float | None = None,
     max_failed_share: float = 0.1,
     recycle: int | None = None,
@@ -94,6 +96,9 @@ def audit(
         group: how many records the two data sets differ by, if more than one.
         neighbours: "trusted" for data sets that are neighbours in a sense of your own, such as
             vectors of query answers or graphs; the verdict then says that nobody checked.
+        fixed_seed: what to make of a mechanism whose outputs never change in either world, as one
+            with a fixed seed. "stop" gives no verdict; "leak" judges it, since whoever knows the
+            seed sees no noise.
         timeout: seconds for one trial. A mechanism that ignores its alarm is ended only in a
             process of its own: pass ``executor=Workers(1, separate=True)``, or more workers.
         max_failed_share: more failures than this share end the audit.
@@ -110,7 +115,8 @@ def audit(
     Raises:
         InvalidArgument: a value out of range, data sets that are no neighbours, or a question that
             would spend the error probability of a logged run twice.
-        AuditStopped: too many trials failed.
+        AuditStopped: too many trials failed, the mechanism fixes its seed or adds no noise, or its
+            trials are not independent.
 
     >>> import dpassay as da
     >>> def noisy_count(data, rng, size):
@@ -135,7 +141,10 @@ def audit(
         account = _account(setting, record, sequential)
         rules = Rules(claim, delta, confidence, both_ways=score is not None, account=account)
         question = _question(key, setting, sequential, rules, max_failed_share, replay, seen)
+        question = replace(question, fixed_seed=_check.choice("fixed_seed", fixed_seed, _FIXED))
         game = Game(mechanism, data, data_prime, question.coin_seed, setting.seed, setting.block)
+
+        prints = question.prints()
 
         def played(task: Watch, asked: Question, referee: Referee | None) -> Played:
             return play(
@@ -147,7 +156,7 @@ def audit(
                 store=log,
                 executor=who,
                 workers=workers,
-                stop=None if referee is None else lambda seen: referee.take(*asked.seen(seen)),
+                stop=lambda seen: asked.ends(seen, prints, referee),
                 every=asked.every if referee else 1,
                 timeout=timeout,
                 recycle=recycle,
@@ -157,7 +166,7 @@ def audit(
                 note=None if referee is None else lambda: _note(referee),
             )
 
-        return _played_and_judged(game, question, score, played, log)
+        return _played_and_judged(game, question, score, played, prints, log)
 
 
 def _played_and_judged(
@@ -165,17 +174,19 @@ def _played_and_judged(
     question: Question,
     score: Any,
     played: Callable[[Watch, Question, Referee | None], Played],
+    prints: Prints,
     log: TrialLog,
 ) -> Verdict:
     if score is None:
         learning = played(Watch(game), question, None)
-        refuse_failures(learning)
+        question.refuse(learning, prints, last=False)
         if learning.ended != "done":
             return question.judged(log)
         score = _learned(game, learning.outcomes)
         question = replace(question, distinguisher=score.name)
     referee = Referee(question.rules)
     testing = played(Watch(game, score), question, referee)
+    question.refuse(testing, prints, last=True)
     if testing.ended == "done" and question.rules.account.due(referee.trials):
         # Spend before looking: whoever is killed from here on finds the count in the log.
         account = question.rules.account.order(referee.trials)

@@ -84,6 +84,13 @@ def audit(
             "answers."
         ),
     ] = "checked",
+    fixed_seed_is_a_leak: Annotated[
+        bool,
+        typer.Option(
+            "--fixed-seed-is-a-leak",
+            help="Judge a target whose outputs never change; else there is no verdict on it.",
+        ),
+    ] = False,
     timeout: Annotated[
         float | None, typer.Option(help="Seconds for one trial, after which it has failed.")
     ] = None,
@@ -139,6 +146,7 @@ def audit(
                 delta=delta,
                 group=group,
                 neighbours=neighbours,  # type: ignore[arg-type]
+                fixed_seed="leak" if fixed_seed_is_a_leak else "stop",
                 timeout=timeout,
                 recycle=recycle,
                 progress="quiet" if quiet or as_json else "auto",
