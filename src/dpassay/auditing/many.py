@@ -13,7 +13,7 @@ import numpy as np
 from dpassay import _check
 from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
 from dpassay.auditing.account import Account
-from dpassay.auditing.claims import check_curve
+from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.game import Game, Watch, draws_many
 from dpassay.auditing.neighbours import look_at_neighbours
 from dpassay.auditing.question import (
@@ -35,7 +35,7 @@ from dpassay.runs import (
     play,
     run_key,
 )
-from dpassay.types import FloatArray, NeighboursSeen, PrivacyCurve, Verdict
+from dpassay.types import FloatArray, NeighboursSeen, Verdict
 
 _BLOCKS, _LARGEST_BLOCK = 20, 8192
 _FIXED = ("stop", "leak")
@@ -46,7 +46,7 @@ def audit(
     mechanism: Callable[..., Any],
     pair: tuple[Any, Any],
     *,
-    claim: PrivacyCurve,
+    claim: Claim,
     score: Callable[[Any], float] | None = None,
     trials: int = 1000,
     confidence: float = 0.95,
@@ -78,7 +78,9 @@ def audit(
         pair: the two neighbouring data sets. They are checked to be neighbours in the claim's
             relation: rows of arrays, tensors, frames and (X, y) are records, and entries of lists,
             dicts, strings and one-dimensional arrays. Numbers and other objects are taken as given.
-        claim: the privacy curve that the mechanism is said to have.
+        claim: what the mechanism is said to have: a privacy curve, a pair (epsilon, delta), or a
+            text such as "3,1e-5" or "gdp:1.0", see :func:`dpassay.auditing.parse_claim`. Pairs and
+            texts speak of add-remove neighbours.
         score: ``score(output)`` returns a number that tends to be larger (or smaller) for the first
             data set; it must not depend on the trials. None learns one from the first quarter of
             the trials, which then do not count.
@@ -127,7 +129,7 @@ def audit(
 
     """
     data, data_prime = _pair(pair)
-    check_curve(claim)
+    claim = as_claim(claim)
     worlds = getattr(mechanism, "worlds", None)
     seen = look_at_neighbours((data, data_prime), claim.neighbouring, group, neighbours, worlds)
     new = _setting(mechanism, score, trials, rng)
