@@ -23,6 +23,7 @@ __all__ = [
     "Kind",
     "LowerBound",
     "Neighbouring",
+    "NeighboursSeen",
     "NoiseLevel",
     "PrivacyCurve",
     "Release",
@@ -30,6 +31,7 @@ __all__ = [
 ]
 
 Neighbouring = Literal["add-remove", "replace-one"]
+NeighboursSeen = Literal["checked", "trusted", "unseen"]
 Kind = Literal["exact", "upper bound", "estimate"]
 NoiseLevel = Literal["exact", "cryptographic", "reproducible"]
 FloatArray = NDArray[Any]  # of float64; NumPy's stubs lose that in most expressions
@@ -237,6 +239,9 @@ class Verdict:
         log_wealth: of the bet against the claim, after each trial that was bet on; the claim falls
             where it reaches -log of the level. None where nothing was bet.
         fell_at: where on its curve the claim was exceeded; None if it was not refuted.
+        neighbours: "checked": the two data sets are neighbours in the claim's relation. "trusted":
+            the caller says so and nobody checked. "unseen": nobody could, since what a record is
+            cannot be seen in them. None where there is no pair of data sets.
 
     """
 
@@ -252,6 +257,7 @@ class Verdict:
     details: dict[str, float] | None = None
     log_wealth: FloatArray | None = None
     fell_at: Fall | None = None
+    neighbours: NeighboursSeen | None = None
 
     @property
     def tightness(self) -> float:
