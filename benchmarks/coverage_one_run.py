@@ -8,6 +8,7 @@ rules see the same draws. "naive" is there to be caught.
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from scipy import special
 
 from dpassay.bounds import one_run
 from dpassay.privacy import gaussian
+from dpassay_reproduce.printed.one_run import naive_one_run
 
 LEVEL = 0.05
 EPSILONS = (0.0, 0.5, 1.0, 3.0)
@@ -89,12 +91,11 @@ def rows(quick: bool = False) -> Iterator[dict[str, Any]]:
 
 def _bounds(draws: list[Any], method: str, rule: Any, delta: float, canaries: int) -> Any:
     guesses = round(rule * canaries) if isinstance(rule, float) else rule
-    return np.array(
-        [
-            one_run(*draw, delta=delta, method=method, guesses=guesses, rng=seed).epsilon
-            for seed, draw in enumerate(draws)
-        ]
-    )
+    bound = partial(one_run, method=method, guesses=guesses)
+    if method == "naive":
+        bound = naive_one_run
+    found = [bound(*draw, delta=delta, rng=seed).epsilon for seed, draw in enumerate(draws)]
+    return np.array(found)
 
 
 def _rate(found: Any, epsilon: float) -> dict[str, float]:

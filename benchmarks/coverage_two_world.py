@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from dpassay._special.quantiles import binomial_upper
 from dpassay.bounds import lower_bound
 from dpassay.bounds.counts import (
     METHODS,
@@ -22,7 +23,6 @@ from dpassay.bounds.counts import (
     epsilon_of_rates,
     evaluate,
     mu_of_rates,
-    upper_limit,
 )
 from dpassay.bounds.scores import RULES, sorted_scores
 from dpassay.privacy import gaussian
@@ -63,7 +63,7 @@ def unpaid(x: FloatArray, y: FloatArray, method: str, delta: float) -> float:
     n_in, n_out = scores.sizes
     cuts = np.concatenate([scores.inside, np.nextafter(scores.outside, np.inf)])
     fp, fn = scores.counts(cuts)
-    limits = upper_limit(fp, n_out, ALPHA / 2), upper_limit(fn, n_in, ALPHA / 2)
+    limits = binomial_upper(fp, n_out, ALPHA / 2), binomial_upper(fn, n_in, ALPHA / 2)
     value = mu_of_rates(*limits) if method == "gdp" else epsilon_of_rates(*limits, delta)
     best = int(np.argmax(value))
     counts = Counts(n_in - fn[best], fn[best], fp[best], n_out - fp[best])
@@ -116,7 +116,7 @@ def _bound(x: FloatArray, y: FloatArray, method: str, rule: Any, delta: float, s
 
 def _rate(k: int, n: int) -> dict[str, float]:
     """The rate with its 95 % Clopper-Pearson interval."""
-    low, high = 1 - upper_limit(n - k, n, 0.025), upper_limit(k, n, 0.025)
+    low, high = 1 - binomial_upper(n - k, n, 0.025), binomial_upper(k, n, 0.025)
     return {"rate": k / n, "rate_lower": float(low), "rate_upper": float(high)}
 
 

@@ -34,7 +34,7 @@ from scipy.special import softmax
 
 from dpassay import privacy
 from dpassay.attacks.scores import METRICS
-from dpassay.reproduce.thesis.real import (
+from dpassay_reproduce.thesis.real import (
     DELTA,
     FPR,
     HIDDEN,

@@ -20,8 +20,6 @@ from typing import Any
 import numpy as np
 
 from dpassay.datasets import load_adult_codes
-from dpassay.reproduce.synth.adult import PEERS
-from dpassay.reproduce.synth.cells import bits, tiny, triples
 from dpassay.synth import (
     MWEM,
     FrankWolfe,
@@ -33,6 +31,8 @@ from dpassay.synth import (
     compare,
 )
 from dpassay.synth.models import Records
+from dpassay_reproduce.synth.adult import PEERS
+from dpassay_reproduce.synth.cells import bits, tiny, triples
 
 EPSILONS = (0.1, 0.25, 0.5, 1.0)
 GOALS = {0.1: (0.025, 0.17), 0.25: (0.011, 0.13), 0.5: (0.0075, 0.094), 1.0: (0.0055, 0.066)}

@@ -36,7 +36,7 @@ from dpassay.bounds.sequential import SequentialTest
 from dpassay.datasets import DatasetMissing, load_mnist
 from dpassay.errors import MissingDependency
 from dpassay.privacy import GDP, ApproxDP, account, calibrate, dp_sgd_event, gaussian
-from dpassay.reproduce.debugging import detection
+from dpassay_reproduce.debugging import detection
 
 DELTA = 1e-5
 MANY = {1000: 3.0, 5000: 3.5, 20_000: 3.7}

@@ -12,7 +12,7 @@ from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
 from dpassay.errors import MissingDependency
-from dpassay.reproduce import experiment
+from dpassay_reproduce import experiment
 
 REDUCED = {
     "adversaries": {

@@ -1,11 +1,15 @@
 """What all tests share: Hypothesis without randomness, markers, Ctrl-C that is heard, skips."""
 
 import signal
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
+import lanes
 import skips
+
+collect_ignore = ["typing"]  # scripts for a type checker, half of them wrong
 
 settings.register_profile("dpassay", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("dpassay")
@@ -22,6 +26,13 @@ def pytest_configure(config):
     config.addinivalue_line(
         "markers", "training: trains models, plays many trials or starts processes: not quick"
     )
+
+
+def pytest_collection_modifyitems(items):
+    here = Path(__file__).parent
+    for item in items:
+        if lanes.is_slow(item.path, here):
+            item.add_marker(pytest.mark.training)
 
 
 def _skipped(config):

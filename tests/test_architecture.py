@@ -1,8 +1,10 @@
 """Who may import whom (a folder imports only what stands to its left), and what start-up costs."""
 
 import ast
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,8 @@ import pytest
 import dpassay
 
 ROOT = Path(dpassay.__file__).parent
-LEAVES = {"errors", "_check", "_lazy", "_rng", "types"}
+NEXT_DOOR = ROOT.with_name("dpassay_reproduce")
+LEAVES = {"errors", "_check", "_files", "_lazy", "_rng", "_scratch", "_special", "types"}
 # Each part may import the leaves, what is listed, and itself.
 LEFT_OF = {
     "privacy": set(),
@@ -27,29 +30,16 @@ LEFT_OF = {
     "auditing": {"privacy", "mechanisms", "runs", "bounds", "attacks", "probe"},
     "zoo": {"privacy", "mechanisms", "runs", "bounds", "attacks", "adversaries", "auditing"},
     "report": {"privacy", "bounds", "auditing"},
-    "reproduce": {
-        "privacy",
-        "mechanisms",
-        "optim",
-        "runs",
-        "bounds",
-        "attacks",
-        "adversaries",
-        "auditing",
-        "zoo",
-        "report",
-        "learn",
-        "synth",
-        "nets",
-        "datasets",
-    },
 }
 ALLOWED = {part: LEAVES | left for part, left in LEFT_OF.items()} | {
     "errors": set(),
     "_check": {"errors"},
     "_rng": {"errors"},
+    "_files": {"errors", "_scratch"},
     "_lazy": set(),
-    "types": {"_check"},
+    "_scratch": set(),
+    "_special": set(),
+    "types": {"_check", "_special"},
     "datasets": {"errors", "types", "_rng"},
     "cli": LEAVES | set(LEFT_OF),
     "__main__": {"cli"},
@@ -90,6 +80,45 @@ def test_imports_point_to_the_left(path):
     assert part in ALLOWED, f"{part} has no place in the architecture; add it to ALLOWED"
     strangers = set(imported_parts(path)) - ALLOWED[part] - {part, "__version__"}
     assert not strangers, f"{part} must not import {sorted(strangers)}"
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_nothing_knows_the_experiments_next_door(path):
+    """They import dpassay; it finds them by an entry point, and has no word for what they need."""
+    text = path.read_text()
+    if path != ROOT / "cli" / "plugins.py":
+        assert "dpassay_reproduce" not in text
+    assert not re.search("thesis", text, re.IGNORECASE)
+    for node in ast.walk(ast.parse(text)):
+        assert not (isinstance(node, ast.arg) and node.arg == "literal")
+        assert not (isinstance(node, ast.Constant) and node.value == "literal")
+
+
+def test_the_command_next_door_is_an_entry_point():
+    """And the way to it without an installation leads to the same place."""
+    from dpassay.cli import plugins
+
+    declared = tomllib.loads((ROOT.parents[1] / "pyproject.toml").read_text())["project"]
+    offered = declared["entry-points"][plugins.GROUP]
+    assert offered == {name: f"{place}:register" for name, place in plugins._NEXT_DOOR.items()}
+    for place in offered.values():
+        module, name = place.split(":")
+        assert (NEXT_DOOR.parent / f"{module.replace('.', '/')}.py").exists()
+        assert name == "register"
+
+
+def test_a_command_that_cannot_be_loaded_is_named_and_the_others_work(monkeypatch, capsys):
+    from dpassay.cli import plugins
+
+    def load():
+        raise ImportError("no such part")
+
+    added = []
+    offered = {"broken": load, "whole": lambda: added.append}
+    monkeypatch.setattr(plugins, "_offered", lambda: offered)
+    plugins.register_plugins("the program")
+    assert added == ["the program"]
+    assert "'broken' could not be loaded: no such part" in capsys.readouterr().err
 
 
 def loaded_after(statement):

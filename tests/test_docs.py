@@ -357,7 +357,7 @@ def test_pages_build_and_fetch_nothing(tmp_path):
 
 
 def test_every_experiment_is_on_its_page():
-    from dpassay.reproduce import EXPERIMENTS
+    from dpassay_reproduce import EXPERIMENTS
 
     page = (ROOT / "docs" / "reproductions.md").read_text(encoding="utf-8")
     listed = set(re.findall(r"^\| `dpassay reproduce ([\w-]+)`", page, re.MULTILINE))

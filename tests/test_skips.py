@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+import lanes
 import skips
 
 HERE = Path(__file__).parent
@@ -63,3 +64,18 @@ def test_a_run_fails_for_a_strange_skip(pytester_run, reason, code):
     assert done.returncode == code, done.stdout
     assert "skips, counted" in done.stdout
     assert ("NOT EXPECTED" in done.stdout) == bool(code)
+
+
+def test_every_slow_name_exists():
+    """A test that moves takes its entry with it; parts of dpassay have folders of tests."""
+    for name in lanes.SLOW:
+        assert (HERE / name).is_dir() or (HERE / f"{name}.py").is_file(), name
+
+
+def test_lanes():
+    assert lanes.is_slow(HERE / "nets" / "test_dpsgd.py", HERE)
+    assert lanes.is_slow(HERE / "auditing" / "test_audit.py", HERE)
+    assert not lanes.is_slow(HERE / "auditing" / "test_judge.py", HERE)
+    src = HERE.parent / "src" / "dpassay"
+    assert lanes.is_slow(src / "nets" / "network.py", HERE)
+    assert not lanes.is_slow(src / "privacy" / "events.py", HERE)

@@ -6,7 +6,42 @@ confidence, and puts the two beside what was claimed. Names are imported when th
 """
 
 import importlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dpassay import (
+        adversaries,
+        attacks,
+        auditing,
+        bounds,
+        datasets,
+        learn,
+        mechanisms,
+        nets,
+        optim,
+        privacy,
+        probe,
+        report,
+        runs,
+        synth,
+        zoo,
+    )
+    from dpassay.attacks import attack
+    from dpassay.auditing import audit, audit_one_run
+    from dpassay.bounds import lower_bound, lower_bound_from_counts, one_run
+    from dpassay.errors import DpassayError, InvalidArgument
+    from dpassay.privacy import (
+        GDP,
+        PLD,
+        RDP,
+        ZCDP,
+        ApproxDP,
+        PureDP,
+        account,
+        calibrate,
+        dp_sgd_event,
+    )
+    from dpassay.types import Evidence, LowerBound, PrivacyCurve, Release, Verdict
 
 __version__ = "0.1.0"
 
@@ -37,6 +72,7 @@ _PUBLIC = {
 _SUBPACKAGES = (
     "privacy",
     "mechanisms",
+    "optim",
     "learn",
     "nets",
     "synth",
@@ -48,21 +84,70 @@ _SUBPACKAGES = (
     "auditing",
     "zoo",
     "report",
-    "reproduce",
+    "datasets",
 )
+_MOVED = {"reproduce": "dpassay_reproduce"}  # where a name went; the old one works and warns
 
-__all__ = ["__version__", *_PUBLIC, *_SUBPACKAGES]
+__all__ = [
+    "GDP",
+    "PLD",
+    "RDP",
+    "ZCDP",
+    "ApproxDP",
+    "DpassayError",
+    "Evidence",
+    "InvalidArgument",
+    "LowerBound",
+    "PrivacyCurve",
+    "PureDP",
+    "Release",
+    "Verdict",
+    "__version__",
+    "account",
+    "adversaries",
+    "attack",
+    "attacks",
+    "audit",
+    "audit_one_run",
+    "auditing",
+    "bounds",
+    "calibrate",
+    "datasets",
+    "dp_sgd_event",
+    "learn",
+    "lower_bound",
+    "lower_bound_from_counts",
+    "mechanisms",
+    "nets",
+    "one_run",
+    "optim",
+    "privacy",
+    "probe",
+    "report",
+    "runs",
+    "synth",
+    "zoo",
+]
 
 
-def __getattr__(name: str) -> Any:
+def _find(name: str) -> Any:
+    """The value of a public name, imported when it is first asked for."""
     if name in _PUBLIC:
         value = getattr(importlib.import_module(_PUBLIC[name]), name)
     elif name in _SUBPACKAGES:
         value = importlib.import_module(f"dpassay.{name}")
+    elif name in _MOVED:
+        from dpassay._lazy import moved
+
+        return moved(f"dpassay.{name}", _MOVED[name])
     else:
         raise AttributeError(f"module 'dpassay' has no attribute {name!r}")
     globals()[name] = value
     return value
+
+
+if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
+    __getattr__ = _find
 
 
 def __dir__() -> list[str]:

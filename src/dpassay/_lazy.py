@@ -1,13 +1,18 @@
-"""Names of a package that are imported when they are first used."""
+"""Names of a package that are imported when they are first used, and names that have moved."""
 
 import importlib
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
+
+__all__ = ["lazily", "moved"]
 
 
 def lazily(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
     """A module's ``__getattr__``: imports a name from where ``places`` says, and keeps it.
+
+    A place that ends in the name itself is a module of the package.
 
     >>> lazily("dpassay.bounds", {"one_run": "dpassay.bounds.onerun"})("nothing")
     Traceback (most recent call last):
@@ -18,8 +23,25 @@ def lazily(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
     def find(name: str) -> Any:
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(importlib.import_module(places[name]), name)
+        value = importlib.import_module(places[name])
+        if places[name] != f"{package}.{name}":
+            value = getattr(value, name)
         setattr(sys.modules[package], name, value)
         return value
 
     return find
+
+
+def moved(old: str, new: str) -> Any:
+    """What ``old`` was, from its new place, with a warning that names it.
+
+    ``new`` is a module, or a name in one: "dpassay.bounds.one_run".
+    """
+    warnings.warn(f"{old} is now {new}; the old name will go.", DeprecationWarning, stacklevel=3)
+    try:
+        return importlib.import_module(new)
+    except ModuleNotFoundError:
+        module, _, name = new.rpartition(".")
+        if not module:
+            raise
+        return getattr(importlib.import_module(module), name)

@@ -4,10 +4,13 @@ import numpy as np
 
 from dpassay.errors import InvalidArgument
 
+__all__ = ["RngLike", "for_trial", "generator"]
 
-def generator(
-    rng: int | np.random.SeedSequence | np.random.Generator | None,
-) -> np.random.Generator:
+RngLike = int | np.random.SeedSequence | np.random.Generator | None
+"""What is taken wherever randomness is asked for: a seed, a seed sequence, a generator or None."""
+
+
+def generator(rng: RngLike) -> np.random.Generator:
     """A NumPy generator from a seed, a seed sequence or a generator (returned as it is).
 
     None gives a generator seeded by the operating system: fine for attacks and sampling, but

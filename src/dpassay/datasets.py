@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from dpassay._rng import generator
+from dpassay._rng import RngLike, generator
 from dpassay.errors import DpassayError
 from dpassay.types import FloatArray
 
@@ -198,7 +198,12 @@ def load_cifar10(folder: str | Path | None = None) -> Dataset:
 
 
 def made_up_profiles(
-    n: int = 5010, n_features: int = 446, n_classes: int = 30, *, n_train: int = 1600, rng: Any = 0
+    n: int = 5010,
+    n_features: int = 446,
+    n_classes: int = 30,
+    *,
+    n_train: int = 1600,
+    rng: RngLike = 0,
 ) -> Dataset:
     """Rows of bits of which some are likelier in each class: made up, of the kind of Location-30.
 

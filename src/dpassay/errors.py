@@ -23,3 +23,15 @@ class MissingDependency(DpassayError, ImportError):
 
 class BudgetExceeded(DpassayError):
     """A ledger refused a fit that would spend more than is left; no data was touched."""
+
+
+class LogError(DpassayError):
+    """A trial log cannot be read or written; the message names it and says what to do."""
+
+
+class LogDamaged(LogError):
+    """What a trial log holds was changed or lost after it was written; the message says where."""
+
+
+class LogLost(LogError):
+    """A trial log was deleted or replaced while a run wrote it, and could not be written anew."""

@@ -155,15 +155,46 @@ class Evidence:
         return self.scores[inside], self.scores[~inside]
 
 
+@dataclass(frozen=True)
+class Fall:
+    """The point of a claimed curve at which it was exceeded.
+
+    Attributes:
+        epsilon: where on the curve.
+        delta_seen: the delta that the attack showed there.
+        delta_allowed: the delta that the claim allows there.
+        kind: "lower bound": delta is at least ``delta_seen``, with the confidence of the verdict.
+            "estimate": the share that was seen, at the point where the claim looks exceeded most;
+            bets refute a curve as a whole and single no point out.
+
+    """
+
+    epsilon: float
+    delta_seen: float
+    delta_allowed: float
+    kind: Literal["lower bound", "estimate"]
+
+    def __str__(self) -> str:
+        sign = ">=" if self.kind == "lower bound" else "about"
+        return (
+            f"delta {sign} {_rounded_down(self.delta_seen)} at epsilon={self.epsilon:.4g}, "
+            f"where the claim allows {self.delta_allowed:.4g}"
+        )
+
+
 @dataclass(frozen=True, eq=False)
 class Verdict:
     """A claim beside what an attack showed: refuted, or not refuted; never "private".
 
+    Verdict and bound are one statement: both hold together with ``confidence``. A bound above the
+    claimed epsilon is a refutation; a curve may also fall elsewhere, see ``fell_at``.
+
     Attributes:
         claim: the privacy curve that was tested.
-        bound: a lower bound on epsilon at the claim's delta; a statement of its own.
+        bound: a lower bound on epsilon at the claim's delta.
         refuted: the claim is false, with ``confidence``.
-        confidence: the probability that a true claim is not refuted, at least.
+        confidence: the probability that the pair of verdict and bound is right, at least: a true
+            claim is not refuted, and the bound does not exceed the truth.
         trials: how many were counted.
         ended: why: "refuted", "budget spent", "interrupted" or "too many failures".
         evidence: the trials.
@@ -172,6 +203,7 @@ class Verdict:
         details: numbers behind the verdict (wealth, p-value, learning trials), by name.
         log_wealth: of the bet against the claim, after each trial that was bet on; the claim falls
             where it reaches -log of the level. None where nothing was bet.
+        fell_at: where on its curve the claim was exceeded; None if it was not refuted.
 
     """
 
@@ -186,6 +218,7 @@ class Verdict:
     replay: str = ""
     details: dict[str, float] | None = None
     log_wealth: FloatArray | None = None
+    fell_at: Fall | None = None
 
     @property
     def tightness(self) -> float:
@@ -197,6 +230,8 @@ class Verdict:
         claimed = float(self.claim.epsilon(self.bound.delta))
         head = "refuted" if self.refuted else "not refuted"
         shown = f"epsilon >= {_rounded_down(self.bound.epsilon)} at delta={self.bound.delta:g}"
+        if self.fell_at is not None and not self.bound.epsilon > claimed:
+            shown = f"{self.fell_at}; {shown}"
         return (
             f"{head}: {shown} (confidence {self.confidence:.10g}), claimed {claimed:.4g}; "
             f"{self.trials} trial{'' if self.trials == 1 else 's'}, {self.ended}"

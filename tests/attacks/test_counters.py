@@ -5,6 +5,7 @@ from scipy.stats import norm
 
 from dpassay.attacks import below_threshold_accuracy, sorted_half_accuracy
 from dpassay.errors import InvalidArgument
+from dpassay_reproduce.printed.counters import printed_sorted_half, printed_threshold
 from rates import assert_rate
 
 N = 1000
@@ -19,7 +20,7 @@ LOW, HIGH = np.arange(N, dtype=float), np.arange(N, dtype=float) + N
 )
 def test_the_printed_counter_cannot_tell_best_from_worst(members, others, right, printed):
     assert sorted_half_accuracy(members, others) == right
-    assert sorted_half_accuracy(members, others, literal=True) == printed
+    assert printed_sorted_half(members, others) == printed
 
 
 def test_a_shift_of_half_a_deviation():
@@ -36,7 +37,7 @@ def test_a_shift_of_half_a_deviation():
     q1, q2 = np.interp([0.25, 0.5], mixture, grid)
     printed = ndtr(q1) + ndtr(q2 - shift) - ndtr(q1 - shift)  # members, then others, over N
     assert printed == pytest.approx(0.55704, abs=1e-5)
-    found = sorted_half_accuracy(members, others, literal=True)
+    found = printed_sorted_half(members, others)
     assert_rate(round(n * found), n, printed)
     assert abs(printed - ndtr(shift / 2)) > 0.04
 
@@ -45,7 +46,7 @@ def test_the_printed_entropy_counter_gives_a_coin_a_hundred_percent():
     rng = np.random.default_rng(0)
     values = rng.normal(size=(2, 5000))
     right = below_threshold_accuracy(*values, 0.0)
-    printed = below_threshold_accuracy(*values, 0.0, literal=True)
+    printed = printed_threshold(*values, 0.0)
     assert printed == 2 * right
     assert_rate(round(10_000 * right), 10_000, 0.5)
     assert printed == pytest.approx(1, abs=0.05)

@@ -1,14 +1,20 @@
+"""Verdict and bound are one statement: properties over random trials, claims and levels."""
+
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import dpassay as da
-from dpassay.auditing import referee as module
+from dpassay.auditing import account as accounts
+from dpassay.auditing.account import Account
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
 from rates import assert_rate_at_most
 
 
-def rules(claim, budget=400, confidence=0.95, both_ways=False, sequential=True):
-    return Rules(claim, claimed_delta(claim, None), confidence, budget, both_ways, sequential)
+def rules(claim, budget=400, confidence=0.95, both_ways=False, sequential=True, delta=None):
+    account = Account.begin(budget, sequential).order(budget)
+    return Rules(claim, claimed_delta(claim, delta), confidence, both_ways, account)
 
 
 def trials(seed, n, scale, shift=1.0):
@@ -47,18 +53,22 @@ def test_batches_do_not_matter():
     assert whole.refuted_at == parts.refuted_at is not None
     assert whole.log_wealth == parts.log_wealth
     assert whole.trials == parts.trials == whole.refuted_at
-    assert whole.bound() == parts.bound()
+    assert whole.statement() == parts.statement()
 
 
-def test_many_trials_are_tested_at_the_end(monkeypatch):
-    monkeypatch.setattr(module, "BETTING_LIMIT", 100)
+def test_many_trials_are_counted_at_the_end(monkeypatch):
+    monkeypatch.setattr(accounts, "BETTING_LIMIT", 100)
     judge = Referee(rules(da.PureDP(1.0), 6000))
     worlds, scores = trials(5, 6000, scale=0.7)  # the truth is 1/0.7 = 1.43
     judge.take(worlds[:100], 0 * scores[:100])
     judge.take(worlds[100:], scores[100:])
     assert judge.refuted_at is None
-    assert judge.refuted()
-    assert 1.0 < judge.bound().epsilon < 1 / 0.7
+    refuted, bound, fell_at = judge.statement()
+    assert refuted
+    assert 1.0 < bound.epsilon < 1 / 0.7
+    assert bound.method == "conditional"
+    assert fell_at.kind == "lower bound"
+    assert fell_at.delta_seen > fell_at.delta_allowed == 0
     honest = Referee(rules(da.PureDP(1.0), 6000))
     honest.take(*trials(6, 6000, scale=1.0))
     assert not honest.refuted()
@@ -69,10 +79,11 @@ def test_fixed_size():
     rng = np.random.default_rng(0)
     worlds = rng.integers(0, 2, 3000)
     assert not judge.take(worlds, worlds + rng.normal(size=3000))
-    assert judge.refuted()
-    bound = judge.bound()
+    refuted, bound, fell_at = judge.statement()
+    assert refuted
     assert bound.assumption == "Gaussian trade-off"
     assert da.GDP(0.3).epsilon(1e-5) < bound.epsilon < da.GDP(1.0).epsilon(1e-5)
+    assert fell_at.delta_seen > fell_at.delta_allowed == da.GDP(0.3).delta(fell_at.epsilon)
 
 
 def test_one_world_only():
@@ -102,10 +113,89 @@ def test_the_wealth_path_has_one_entry_per_trial_and_ends_where_the_claim_falls(
     assert referee.log_wealth == path[-1]
 
 
-def test_a_look_before_the_end_does_not_spend_the_test_at_the_end():
-    """At level 1/2 and without bets: the final test would refute, a look must not."""
-    judge = Referee(rules(da.PureDP(0.1), 400, sequential=False))
-    judge.take(*trials(0, 400, scale=0.1))
-    assert judge.refuted()
-    assert not judge.refuted(over=False)
-    assert judge.bound(over=False).method == "sequential" != judge.bound().method
+def test_a_look_before_the_end_does_not_spend_the_count_at_the_end():
+    asked = rules(da.PureDP(0.1), 400, sequential=False)
+    early = Referee(asked)
+    worlds, scores = trials(0, 400, scale=0.1)
+    early.take(worlds[:399], scores[:399])
+    assert not early.refuted()
+    assert early.bound().epsilon == 0
+    early.take(worlds[399:], scores[399:])
+    assert early.refuted()
+
+
+def test_a_claim_waits_for_all_smaller_ones():
+    """The claim's own bets may win first; it falls when every smaller epsilon has fallen too."""
+    waited = 0
+    for seed in range(25):
+        referee = Referee(rules(da.PureDP(2.0), 1500))
+        referee.take(*trials(seed, 1500, scale=0.3))
+        own = np.flatnonzero(referee.wealth_path() >= referee.wealth_needed)
+        if referee.refuted_at is None:
+            assert referee.bound().epsilon <= 2.0
+            continue
+        assert own[0] + 1 <= referee.refuted_at
+        waited += own[0] + 1 < referee.refuted_at
+        assert referee.bound().epsilon > 2.0
+    assert waited < 5
+
+
+CLAIMS = {
+    "pure": lambda x: da.PureDP(x),
+    "approximate": lambda x: da.ApproxDP(x, 1e-3),
+    "gaussian": lambda x: da.GDP(x),
+    "concentrated": lambda x: da.ZCDP(x**2 / 2),
+}
+scales = st.sampled_from([0.05, 0.3, 0.5, 0.8, 1.0, 3.0])
+
+
+@settings(max_examples=120, deadline=None, derandomize=True)
+@given(
+    kind=st.sampled_from(sorted(CLAIMS)),
+    size=st.floats(0.05, 4.0),
+    scale=scales,
+    n=st.integers(2, 3000),
+    seed=st.integers(0, 10**6),
+    confidence=st.sampled_from([0.5, 0.9, 0.95, 0.999]),
+    delta=st.sampled_from([None, 0.0, 1e-6, 0.05]),
+    both_ways=st.booleans(),
+)
+def test_verdict_and_count_are_one_statement(
+    kind, size, scale, n, seed, confidence, delta, both_ways
+):
+    claim = CLAIMS[kind](size)
+    judge = Referee(rules(claim, n, confidence, both_ways, sequential=False, delta=delta))
+    judge.take(*trials(seed, n, scale))
+    assert_one_statement(judge)
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(
+    kind=st.sampled_from(sorted(CLAIMS)),
+    size=st.sampled_from([0.3, 1.0, 2.0]),
+    scale=scales,
+    n=st.integers(2, 250),
+    seed=st.integers(0, 10**6),
+    delta=st.sampled_from([None, 1e-3]),
+)
+def test_verdict_and_bets_are_one_statement(kind, size, scale, n, seed, delta):
+    judge = Referee(rules(CLAIMS[kind](size), n, both_ways=True, delta=delta))
+    judge.take(*trials(seed, n, scale))
+    assert_one_statement(judge)
+
+
+def assert_one_statement(judge):
+    """Refuted iff the bound is above the claim; a curve may fall elsewhere, never the reverse."""
+    refuted, bound, fell_at = judge.statement()
+    claimed = float(judge.rules.claim.epsilon(bound.delta))
+    if judge.rules.nested:
+        assert refuted == (bound.epsilon > claimed)
+    assert refuted or bound.epsilon <= claimed
+    assert refuted == (fell_at is not None)
+    assert bound.confidence == judge.rules.confidence
+    if refuted and fell_at.kind == "lower bound":
+        pure = fell_at.delta_allowed == 0
+        assert fell_at.delta_seen > fell_at.delta_allowed or pure
+        assert fell_at.delta_allowed == pytest.approx(
+            float(judge.rules.claim.delta(fell_at.epsilon)), abs=1e-9
+        )

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from numpy.polynomial import Polynomial
 
+from dpassay._special.quantiles import binomial_upper
 from dpassay.bounds.bands import BANDS, common_level, crossing_probability, ranks, total_price
-from dpassay.bounds.counts import upper_limit
 from rates import assert_rate, assert_rate_at_most
 
 KINDS = tuple(BANDS)
@@ -26,14 +26,14 @@ def staying_below(bounds):
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 9])
 @pytest.mark.parametrize("level", [0.3, 0.02, 1e-4])
 def test_exact_price_equals_the_integral(n, level):
-    bounds = upper_limit(np.arange(n), n, level)
+    bounds = binomial_upper(np.arange(n), n, level)
     expected = 1 - staying_below(bounds)
     assert crossing_probability(np.arange(n) + 1, bounds, n) == pytest.approx(expected, abs=1e-12)
 
 
 def test_exact_price_on_some_of_the_ranks_equals_the_integral():
     n, some = 9, np.array([0, 3, 7])
-    bounds = upper_limit(some, n, 0.1)
+    bounds = binomial_upper(some, n, 0.1)
     every = np.ones(n)  # a rank that is not in the set is limited by the next one that is
     for rank, bound in zip(some[::-1], bounds[::-1], strict=True):
         every[: rank + 1] = bound
@@ -44,7 +44,7 @@ def test_exact_price_on_some_of_the_ranks_equals_the_integral():
 @pytest.mark.parametrize(("n", "level"), [(60, 0.002), (2500, 0.001)])
 def test_exact_price_equals_the_sampled_one(n, level):
     grid = BANDS["band"].ranks(n).astype(int)
-    bounds = upper_limit(grid, n, level)
+    bounds = binomial_upper(grid, n, level)
     smallest = np.sort(np.random.default_rng(3).random((4000, n)), axis=1)[:, grid]
     crossed = int(np.sum((smallest > bounds).any(axis=1)))
     assert_rate(crossed, 4000, crossing_probability(grid + 1, bounds, n))

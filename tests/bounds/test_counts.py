@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import optimize, stats
 
+from dpassay._special.quantiles import binomial_upper
 from dpassay.bounds.counts import (
     METHODS,
     Counts,
@@ -16,7 +17,6 @@ from dpassay.bounds.counts import (
     jeffreys_limit,
     katz,
     lower_bound_from_counts,
-    upper_limit,
 )
 from dpassay.errors import InvalidArgument
 
@@ -76,18 +76,18 @@ def test_golden_mu_uses_both_upper_limits():
 def test_upper_limit_inverts_the_binomial_tail():
     errors, trials = np.array([0, 1, 20, 999, 500_000]), np.array([7, 1000, 1000, 1000, 10**6])
     for alpha in (0.3, 0.025, 1e-6, 5e-11):
-        limit = upper_limit(errors, trials, alpha)
+        limit = binomial_upper(errors, trials, alpha)
         assert stats.binom.cdf(errors, trials, limit) == pytest.approx(alpha, rel=1e-5)
 
 
 @pytest.mark.golden
 def test_upper_limit_is_right_where_scipy_is_not():
     # 40 digits with mpmath; scipy.special.betainccinv 1.17 answers 2.898e-06.
-    assert upper_limit(999, 369_246_126, 1e-6) == pytest.approx(3.134975781546279e-06, rel=1e-5)
+    assert binomial_upper(999, 369_246_126, 1e-6) == pytest.approx(3.134975781546279e-06, rel=1e-5)
 
 
 def test_limits_are_one_when_every_trial_erred():
-    assert upper_limit([5, 1], [5, 1], 0.025).tolist() == [1, 1]
+    assert binomial_upper([5, 1], [5, 1], 0.025).tolist() == [1, 1]
     assert jeffreys_limit([5, 1], [5, 1], 0.025).tolist() == [1, 1]
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special, stats
 
-from dpassay.bounds.counts import upper_limit
+from dpassay._special.quantiles import binomial_upper
 from dpassay.bounds.metrics import advantage, auc, tpr_at_fpr
 from dpassay.errors import InvalidArgument
 from rates import assert_rate_at_most
@@ -105,7 +105,7 @@ def test_tpr_interval_covers(fpr, n_in, n_out):
 def test_tpr_check_catches_a_threshold_taken_as_known():
     def plug_in(x, y):
         k = np.sum(x > np.quantile(y, 0.99))
-        return 1 - upper_limit(x.size - k, x.size, 0.025), upper_limit(k, x.size, 0.025)
+        return 1 - binomial_upper(x.size - k, x.size, 0.025), binomial_upper(k, x.size, 0.025)
 
     truth = stats.norm.sf(stats.norm.isf(0.01) - MU)
     with pytest.raises(AssertionError, match="chance"):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
+from dpassay._special.quantiles import binomial_upper
 from dpassay.bounds.bands import BANDS, common_level
 from dpassay.bounds.counts import (
     METHODS,
@@ -15,7 +16,6 @@ from dpassay.bounds.counts import (
     epsilon_of_rates,
     lower_bound_from_counts,
     mu_of_rates,
-    upper_limit,
 )
 from dpassay.bounds.scores import FOLDS, RULES, lower_bound
 from dpassay.errors import InvalidArgument
@@ -135,8 +135,8 @@ def unpaid(scores_in, scores_out, statistic):
     """The best of all thresholds without payment: not valid, but what any rule could hope for."""
     n = len(scores_in)
     missed = np.searchsorted(scores_in, scores_out, side="right")
-    fpr = upper_limit(np.arange(n)[::-1], n, 0.025)
-    return float(statistic(fpr, upper_limit(missed, n, 0.025)).max())
+    fpr = binomial_upper(np.arange(n)[::-1], n, 0.025)
+    return float(statistic(fpr, binomial_upper(missed, n, 0.025)).max())
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_best_threshold_covers_under_a_band(kind):
 
 
 def test_best_threshold_without_payment_is_caught():
-    limits = upper_limit(np.arange(TRIALS + 1), TRIALS, 0.025)
+    limits = binomial_upper(np.arange(TRIALS + 1), TRIALS, 0.025)
     with pytest.raises(AssertionError, match="chance"):
         assert_rate_at_most(mu_errors(limits, np.random.default_rng(12)), REPEATS, 0.05)
 

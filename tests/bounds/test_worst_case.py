@@ -19,6 +19,7 @@ from dpassay.bounds.onerun import fdp
 from dpassay.bounds.onerun.pvalues import Exact, Steinke
 from dpassay.bounds.sequential import _book, _Watch
 from dpassay.privacy import GDP, ApproxDP
+from dpassay_reproduce.printed.one_run import naive_one_run
 
 SOLVER = 1e-7  # what the linear programmes err by, at most
 
@@ -163,7 +164,9 @@ def test_one_run_errs_no_more_than_promised(method, guesses, sides, confidence, 
 
 
 def test_one_run_is_caught_when_it_does_not_pay():
-    bounds = bounds_of(6, confidence=0.5, method="naive", delta=0.0, sides="top")
+    audit = {"confidence": 0.5, "delta": 0.0, "sides": "top"}
+    scores = -np.arange(6.0)
+    bounds = np.array([naive_one_run(scores, s, **audit).epsilon for s in patterns(6)])
     error = largest_error(bounds, 0.0, lambda hit, lines: worst_of_rankings(hit, [6], lines))
     assert error > 0.52
 
@@ -217,7 +220,7 @@ def value_of_the_game(book, pairs, scores, history, trials):
     if len(history) == trials:
         watch = _Watch(book, 0.95, rest=False)
         watch.update([w for w, _ in history], [x for _, x in history])
-        return math.exp(watch.bettor.log_wealth[0])
+        return math.exp(watch.log_wealth[0])
     after = [
         [value_of_the_game(book, pairs, scores, [*history, (w, x)], trials) for x in scores]
         for w in (0, 1)
@@ -240,9 +243,9 @@ def test_learned_bets_are_fair_at_best(form, claim):
     watch = _Watch(_book([claim], form), 0.95, rest=False)
     worlds = rng.permuted(np.tile([0, 1], (150, 1)), axis=1).ravel()
     watch.update(worlds, worlds + 0.7 * rng.normal(size=worlds.size))
-    f = with_cash(factors(watch.bettor._weights[0], watch.book.pays[0]))
+    f = with_cash(factors(watch.bettors[0]._weights[0], watch.book.pays[0]))
     # The payoffs that are used are those of this bet, in the form that makes its mean at most 1.
-    used = np.exp(watch.bettor._logs[0, -1, :-1])
+    used = np.exp(watch.bettors[0]._logs[0, -1, :-1])
     combined = {
         "coin": f.ravel(),
         "pairs": np.outer(f[1], f[0]).ravel(),

@@ -100,7 +100,7 @@ def test_doctor_finds_what_is_missing(dpassay, monkeypatch):
 
 
 def test_reproduce_calls_the_experiment(dpassay, tmp_path, monkeypatch):
-    monkeypatch.setattr("dpassay.reproduce.slides.FIGURES", ())
+    monkeypatch.setattr("dpassay_reproduce.slides.FIGURES", ())
     data = dpassay(f"reproduce slides --out {tmp_path / 'x'} --json").data
     assert data["experiment"] == "slides"
     assert [path.rsplit("/", 1)[1] for path in data["files"]] == ["numbers.json", "index.html"]
@@ -113,6 +113,6 @@ def test_reproduce_one_figure_goes_to_a_folder_of_its_own(dpassay, tmp_path, mon
     def run(folder, *, image_format, figure, literal):
         return [folder / f"{figure}-{literal}.{image_format}"]
 
-    monkeypatch.setattr("dpassay.reproduce.thesis.run", run)
+    monkeypatch.setattr("dpassay_reproduce.thesis.run", run)
     data = dpassay("reproduce thesis --figure 4.21 --literal --json").data
     assert data["files"] == ["thesis-literal-4.21/4.21-True.svg"]

@@ -16,6 +16,7 @@ from dpassay.learn import (
 )
 from dpassay.learn.base import bounded_features, row_norms
 from dpassay.optim.gradient import noisy_gradient_descent
+from dpassay_reproduce.printed.ridge import PrintedRidge
 
 
 def in_parts(k):
@@ -65,7 +66,7 @@ def test_the_best_of_a_search_states_what_the_search_cost():
 
 def test_a_search_does_not_turn_an_estimate_into_a_bound():
     with pytest.raises(InvalidArgument, match="estimate"):
-        search(PrivateRidge(data_norm=1.0, target_bound=1.0, solver="literal"))
+        search(PrintedRidge(data_norm=1.0, target_bound=1.0))
 
 
 def test_a_search_of_poisson_length_asks_for_delta_too():
@@ -117,25 +118,6 @@ def test_the_batches_of_a_fit_are_no_larger_a_share_than_it_states(batch_size, m
     stated = model.event_.events[-1].event
     assert done[0].event.sampling_rate <= stated.sampling_rate
     assert done[0].event.event == stated.event
-
-
-def test_the_document_draws_one_of_the_records_that_there_are():
-    model = descent(calibration="thesis", max_iter=10)
-    with pytest.raises(InvalidArgument, match="n_records=1000000"):
-        model.set_params(n_records=10**6).fit(*labelled(50))
-
-
-@pytest.mark.parametrize(("epsilon", "steps"), [(3.0, 10**6), (100.0, None)])
-def test_the_documents_noise_is_refused_where_it_does_not_suffice(epsilon, steps):
-    model = descent(calibration="thesis", epsilon=epsilon, max_iter=steps)
-    with pytest.raises(InvalidArgument, match="above epsilon"):
-        model.fit(*labelled(100))
-
-
-def test_the_documents_frank_wolfe_has_a_positive_delta():
-    model = descent(solver="frank-wolfe", calibration="thesis", delta=0.0)
-    with pytest.raises(InvalidArgument, match="delta=0 must be positive"):
-        model.fit(*labelled(100))
 
 
 @pytest.mark.parametrize("alpha", [1e3, 1e5, 1e8])

@@ -98,17 +98,6 @@ def test_sensitivity_comes_from_what_was_declared():
     assert declared.selection_.sensitivity == pytest.approx(2.0 * 0.5 * 2.0 / 1000)
 
 
-def test_thesis_noise():
-    X, y = regression(500, 4)
-    options = FIT | {"steps": 10, "neighbouring": "replace-one"}
-    tight, thesis = (
-        PrivateLasso(1.0, 1e-6, calibration=c, **options).fit(X, y).selection_
-        for c in ("tight", "thesis")
-    )
-    assert thesis.kind == "laplace"
-    assert thesis.scale / tight.scale == pytest.approx(9.281, rel=1e-3)
-
-
 def test_learns():
     X, y = regression()
     assert PrivateLasso(3.0, **FIT).fit(X, y).score(X, y) > 0.9

@@ -155,7 +155,6 @@ def test_sparse_frank_wolfe_is_the_dense_one(thin_rows, fit_intercept):
     ("settings", "loop"),
     [
         ({}, "sparse"),
-        ({"calibration": "thesis"}, "dense"),  # Laplace selections
         ({"classes": [0, 1, 2]}, "dense"),  # more than one score
     ],
 )
@@ -168,8 +167,7 @@ def test_which_frank_wolfe_takes_sparse_rows(thin_rows, monkeypatch, settings, l
     options = {"solver": "frank-wolfe", "data_norm": 1.0, "max_iter": 5, "random_state": 0}
     model = PrivateLogisticRegression(1.0, 1e-6, **options, **settings).fit(*thin_rows)
     assert taken == [loop]
-    # One more selection chooses the unit of length; the document has none.
-    assert model.event_.count == (5 if settings.get("calibration") else 6)
+    assert model.event_.count == 6  # one more selection chooses the unit of length
     assert model.n_iter_ == 5
 
 
@@ -242,9 +240,6 @@ def test_declared_classes_need_no_record(two_classes):
         ({"epsilon": math.nan}, "epsilon"),
         ({"delta": 0.0}, "delta"),
         ({"solver": "newton"}, "solver"),
-        ({"calibration": "hope"}, "calibration"),
-        ({"calibration": "thesis"}, "calibration"),
-        ({"calibration": "thesis", "solver": "sgd"}, "replace-one"),
         ({"max_iter": 0}, "max_iter"),
         ({"batch_size": -1, "solver": "sgd"}, "batch_size"),
         ({"penalty": math.nan}, "penalty"),
@@ -258,21 +253,6 @@ def test_misuse_is_named(two_classes, parameters, named):
     model = PrivateLogisticRegression(**{"data_norm": 1.0, **parameters})
     with pytest.raises(InvalidArgument, match=named):
         model.fit(*two_classes)
-
-
-def test_calibration_of_the_document(two_classes):
-    X, y = two_classes
-    model = PrivateLogisticRegression(
-        1.0,
-        1e-5,
-        solver="sgd",
-        calibration="thesis",
-        neighbouring="replace-one",
-        data_norm=1.0,
-        max_iter=50,
-        random_state=0,
-    ).fit(X, y)
-    assert model.privacy_.epsilon(1e-5) < 0.1  # fifty of its nine million steps
 
 
 # Conditioning: what its three releases cost, by brute force.
@@ -421,12 +401,6 @@ def test_objective_perturbation_spends_what_its_proof_says(neighbouring):
     assert_rate(exceeds, len(normal), plan._exact[1] / changes)
     beta = 0.5 * setting.full_bound**2
     assert 3 * math.log1p(beta / plan.penalty) <= plan._exact[0] * 0.25 * (1 + 1e-9)
-
-
-def test_planned_refuses_what_it_does_not_know():
-    setting = Setting(10, 2, 2, 1.0, Budget(1.0, 1e-5, "add-remove"), calibration="thesis")
-    with pytest.raises(InvalidArgument, match="thesis"):
-        planned("output", setting)
 
 
 def test_output_perturbation_draws_the_noise_that_its_sensitivity_needs():

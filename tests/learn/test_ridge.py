@@ -21,13 +21,13 @@ from dpassay.learn.huber import huber_objective, huber_ridge, plain_ridge
 from dpassay.learn.ridge_plans import (
     PLANS,
     GradientDescent,
-    Literal,
     OutputPerturbation,
     Setting,
     SufficientStatistics,
     chosen,
     with_constant,
 )
+from dpassay_reproduce.printed.ridge import PrintedPerturbation
 
 SOLVERS = ("gd", "adassp", "output")
 RELATIONS = ("add-remove", "replace-one")
@@ -51,29 +51,29 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-# Goldens of document 000, part 1.
+# Goldens of HW3, part 1.
 
 
 @pytest.mark.golden
-def test_document_000_noise():
+def test_hw3_noise():
     """Question 1.7 with M=2, R=1, lambda=10, rho=1/2: sigma = 0.2."""
     plan = OutputPerturbation(setting(fit_intercept=False, alpha=10.0, residual_bound=2.0))
     assert plan.sensitivity / math.sqrt(2 * 0.5) == pytest.approx(0.2, rel=1e-5)
     assert plan.sensitivity > 0.2  # the solver's tolerance is charged
-    literal = Literal(setting(fit_intercept=False, alpha=10.0, residual_bound=2.0))
-    assert literal.sensitivity == 0.2
+    printed = PrintedPerturbation(setting(fit_intercept=False, alpha=10.0, residual_bound=2.0))
+    assert printed.sensitivity == 0.2
 
 
 @pytest.mark.golden
 @pytest.mark.parametrize(("n", "shift"), [(100, 2.0), (1000, 5.604), (10_000, 17.0)])
-def test_document_000_assumes_what_it_needs(n, shift):
+def test_hw3_assumes_what_it_needs(n, shift):
     """lambda = R = Y = 1: n copies of (1/sqrt(n), 1), then (1, -1) is added."""
     A = np.full((n, 1), 1 / math.sqrt(n))
     y = np.ones(n)
     more = np.vstack([A, [[1.0]]]), np.append(y, -1.0)
     moved = abs(plain_ridge(A, y, 1.0) - plain_ridge(*more, 1.0))[0]
     assert moved == pytest.approx(shift, abs=5e-3 * shift)
-    believed = Literal(setting(n, 1, fit_intercept=False, alpha=1.0)).sensitivity
+    believed = PrintedPerturbation(setting(n, 1, fit_intercept=False, alpha=1.0)).sensitivity
     assert believed == 2.0
     robust = OutputPerturbation(setting(n, 1, fit_intercept=False, alpha=1.0, residual_bound=2.0))
     assert abs(robust.minimiser(A, y) - robust.minimiser(*more))[0] <= robust.sensitivity
@@ -274,39 +274,6 @@ def test_replacing_one_costs_twice_adding_one():
     ]
     assert plans[1].sensitivity == pytest.approx(2 * plans[0].sensitivity, rel=1e-5)
     assert setting(relation="replace-one").signal == setting().signal / 2
-
-
-def test_literal_is_an_estimate_and_keeps_out_of_ledgers(tmp_path):
-    X, y = regression(100)
-    model = PrivateRidge(solver="literal", data_norm=2, target_bound=3, alpha=5.0, random_state=0)
-    curve = model.fit(X, y).privacy_
-    assert curve.kind == "estimate"
-    assert "all residuals of all data sets within the bound" in curve.assumptions
-    assert curve.epsilon(1e-5) == pytest.approx(1.0)
-    assert da.account(model.event_).epsilon(1e-5) == math.inf, "what is priced is what is proved"
-    with pytest.raises(InvalidArgument, match="no guarantee"):
-        model.set_params(ledger=Ledger(tmp_path / "spent.db")).fit(X, y)
-    with pytest.raises(InvalidArgument, match="estimate"):
-        da.calibrate(da.privacy.Gaussian, curve)
-
-
-def test_literal_is_the_ridge_plus_noise():
-    X, y = regression(100)
-    means = np.mean(
-        [
-            PrivateRidge(
-                50.0, solver="literal", data_norm=2, target_bound=3, alpha=50.0,
-                fit_intercept=False, random_state=i,
-            ).fit(X, y).coef_
-            for i in range(200)
-        ],
-        axis=0,
-    )  # fmt: skip
-    expected = Ridge(alpha=50.0, fit_intercept=False).fit(X, y).coef_
-    plan = Literal(setting(100, 4, 2.0, 3.0, epsilon=50.0, fit_intercept=False, alpha=50.0))
-    np.testing.assert_allclose(
-        means, expected, atol=6 * plan.sensitivity / plan.setting.mu / math.sqrt(200)
-    )
 
 
 # Without privacy.

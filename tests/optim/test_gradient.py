@@ -10,8 +10,6 @@ import dpassay as da
 from dpassay.errors import InvalidArgument
 from dpassay.optim.clipping import clip_factors
 from dpassay.optim.gradient import (
-    bst14_noise,
-    bst14_sgd,
     noisy_gradient_descent,
     onto_ball,
     poisson_batch,
@@ -305,41 +303,6 @@ def test_misuse_is_named(name, value):
     }
     with pytest.raises(InvalidArgument, match=name):
         noisy_gradient_descent(Rows(np.ones((3, 1))), loss=Logistic(), **{**good, name: value})
-
-
-@pytest.mark.golden
-def test_noise_of_bst14_is_that_of_the_corrected_document():
-    # Computed apart: N = 1000, T = N², eps = 1, delta = 1e-6: 95.72 L on the raw gradient.
-    # Of table 3.2 (T = N): 10.5 L costs .0101 by dp-accounting (a coarser grid), .70 L costs .978.
-    assert bst14_noise(1000, 1.0, 1.0, 1e-6) == pytest.approx(95.72, abs=5e-3)
-    spent = [da.account(da.dp_sgd_event(s, 1e-3, 1000)).epsilon(1e-6) for s in (10.5, 0.70)]
-    assert 0.009 < spent[0] <= 0.0101
-    assert spent[1] == pytest.approx(0.978, abs=1e-3)
-
-
-def test_bst14_states_its_event_and_stays_in_the_ball():
-    rng = np.random.default_rng(8)
-    X = rng.normal(size=(30, 2))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    y = (X[:, 0] > 0).astype(float)
-    release = bst14_sgd(
-        Rows(X),
-        y,
-        Logistic(),
-        epsilon=1.0,
-        delta=1e-5,
-        radius=2.0,
-        row_bound=math.sqrt(2),
-        steps=50,
-        rng=0,
-    )
-    step = release.event.event
-    assert step.scheme == "without-replacement"
-    assert step.sampling_rate == 1 / 30
-    noise = bst14_noise(30, math.sqrt(2), 1.0, 1e-5)
-    assert step.event.noise_multiplier == pytest.approx(noise / (2 * math.sqrt(2)))
-    assert np.linalg.norm(release.value) <= 2 * (1 + 1e-9)
-    assert da.account(release.event).epsilon(1e-5) < 1.0  # the paper's calibration is generous
 
 
 def test_replace_one_batches_have_a_fixed_size():

@@ -56,13 +56,14 @@ def priced(event, method):
 @pytest.mark.parametrize(
     ("sigma", "q", "steps", "pld", "rdp"),
     [
-        (1.0, 0.01, 1000, 1.82824, 2.10137),
-        (0.6, 0.004, 15000, 10.38475, 11.61257),
-        (4.0, 0.1, 100_000, 65.54236, 74.60030),
+        (1.0, 0.01, 1000, 1.82824, 2.101365),
+        (0.6, 0.004, 15000, 10.38475, 11.581475),
+        (4.0, 0.1, 100_000, 65.54236, 68.881877),
     ],
 )
 def test_dp_sgd(sigma, q, steps, pld, rdp):
-    # dp-accounting 0.6.0 with a grid of 1e-4.
+    # PLD: dp-accounting 0.6.0 with a grid of 1e-4. RDP: by quadrature of the moments in mpmath at
+    # the same orders; dp-accounting is up to 8 % above it, its fractional orders being loose.
     event = dp_sgd_event(sigma, q, steps)
     assert account(event, "pld").epsilon(1e-5) == pytest.approx(pld, rel=5e-6)
     assert account(event, "rdp").epsilon(1e-5) == pytest.approx(rdp, rel=2e-6)

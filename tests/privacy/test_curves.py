@@ -140,7 +140,7 @@ def test_zcdp_is_the_minimum_over_all_orders(rho, epsilon):
     )
     best = min(np.exp(np.minimum(log_delta, 0)).min(), np.sqrt(rho / 2), np.sqrt(-np.expm1(-rho)))
     value = da.ZCDP(rho).delta(epsilon)
-    assert value <= best * (1 + 1e-9)
+    assert value <= best * (1 + 1e-9) + 1e-307
     assert value >= best * 0.999
 
 

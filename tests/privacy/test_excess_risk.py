@@ -1,4 +1,4 @@
-"""The bounds of document 004 with the constants that their proofs give."""
+"""The bounds of Micali 2022 with the constants that their proofs give."""
 
 import math
 
@@ -68,24 +68,6 @@ def test_selection_error_bounds_what_is_seen(noise):
 
 
 @pytest.mark.golden
-@pytest.mark.parametrize(("form", "value"), [(16, 0.841043), (8, 0.420522)])
-def test_thesis_scale(form, value):
-    assert risk.thesis_noise_scale(steps=100, **SETTING, form=form) == pytest.approx(
-        value, rel=2e-6
-    )
-
-
-@pytest.mark.golden
-def test_thesis_scale_with_its_own_delta_grows_with_epsilon():
-    """delta = exp(-epsilon³ N), T = epsilon N: 16 √2 L0 C1 epsilon, whatever N."""
-    for epsilon in (0.2, 0.3):
-        setting = SETTING | {"epsilon": epsilon, "delta": math.exp(-(epsilon**3) * 1000)}
-        steps = round(epsilon * 1000)
-        scale = risk.thesis_noise_scale(steps=steps, **setting)
-        assert scale == pytest.approx(16 * math.sqrt(2) * epsilon, rel=1e-9)
-
-
-@pytest.mark.golden
 @pytest.mark.parametrize(
     ("error", "steps", "bound"),
     [(2 * math.log(22) * 0.0841043, 9.82, 2.444), (math.log(22) * 0.0090618, 68.8, 0.349)],
@@ -142,8 +124,6 @@ def test_batch_gradient_error_bounds_what_is_seen():
         (lambda: risk.step_decay(0), "steps"),
         (lambda: risk.selection_error("normal", 1.0, 2), "noise"),
         (lambda: risk.selection_error("gumbel", math.nan, 2), "scale"),
-        (lambda: risk.thesis_noise_scale(steps=1, **SETTING | {"delta": 0.0}), "delta"),
-        (lambda: risk.thesis_noise_scale(steps=1, **SETTING, form=4), "form"),
         (lambda: risk.optimal_steps(1.0, smoothness=math.nan, diameter=1.0), "smoothness"),
         (lambda: risk.batch_gradient_error(1.0, 0, 2), "batch_size"),
     ],

@@ -8,6 +8,7 @@ from scipy import stats
 
 import dpassay as da
 from dpassay.privacy import accounting, composition, events, gaussian, loss_distribution
+from dpassay.privacy.accounting import pld
 from dpassay.privacy.loss_distribution import Composition, LossPmf, discretise
 from dpassay.privacy.profiles import profiles
 
@@ -36,7 +37,8 @@ def test_plain_fft_composition_falls_below_the_truth():
 
     theirs = privacy_loss_distribution.from_gaussian_mechanism(100.0).self_compose(10_000)
     epsilon = float(gaussian.epsilon_of(1e-13, 1.0))
-    assert theirs.get_delta_for_epsilon(epsilon) < 0.5e-13
+    # How far below depends on the processor: -0.3e-13 on one, 0.7e-13 on another.
+    assert theirs.get_delta_for_epsilon(epsilon) < 0.9e-13
     ours = composed(events.Gaussian(100.0), 10_000).delta(np.array([epsilon]))[0]
     assert 1e-13 <= ours < 1.001e-13
 
@@ -223,7 +225,7 @@ def test_tiny_sampling_rates_get_several_grids(monkeypatch):
     truth = 2 * stats.norm.cdf(1e-6 * np.sqrt(10**6 * np.expm1(1.0)) / 2) - 1
     curve = da.account(event, "pld")
     assert 0.999 * truth < curve.delta(0.0) < 1.005 * truth
-    monkeypatch.setattr(accounting, "_TAILS", accounting._TAILS[:1])
+    monkeypatch.setattr(pld, "_TAILS", pld._TAILS[:1])
     assert da.account(event, "pld").delta(0.0) > 1.1 * truth
 
 

@@ -11,8 +11,8 @@ from dpassay.adversaries import ADVERSARIES
 from dpassay.datasets import DatasetMissing, made_up_profiles
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP
-from dpassay.reproduce import adversaries, experiment
 from dpassay.runs import opened
+from dpassay_reproduce import adversaries, experiment
 from extras import needs
 
 QUICK = {

@@ -8,7 +8,7 @@ import pytest
 
 from dpassay.optim.gradient import step_event
 from dpassay.privacy import account
-from dpassay.reproduce import clipping
+from dpassay_reproduce import clipping
 
 
 @pytest.mark.parametrize("steps", [1, 10])

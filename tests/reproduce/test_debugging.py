@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from dpassay.reproduce import debugging
 from dpassay.zoo.training_bugs import CASES
+from dpassay_reproduce import debugging
 
 
 @pytest.mark.golden

@@ -3,7 +3,7 @@
 import pytest
 
 from dpassay.report import figures
-from dpassay.reproduce import EXPERIMENTS, experiment
+from dpassay_reproduce import EXPERIMENTS, experiment
 
 
 class Computed(Exception):

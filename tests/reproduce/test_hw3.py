@@ -3,7 +3,7 @@ import json
 import numpy as np
 import pytest
 
-from dpassay.reproduce import hw3
+from dpassay_reproduce import hw3
 
 
 def test_scores_have_the_mean_and_variance_that_explain_the_trends():

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpassay.reproduce import one_dimension
+from dpassay_reproduce import one_dimension
 
 
 @pytest.fixture(scope="module")

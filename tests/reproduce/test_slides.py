@@ -1,4 +1,4 @@
-"""The figures of documents 003 and 004: every number that a document or its correction states."""
+"""The figures of CSCI 699 and Micali 2022: every number that a source or its correction has."""
 
 import json
 import xml.etree.ElementTree as ET
@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from dpassay.errors import InvalidArgument
-from dpassay.reproduce import EXPERIMENTS, experiment, slides
+from dpassay.report import published
+from dpassay_reproduce import EXPERIMENTS, experiment, slides
 
 
 @pytest.fixture(scope="module")
@@ -24,12 +25,12 @@ def _facts(drawn, name):
 
 def test_files(drawn):
     folder, files, numbers = drawn
-    assert [path.name for path in files] == [f"{name}.svg" for name in slides.TEXTS] + [
-        "numbers.json",
-        "index.html",
-    ]
+    titles = {name: title for name, (title, _) in slides.TEXTS.items()}
+    titles |= {"debugging": published.TITLE}
+    drawings = [f"{name}.svg" for name in titles]
+    assert [path.name for path in files] == [*drawings, "numbers.json", "index.html"]
     page = (folder / "index.html").read_text(encoding="utf-8")
-    for name, (title, _) in slides.TEXTS.items():
+    for name, title in titles.items():
         root = ET.parse(folder / f"{name}.svg").getroot()
         assert root.find("{http://www.w3.org/2000/svg}title").text == title
         assert f'src="{name}.svg"' in page

@@ -5,14 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from dpassay.reproduce import experiment
-from dpassay.reproduce import synth as run_module
-from dpassay.reproduce.synth import adult, cells, curves, tiny
-from dpassay.reproduce.synth.cells import Cell, Kept, bits, threes, triples
-from dpassay.reproduce.synth.curves import Curve, Size, slopes, sweeps
 from dpassay.synth import Schema
 from dpassay.synth.models import Records
 from dpassay.synth.theorems import RATES
+from dpassay_reproduce import experiment
+from dpassay_reproduce import synth as run_module
+from dpassay_reproduce.synth import adult, cells, curves, tiny
+from dpassay_reproduce.synth.cells import Cell, Kept, bits, threes, triples
+from dpassay_reproduce.synth.curves import Curve, Size, slopes, sweeps
 
 ADULT_SIZES = (85, 9, 100, 16, 7, 15, 6, 5, 2, 100, 100, 99, 42, 2)
 QUICK = Size(records=(500, 1000, 4000), budgets=(0.5, 1.0, 2.0), dimensions=(5, 6, 7))

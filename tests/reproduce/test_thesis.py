@@ -1,4 +1,4 @@
-"""Chapter 4 of document 004: the noise is what is claimed, and trainings in lockstep are right."""
+"""Chapter 4 of Micali 2022: the noise is what is claimed, and trainings in lockstep are right."""
 
 import json
 import math
@@ -15,9 +15,9 @@ from dpassay.optim.l1_ball import project_l1
 from dpassay.optim.polytopes import L1Ball
 from dpassay.privacy import account
 from dpassay.report.figures import Claim
-from dpassay.reproduce import thesis
-from dpassay.reproduce.thesis import linear, noise, regression
-from dpassay.reproduce.thesis.frame import Accuracies, Setting
+from dpassay_reproduce import thesis
+from dpassay_reproduce.thesis import linear, noise, regression
+from dpassay_reproduce.thesis.frame import Accuracies, Setting
 from rates import assert_rate
 
 LITERAL = Setting(literal=True)

@@ -1,4 +1,4 @@
-"""Document 004, 4.2 and 4.3: data, solvers against the library's, the attack against counting."""
+"""Micali 2022, 4.2 and 4.3: data, solvers against the library's, the attack against counting."""
 
 import itertools
 import json
@@ -15,10 +15,10 @@ from dpassay.optim.losses import Logistic, Multinomial, Rows
 from dpassay.optim.objectives import LinearObjective
 from dpassay.optim.polytopes import L1Ball
 from dpassay.report.figures import save_all
-from dpassay.reproduce.thesis import captions, classifiers, entropy, logistic
-from dpassay.reproduce.thesis.boxes import Boxes
-from dpassay.reproduce.thesis.classifiers import Records, Softmax
-from dpassay.reproduce.thesis.frame import Accuracies, Setting
+from dpassay_reproduce.thesis import captions, classifiers, entropy, logistic
+from dpassay_reproduce.thesis.boxes import Boxes
+from dpassay_reproduce.thesis.classifiers import Records, Softmax
+from dpassay_reproduce.thesis.frame import Accuracies, Setting
 from rates import assert_rate
 
 MODELS = {"logistic": Softmax(), "reference": Softmax(3), "symmetric": Softmax(3, reference=False)}

@@ -1,11 +1,11 @@
-"""Document 004, 4.4: three classes, with and without a reference class."""
+"""Micali 2022, 4.4: three classes, with and without a reference class."""
 
 import numpy as np
 import pytest
 
-from dpassay.reproduce.thesis import multinomial
-from dpassay.reproduce.thesis.entropy import LEARNERS, TO_SIX
-from dpassay.reproduce.thesis.frame import Setting
+from dpassay_reproduce.thesis import multinomial
+from dpassay_reproduce.thesis.entropy import LEARNERS, TO_SIX
+from dpassay_reproduce.thesis.frame import Setting
 
 
 @pytest.fixture(scope="module")

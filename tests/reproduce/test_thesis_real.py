@@ -10,7 +10,7 @@ import pytest
 from dpassay import datasets
 from dpassay.datasets import made_up_profiles
 from dpassay.report.figures import save_all
-from dpassay.reproduce.thesis import real
+from dpassay_reproduce.thesis import real
 from rates import assert_rate
 
 FEW = {"online": 4, "offline": 4, "learned": 4}

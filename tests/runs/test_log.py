@@ -165,7 +165,7 @@ def test_many_writers(tmp_path):
 
 
 def test_locked_for_too_long(tmp_path, monkeypatch):
-    monkeypatch.setattr("dpassay.runs.log.BUSY_SECONDS", 0.05)
+    monkeypatch.setattr("dpassay.runs.schema.BUSY_SECONDS", 0.05)
     with opened(tmp_path / "run.db") as log:
         other = sqlite3.connect(tmp_path / "run.db")
         other.execute("BEGIN IMMEDIATE")
@@ -214,7 +214,7 @@ def test_schema_can_be_read_by_anyone(tmp_path):
         ("k", 0, "done", 1, 0.25, None),
         ("k", 1, "failed", 0, None, "the task returned NaN"),
     ]
-    assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
     assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
     connection.close()
 

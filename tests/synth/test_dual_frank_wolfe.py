@@ -11,7 +11,6 @@ from dpassay.errors import InvalidArgument
 from dpassay.optim.frank_wolfe import calibrated_selection, nonprivate_gap
 from dpassay.privacy import account
 from dpassay.privacy.budget import budget
-from dpassay.reproduce.synth.cells import tiny
 from dpassay.synth import FrankWolfe, Independent, Schema, Workload, compare
 from dpassay.synth.dual_frank_wolfe import (
     Dual,
@@ -22,6 +21,7 @@ from dpassay.synth.dual_frank_wolfe import (
 )
 from dpassay.synth.models import Records
 from dpassay.synth.particles import Particles
+from dpassay_reproduce.synth.cells import tiny
 
 MIXED = Schema({"a": range(2), "b": range(3), "c": range(2)})
 QUERIES = (

@@ -9,7 +9,8 @@ import pytest
 from dpassay.errors import InvalidArgument
 from dpassay.mechanisms.noise import Source
 from dpassay.privacy import Pure, account
-from dpassay.privacy.accounting import _summed, flatten
+from dpassay.privacy.accounting import flatten
+from dpassay.privacy.accounting.rdp import divergences
 from dpassay.privacy.budget import budget
 from dpassay.synth import DQRS, DualQuery, Schema, Workload, compare, load
 from dpassay.synth.dual_query import (
@@ -106,7 +107,7 @@ def carried_replies(toy, law):
 
 def stated(event):
     """The pure epsilon and the Rényi divergences that an event allows."""
-    return account(event, "basic").epsilon(0.0), _summed(flatten(event), ORDERS)
+    return account(event, "basic").epsilon(0.0), divergences(flatten(event), ORDERS)
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -23,8 +23,10 @@ from dpassay.synth import (
 )
 from dpassay.synth.models import Records
 from dpassay.synth.theorems import (
-    PRINTED,
     RATES,
+)
+from dpassay_reproduce.printed.rates import (
+    PRINTED,
     balanced_entropy,
     stochastic_population_rate,
 )
@@ -57,7 +59,7 @@ def test_goldens_of_the_corrected_notes():
 
 @pytest.mark.golden
 def test_table_5_1_as_printed():
-    """Document 004: exponents of d, log|Q|, log(1/delta) and epsilon N."""
+    """Micali 2022: exponents of d, log|Q|, log(1/delta) and epsilon N."""
     table = {
         "MWEM": (1 / 4, 1 / 2, 1 / 2, 1 / 2),
         "DualQuery": (1 / 6, 1 / 2, 1 / 6, 1 / 3),

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpassay import _check
-from dpassay._rng import generator
+from dpassay._rng import RngLike, generator
 from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray
 
@@ -47,7 +47,7 @@ class CanaryOptimizer:
         *,
         present: bool,
         sampling_rate: float,
-        rng: int | np.random.Generator | None = None,
+        rng: RngLike = None,
     ) -> None:
         self.optimizer, self.present = optimizer, bool(present)
         self.sampling_rate = _check.sampling_rate(sampling_rate)

@@ -4,8 +4,24 @@ Membership scores of a trained model (:func:`attack`), and distinguishers learne
 Names are imported when they are first used.
 """
 
+from typing import TYPE_CHECKING
+
 from dpassay._lazy import lazily
 from dpassay.attacks.features import describe, features  # now: the module has the same name
+
+if TYPE_CHECKING:
+    from dpassay.attacks.ceilings import AttackCeilings
+    from dpassay.attacks.counters import below_threshold_accuracy, sorted_half_accuracy
+    from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
+    from dpassay.attacks.learned import shadow_scores
+    from dpassay.attacks.likelihood import lira_scores, rmia_scores, tuned_offline_slope
+    from dpassay.attacks.membership import AttackResult, attack
+    from dpassay.attacks.methods import METHODS
+    from dpassay.attacks.outputs import Outputs, observe
+    from dpassay.attacks.quantile import quantile_scores
+    from dpassay.attacks.scores import log_odds, metric_scores
+    from dpassay.attacks.shadows import Shadows, ShadowsStopped, train_shadows
+    from dpassay.attacks.whitebox import WhiteBox, full_vector, white_box_features
 
 _PUBLIC = {
     "attack": "dpassay.attacks.membership",
@@ -33,10 +49,36 @@ _PUBLIC = {
     "learn_distinguisher": "dpassay.attacks.distinguisher",
 }
 
-__all__ = ["describe", "features", *_PUBLIC]
+__all__ = [
+    "METHODS",
+    "AttackCeilings",
+    "AttackResult",
+    "Distinguisher",
+    "Outputs",
+    "Shadows",
+    "ShadowsStopped",
+    "WhiteBox",
+    "attack",
+    "below_threshold_accuracy",
+    "describe",
+    "features",
+    "full_vector",
+    "learn_distinguisher",
+    "lira_scores",
+    "log_odds",
+    "metric_scores",
+    "observe",
+    "quantile_scores",
+    "rmia_scores",
+    "shadow_scores",
+    "sorted_half_accuracy",
+    "train_shadows",
+    "tuned_offline_slope",
+    "white_box_features",
+]
 
-
-__getattr__ = lazily(__name__, _PUBLIC)
+if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
+    __getattr__ = lazily(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:

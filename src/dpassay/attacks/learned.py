@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpassay import _check
-from dpassay._rng import generator
+from dpassay._rng import RngLike, generator
 from dpassay.attacks.outputs import Outputs
 from dpassay.attacks.scores import log_odds
 from dpassay.attacks.shadows import Shadows
@@ -40,7 +40,7 @@ def shadow_scores(
     learner: str = "boosting",
     per_class: bool = False,
     features: FloatArray | None = None,
-    rng: Any = 0,
+    rng: RngLike = 0,
 ) -> FloatArray:
     """The log odds of "member" by a classifier learned from the shadows; an attack, no bound.
 
@@ -90,7 +90,11 @@ def _joined(vectors: FloatArray, more: FloatArray | None) -> FloatArray:
 
 
 def _per_class(
-    table: tuple[Any, Any, Any], asked: FloatArray, labels: Any, learner: str, rng: Any
+    table: tuple[Any, Any, Any],
+    asked: FloatArray,
+    labels: Any,
+    learner: str,
+    rng: np.random.Generator,
 ) -> FloatArray:
     rows, inside, classes = table
     scores = np.empty(len(asked))

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import special
 
 from dpassay import _check
+from dpassay._rng import RngLike
 from dpassay.attacks.ceilings import MEMBERSHIPS, AttackCeilings, ceilings
 from dpassay.attacks.methods import METHODS, Method, candidates, check_options
 from dpassay.attacks.shadows import Shadows
@@ -115,7 +116,7 @@ def attack(
     delta: float = 1e-5,
     fprs: tuple[float, ...] = (0.001, 0.01),
     confidence: float = 0.95,
-    rng: Any = 0,
+    rng: RngLike = 0,
     **options: Any,
 ) -> AttackResult:
     """How well an attack tells members of a model's training set from others.
@@ -197,7 +198,7 @@ def attack(
 
 
 def _judged(
-    result: AttackResult, claim: PrivacyCurve | None, delta: float, rng: Any
+    result: AttackResult, claim: PrivacyCurve | None, delta: float, rng: RngLike
 ) -> AttackResult:
     """The result with the ceilings of a claim, and with a bound where one follows."""
     n_in, n_out = result.scores_in.size, result.scores_out.size

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpassay import _check
+from dpassay._rng import RngLike
 from dpassay.attacks.learned import shadow_scores
 from dpassay.attacks.likelihood import lira_scores, rmia_scores
 from dpassay.attacks.outputs import Outputs, dense, observe, records
@@ -33,7 +34,7 @@ class Case:
     shadows: Shadows | None
     reference: Any
     features: WhiteBox
-    rng: Any
+    rng: RngLike
 
     def need_shadows(self, aligned: bool = True) -> Shadows:
         """The shadows, which must be there and, for some attacks, at these very records."""
@@ -172,7 +173,7 @@ def candidates(
     shadows: Shadows | None,
     reference: Any,
     features: WhiteBox,
-    rng: Any,
+    rng: RngLike,
 ) -> tuple[Case, int]:
     """The candidates, members first, and how many of them are members."""
     if target is None:

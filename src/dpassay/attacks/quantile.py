@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpassay import _check
-from dpassay._rng import generator
+from dpassay._rng import RngLike, generator
 from dpassay.attacks.outputs import Outputs, dense
 from dpassay.attacks.scores import log_odds
 from dpassay.errors import InvalidArgument
@@ -27,7 +27,7 @@ def quantile_scores(
     *,
     alpha: float = 0.05,
     regressor: str = "boosting",
-    rng: Any = 0,
+    rng: RngLike = 0,
 ) -> FloatArray:
     """How far each record's log odds lie above the quantile of non-members like it; an attack.
 

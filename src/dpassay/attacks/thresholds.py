@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from dpassay._special.quantiles import binomial_upper
 from dpassay.attacks.outputs import Outputs
 from dpassay.attacks.scores import METRICS, metric_scores
 from dpassay.attacks.shadows import Shadows
 from dpassay.bounds import Interval
 from dpassay.bounds.bands import BANDS, common_level
-from dpassay.bounds.counts import upper_limit
 from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray
 
@@ -167,8 +167,8 @@ def rates(
 
 
 def _exact(k: int, n: int, level: float) -> Interval:
-    lower = 1 - float(upper_limit(n - k, n, level / 2))
-    upper = float(upper_limit(k, n, level / 2))
+    lower = 1 - float(binomial_upper(n - k, n, level / 2))
+    upper = float(binomial_upper(k, n, level / 2))
     return Interval(k / n, lower, upper, 1 - level, "clopper-pearson")
 
 

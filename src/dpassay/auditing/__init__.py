@@ -3,7 +3,25 @@
 Names are imported when they are first used: a worker needs the game alone.
 """
 
+from typing import TYPE_CHECKING
+
 from dpassay._lazy import lazily
+
+if TYPE_CHECKING:
+    from dpassay.auditing.adapters import (
+        CommandFailed,
+        ScriptFailed,
+        from_command,
+        from_estimator,
+        from_jax,
+        from_script,
+    )
+    from dpassay.auditing.claims import parse_claim
+    from dpassay.auditing.judging import judge
+    from dpassay.auditing.many import audit
+    from dpassay.auditing.question import AuditStopped
+    from dpassay.auditing.single import audit_one_run
+    from dpassay.auditing.targets import load_pair, load_target
 
 _PUBLIC = {
     "AuditStopped": "dpassay.auditing.question",
@@ -21,10 +39,24 @@ _PUBLIC = {
     "parse_claim": "dpassay.auditing.claims",
 }
 
-__all__ = list(_PUBLIC)
+__all__ = [
+    "AuditStopped",
+    "CommandFailed",
+    "ScriptFailed",
+    "audit",
+    "audit_one_run",
+    "from_command",
+    "from_estimator",
+    "from_jax",
+    "from_script",
+    "judge",
+    "load_pair",
+    "load_target",
+    "parse_claim",
+]
 
-
-__getattr__ = lazily(__name__, _PUBLIC)
+if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
+    __getattr__ = lazily(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:

@@ -12,13 +12,29 @@ import numpy as np
 
 from dpassay import _check
 from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
+from dpassay.auditing.account import Account
 from dpassay.auditing.claims import check_curve
 from dpassay.auditing.game import Game, Watch, draws_many
 from dpassay.auditing.neighbours import check_neighbours
-from dpassay.auditing.question import Question, refuse_failures
+from dpassay.auditing.question import (
+    MANY,
+    Question,
+    account_of,
+    keep_account,
+    refuse_failures,
+)
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
 from dpassay.errors import InvalidArgument
-from dpassay.runs import Outcomes, Played, TrialLog, Workers, opened, play, run_key
+from dpassay.runs import (
+    Outcomes,
+    Played,
+    RunRecord,
+    TrialLog,
+    Workers,
+    opened,
+    play,
+    run_key,
+)
 from dpassay.types import FloatArray, PrivacyCurve, Verdict
 
 _BLOCKS, _LARGEST_BLOCK = 20, 8192
@@ -63,11 +79,13 @@ def audit(
             data set; it must not depend on the trials. None learns one from the first quarter of
             the trials, which then do not count.
         trials: the most that are played.
-        confidence: the probability that a true claim is not refuted, at least.
+        confidence: the probability that verdict and bound are both right, at least.
         sequential: stop as soon as the claim is refuted. False plays all trials and tests once.
         executor: who plays, any ``concurrent.futures.Executor``; see :func:`dpassay.runs.play`.
         workers: processes of our own; 1 plays in this one.
-        store: a file that keeps the trials; the same call then goes on where it was.
+        store: a file that keeps the trials; the same call then goes on where it was, and with
+            larger ``trials`` it extends the run. What the extension may still spend of the run's
+            error probability is in the log (:mod:`dpassay.auditing.account`).
         rng: seed of worlds and noise. None gives the mechanism ``rng=None``, so that it draws its
             secure noise: logged and resumed, but not replayable.
         delta: where the lower bound is stated; by default at the claim's own delta, else 1e-5.
@@ -86,7 +104,8 @@ def audit(
         :func:`dpassay.auditing.judge` gives the same verdict from the log alone.
 
     Raises:
-        InvalidArgument: a value out of range, or data sets that are no neighbours.
+        InvalidArgument: a value out of range, data sets that are no neighbours, or a question that
+            would spend the error probability of a logged run twice.
         AuditStopped: too many trials failed.
 
     >>> import dpassay as da
@@ -100,15 +119,18 @@ def audit(
     data, data_prime = _pair(pair)
     check_curve(claim)
     check_neighbours(data, data_prime, claim.neighbouring, group)
-    setting = _setting(mechanism, score, trials, rng)
-    key = run_key(setting.configuration(), code=[mechanism, score], data=[data, data_prime])
-    question = _question(
-        key, setting, claim, delta, confidence, sequential, score, max_failed_share, replay
-    )
-    game = Game(mechanism, data, data_prime, question.coin_seed, setting.seed, setting.block)
+    new = _setting(mechanism, score, trials, rng)
     about = {"target": _name(mechanism), "group": group} | dict(description or {})
+    confidence, delta = _check.confidence(confidence), claimed_delta(claim, delta)
 
     with opened(store) as log, _crew(executor, workers) as who:
+        parts = {"code": [mechanism, score], "data": [data, data_prime]}
+        setting, record = _continued(new, trials, log, parts)
+        key = run_key(setting.configuration(), **parts) if record is None else record.key
+        account = _account(setting, record, sequential)
+        rules = Rules(claim, delta, confidence, both_ways=score is not None, account=account)
+        question = _question(key, setting, sequential, rules, max_failed_share, replay)
+        game = Game(mechanism, data, data_prime, question.coin_seed, setting.seed, setting.block)
 
         def played(task: Watch, asked: Question, referee: Referee | None) -> Played:
             return play(
@@ -149,6 +171,12 @@ def _played_and_judged(
         question = replace(question, distinguisher=score.name)
     referee = Referee(question.rules)
     testing = played(Watch(game, score), question, referee)
+    if testing.ended == "done" and question.rules.account.due(referee.trials):
+        # Spend before looking: whoever is killed from here on finds the count in the log.
+        account = question.rules.account.order(referee.trials)
+        keep_account(log, question.key, account)
+        question = replace(question, rules=replace(question.rules, account=account))
+        referee.rules = question.rules
     if testing.ended == "interrupted":
         return question.judged(log)  # The referee may have been interrupted in the middle.
     return question.verdict(referee, testing)
@@ -172,6 +200,11 @@ class _Setting:
     block: int
     n_calls: int
     n_learning: int
+
+    @property
+    def n_testing(self) -> int:
+        """The trials that count."""
+        return (self.n_calls - self.n_learning) * max(self.block, 1)
 
     def configuration(self) -> dict[str, Any]:
         """What fixes the trials; the claim and the number of trials do not."""
@@ -203,6 +236,42 @@ def _setting(mechanism: Any, score: Any, trials: int, rng: Any) -> _Setting:
     return _Setting(_seed(rng), block, n_calls, learning)
 
 
+def _continued(
+    new: _Setting, trials: int, log: TrialLog, parts: Mapping[str, Any]
+) -> tuple[_Setting, RunRecord | None]:
+    """The setting of the run in the log that this audit goes on with; else a new one.
+
+    How many trials are for learning, and how many are drawn at once, follow from the first number
+    of trials that was asked for. A larger number must not change them: the same seeds would be
+    played again as another run, with an error probability of its own for the same trials.
+    """
+    for record in reversed(log.runs()):
+        known = record.configuration
+        if known.keys() != new.configuration().keys():
+            continue
+        block, n_learning = known["block"], known["n_learning"]
+        old = replace(new, block=block, n_learning=n_learning, n_calls=trials // max(block, 1))
+        same_kind = bool(block) == bool(new.block) and bool(n_learning) == bool(new.n_learning)
+        if same_kind and known == old.configuration() and record.key == run_key(known, **parts):
+            _check.count(
+                "trials",
+                trials,
+                low=(n_learning + 1) * max(block, 1),
+                remedy=f"Run {record.key[:12]} in this store learned a score from the first.",
+            )
+            return old, record
+    return new, None
+
+
+def _account(setting: _Setting, record: RunRecord | None, sequential: bool) -> Account:
+    """What the logged run has left; a new account if there is none."""
+    if record is None or record.description.get("audit") != MANY:
+        return Account.begin(setting.n_testing, sequential)
+    account = account_of(record)
+    account.allow(sequential, record.key)
+    return account
+
+
 def _seed(rng: Any) -> int | None:
     if isinstance(rng, np.random.Generator):
         return int(rng.integers(2**62))
@@ -231,28 +300,18 @@ def _name(mechanism: Any) -> str:
 def _question(
     key: str,
     setting: _Setting,
-    claim: PrivacyCurve,
-    delta: float | None,
-    confidence: float,
     sequential: bool,
-    score: Any,
+    rules: Rules,
     max_failed_share: float,
     replay: str,
 ) -> Question:
-    rules = Rules(
-        claim=claim,
-        delta=claimed_delta(claim, delta),
-        confidence=_check.confidence(confidence),
-        budget=(setting.n_calls - setting.n_learning) * max(setting.block, 1),
-        both_ways=score is not None,
-        sequential=sequential,
-    )
     return Question(
         key=key,
         seed=setting.seed,
         block=setting.block,
         n_learning=setting.n_learning,
         n_calls=setting.n_calls,
+        sequential=sequential,
         rules=rules,
         distinguisher=None,
         max_failed_share=max_failed_share,

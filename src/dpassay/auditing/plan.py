@@ -17,12 +17,12 @@ from scipy import special
 
 from dpassay import _check
 from dpassay._rng import generator
-from dpassay.auditing.referee import EXACT_BAND
+from dpassay._special.quantiles import binomial_upper
 from dpassay.bounds.alternatives import gaussian as gaussian_masses
 from dpassay.bounds.bands import BANDS, common_level
 from dpassay.bounds.betting import FORMS, Lines, factors, growth, log_optimal
 from dpassay.bounds.claims import delta_shown
-from dpassay.bounds.counts import epsilon_of_mu, epsilon_of_rates, mu_of_rates, upper_limit
+from dpassay.bounds.counts import epsilon_of_mu, epsilon_of_rates, mu_of_rates
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian
 from dpassay.types import FloatArray, PrivacyCurve
@@ -30,6 +30,7 @@ from dpassay.types import FloatArray, PrivacyCurve
 _MOST = 10**9
 _THRESHOLDS = np.linspace(-7, 7, 281)
 _DRAWS = 200
+EXACT_BAND = 200_000  # with more trials the exact price of a band takes seconds
 
 
 @dataclass(frozen=True)
@@ -129,7 +130,7 @@ Bound = Callable[[FloatArray, FloatArray, int], float]
 
 def _point_bound(delta: float, alpha: float) -> Bound:
     def bound(fp: FloatArray, fn: FloatArray, n: int) -> float:
-        fpr, fnr = upper_limit(fp, n, alpha / 2), upper_limit(fn, n, alpha / 2)
+        fpr, fnr = binomial_upper(fp, n, alpha / 2), binomial_upper(fn, n, alpha / 2)
         return float(np.max(epsilon_of_rates(fpr, fnr, delta)))
 
     return bound
@@ -137,7 +138,7 @@ def _point_bound(delta: float, alpha: float) -> Bound:
 
 def _gdp_bound(delta: float, alpha: float) -> Bound:
     def bound(fp: FloatArray, fn: FloatArray, n: int) -> float:
-        fpr, fnr = upper_limit(fp, n, alpha / 2), upper_limit(fn, n, alpha / 2)
+        fpr, fnr = binomial_upper(fp, n, alpha / 2), binomial_upper(fn, n, alpha / 2)
         return epsilon_of_mu(float(np.max(mu_of_rates(fpr, fnr))), delta)
 
     return bound

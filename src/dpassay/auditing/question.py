@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpassay import _check
+from dpassay.auditing.account import Account
 from dpassay.auditing.claims import claim_text, parse_claim
 from dpassay.auditing.game import coins
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
@@ -43,6 +44,7 @@ class Question:
         block: outputs per call; 0 for a mechanism that draws one at a time.
         n_learning: how many calls, the first ones, are for learning a score.
         n_calls: how many calls there are at most.
+        sequential: whether the audit was asked to stop as soon as the claim is refuted.
         rules: the claim and how it is tested.
         distinguisher: the kind that was learned, or None.
         max_failed_share: more failures than this share end the audit.
@@ -55,6 +57,7 @@ class Question:
     block: int
     n_learning: int
     n_calls: int
+    sequential: bool
     rules: Rules
     distinguisher: str | None
     max_failed_share: float
@@ -107,14 +110,13 @@ class Question:
         """What the referee says after a run."""
         refuse_failures(run)
         failed = np.repeat(run.outcomes.failed, max(self.block, 1))[: referee.trials]
-        over = run.ended != "interrupted"
-        refuted = referee.refuted(over=over)
+        refuted, bound, fell_at = referee.statement()
         found = replace(
             referee.evidence(), run=self.key, seed=self.seed, n_failed=int(failed.sum())
         )
         return Verdict(
             claim=self.rules.claim,
-            bound=referee.bound(over=over),
+            bound=bound,
             refuted=refuted,
             confidence=self.rules.confidence,
             trials=referee.trials,
@@ -127,7 +129,8 @@ class Question:
                 "wealth_needed": referee.wealth_needed,
                 "learning_trials": float(self.n_learning * max(self.block, 1)),
             },
-            log_wealth=referee.wealth_path() if self.rules.n_betting else None,
+            log_wealth=referee.wealth_path() if self.rules.account.betting else None,
+            fell_at=fell_at,
         )
 
     def judged(self, log: TrialLog) -> Verdict:
@@ -146,7 +149,8 @@ class Question:
         return described(self.rules.claim, self.rules.delta, self.rules.confidence) | {
             "audit": MANY,
             "trials": self.n_calls * max(self.block, 1),
-            "sequential": self.rules.sequential,
+            "sequential": self.sequential,
+            "account": self.rules.account.to_json(),
             "learned": self.n_learning > 0,
             "distinguisher": self.distinguisher,
             "max_failed_share": self.max_failed_share,
@@ -215,6 +219,25 @@ def _stated(record: RunRecord) -> PrivacyCurve:
     )
 
 
+def account_of(record: RunRecord) -> Account:
+    """How the alpha of a run was divided and spent, by its log.
+
+    A log from before accounts were kept had one test at its end: it is taken as one count.
+    """
+    about = record.description
+    if "account" in about:
+        return Account.from_json(about["account"])
+    learned = record.configuration["n_learning"] * max(record.configuration["block"], 1)
+    budget = about["trials"] - learned
+    return Account.begin(budget, about["sequential"]).order(budget)
+
+
+def keep_account(log: TrialLog, key: str, account: Account) -> None:
+    """Write a run's account into its log, durably, before what it paid for is shown."""
+    record = next(run for run in log.runs() if run.key == key)
+    log.begin(key, record.configuration, record.description | {"account": account.to_json()})
+
+
 def question_of(record: RunRecord, change: Change) -> Question:
     """The question that a log describes, or a changed one."""
     about, settings = record.description, record.configuration
@@ -225,9 +248,8 @@ def question_of(record: RunRecord, change: Change) -> Question:
         claim=claim,
         delta=delta,
         confidence=confidence,
-        budget=(n_calls - n_learning) * max(block, 1),
         both_ways=not about["learned"],
-        sequential=about["sequential"],
+        account=account_of(record),
     )
     return Question(
         key=record.key,
@@ -235,6 +257,7 @@ def question_of(record: RunRecord, change: Change) -> Question:
         block=block,
         n_learning=n_learning,
         n_calls=n_calls,
+        sequential=about["sequential"],
         rules=rules,
         distinguisher=about["distinguisher"],
         max_failed_share=about["max_failed_share"],

@@ -1,32 +1,42 @@
-"""From trials to a verdict: a claim is bet against as the trials come in, in number order.
+"""From trials to a verdict and a bound: one statement, at one error probability.
 
-**What is spent.** The error probability alpha = 1 - confidence goes to the betting test of
-:mod:`dpassay.bounds.sequential`. Betting costs microseconds a trial, so an audit of more than
-``BETTING_LIMIT`` trials bets on the first ones with alpha/2 and tests all others once, at the end,
-with a band of alpha/2 (:mod:`dpassay.bounds.claims`).
+**One test.** The error probability alpha = 1 - confidence is divided between bets and counts by the
+run's :class:`~dpassay.auditing.account.Account`. Each part tests every member of a nested family of
+claims, and its bound is the supremum of the epsilons that fall together with all smaller ones.
 
-**Which way a score points.** A score given by the user may be larger for either data set. The
-wealth is then the mean of two, one that bets on the scores and one on their negatives: a mean of
-supermartingales is one. It costs at most log 2 of the log wealth. A learned score points one way.
+- A claim of (epsilon, delta)-DP at the delta of the bound, or of Gaussian DP, *is* a member. It is
+  refuted if the bound is above its epsilon, and not otherwise. So an error of either is an error
+  of the bound: the pair is wrong with probability alpha at most.
+- Any other curve is tested by itself, anywhere on it, with ``CURVE`` of each level; the bound at
+  the delta of the question has the rest. The curve is refuted if its own test rejects it *or* the
+  bound is above its epsilon: a bound above the claim is a refutation. By the union the pair is
+  wrong with probability alpha at most.
+
+**Why a claim waits for smaller ones.** The bets against each member are tuned to it, so that the
+claim's own test may reject a little before that of a smaller member. To stop there would be a union
+over two true claims, at 2 alpha. So the audit ends when the claim and all smaller members fell.
 """
 
+import functools
 import math
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from dpassay import _check
-from dpassay.bounds import check_claim, lower_bound
+from dpassay.auditing.account import Account
+from dpassay.auditing.counting import Candidates, Rule
+from dpassay.bounds.conditional import Guesses, delta_lower, epsilon_lower
+from dpassay.bounds.counts import epsilon_of_mu
 from dpassay.bounds.sequential import ConfidenceSequence, Family, SequentialTest
-from dpassay.privacy import GDP, ApproxDP, PureDP
-from dpassay.types import Evidence, FloatArray, LowerBound, PrivacyCurve
+from dpassay.privacy import GDP, ApproxDP, PureDP, gaussian
+from dpassay.types import Evidence, Fall, FloatArray, LowerBound, PrivacyCurve
 
-BETTING_LIMIT = 20_000
 DEFAULT_DELTA = 1e-5
-EXACT_BAND = 200_000
+CURVE = 0.8  # of each level, to the test of a curve that no family of bounds contains
+_FARTHEST = 500.0  # a claim of more than this is beyond any number of trials
 
 
 @dataclass(frozen=True)
@@ -36,36 +46,48 @@ class Rules:
     Attributes:
         claim: the curve to be tested.
         delta: where the lower bound is stated.
-        confidence: of the verdict, and of the bound.
-        budget: how many trials there will be at most.
+        confidence: of verdict and bound together.
         both_ways: whether the scores may point either way.
-        sequential: whether to bet as trials come in, and stop when the claim is refuted.
+        account: how alpha is divided between bets and counts, and the counts that were ordered.
 
     """
 
     claim: PrivacyCurve
     delta: float
     confidence: float
-    budget: int
     both_ways: bool
-    sequential: bool = True
+    account: Account
 
     @property
     def alpha(self) -> float:
-        """The probability with which a true claim may be refuted."""
+        """The probability with which verdict or bound may be wrong."""
         return 1 - self.confidence
 
     @property
-    def n_betting(self) -> int:
-        """The trials that are bet on, the first ones; the others are tested at the end."""
-        return min(self.budget, BETTING_LIMIT) if self.sequential else 0
+    def claimed(self) -> float:
+        """The claimed epsilon at the delta of the bound."""
+        return float(self.claim.epsilon(self.delta))
 
     @property
-    def shares(self) -> tuple[float, float]:
-        """Of alpha, to betting and to the test at the end."""
-        if self.n_betting == self.budget:
-            return 1.0, 0.0
-        return (0.5, 0.5) if self.n_betting else (0.0, 1.0)
+    def gaussian(self) -> bool:
+        """Whether the bound may speak of Gaussian trade-offs, as the claim does."""
+        return isinstance(self.claim, GDP) and self.delta > 0
+
+    @property
+    def nested(self) -> bool:
+        """Whether the claim is a member of the family that the bound is taken from."""
+        if isinstance(self.claim, ApproxDP):
+            return self.claim.delta_upper == self.delta
+        return self.gaussian or (isinstance(self.claim, PureDP) and self.delta == 0)
+
+    def levels(self, share: float) -> tuple[float, float]:
+        """Of a share of alpha, the levels of the claim's own test and of the bound."""
+        level = self.alpha * share
+        return (level, level) if self.nested else (CURVE * level, (1 - CURVE) * level)
+
+    def n_betting(self, trials: int) -> int:
+        """How many of so many trials are bet on, the first ones."""
+        return self.account.bets_on(trials)
 
 
 def claimed_delta(claim: PrivacyCurve, delta: float | None) -> float:
@@ -77,6 +99,14 @@ def claimed_delta(claim: PrivacyCurve, delta: float | None) -> float:
     return 0.0 if isinstance(claim, PureDP) else DEFAULT_DELTA
 
 
+@dataclass(frozen=True)
+class Finding:
+    """What one part of the test, the bets or a count, has to say."""
+
+    bound: LowerBound
+    fell_at: Fall | None = None
+
+
 class Referee:
     """Takes trials in number order and says when the claim is refuted."""
 
@@ -84,11 +114,8 @@ class Referee:
         self.rules = rules
         self._worlds: list[Any] = []
         self._scores: list[FloatArray] = []
-        self._bettors = [
-            SequentialTest(rules.claim, confidence=1 - rules.alpha * rules.shares[0])
-            for _ in range(2 if rules.both_ways else 1)
-            if rules.n_betting
-        ]
+        self._bettor = _bettor(rules) if rules.account.betting else None
+        self._smaller: ConfidenceSequence | None = None
         self._path: list[FloatArray] = []
         self.trials = 0
         self.refuted_at: int | None = None
@@ -101,15 +128,15 @@ class Referee:
     @property
     def wealth_needed(self) -> float:
         """The log wealth at which the claim falls; infinite where nothing is bet."""
-        share = self.rules.shares[0]
-        return -math.log(self.rules.alpha * share) if share else math.inf
+        level = self.rules.levels(self.rules.account.betting)[0]
+        return -math.log(level) if level else math.inf
 
     def wealth_path(self) -> FloatArray:
         """Log wealth after each trial that was bet on."""
         return np.concatenate([np.empty(0), *self._path])
 
     def take(self, worlds: Any, scores: Any) -> bool:
-        """Count the next trials; true once the claim is refuted, after which none is counted."""
+        """Count the next trials; true once the bets refute the claim: then no more are counted."""
         worlds, scores = np.atleast_1d(worlds).astype(int), np.atleast_1d(scores).astype(float)
         if self.refuted_at is None and len(worlds):
             kept = self._bet(worlds, scores)
@@ -120,27 +147,35 @@ class Referee:
 
     def _bet(self, worlds: Any, scores: FloatArray) -> int:
         """How many of these trials count: up to the one at which the claim falls."""
-        room = max(self.rules.n_betting - self.trials, 0)
-        if room == 0:
+        end = self.trials + len(worlds)
+        room = self.rules.n_betting(end) - self.trials
+        if self._bettor is None or room <= 0:
             return len(worlds)
-        path = self._log_wealth_after(worlds[:room], scores[:room])
-        reached = np.flatnonzero(path >= self.wealth_needed)
-        if not reached.size:
-            self._path.append(path)
-            return len(worlds)
-        kept = int(reached[0]) + 1
+        start = len(self._bettor.wealth_path)
+        self._bettor.update(worlds[:room], scores[:room])
+        path = self._bettor.wealth_path[start:]
+        fallen = self._fallen_after(worlds[:room], scores[:room])
+        kept = len(worlds) if fallen is None else fallen - self.trials
         self._path.append(path[:kept])
-        self.refuted_at = self.trials + kept
+        self.refuted_at = fallen
         return kept
 
-    def _log_wealth_after(self, worlds: Any, scores: FloatArray) -> FloatArray:
-        """Log wealth after each of these trials, the mean of both ways."""
-        paths = []
-        for sign, bettor in zip((1, -1), self._bettors, strict=False):
-            start = len(bettor.wealth_path)
-            bettor.update(worlds, sign * scores)
-            paths.append(bettor.wealth_path[start:])
-        return np.logaddexp.reduce(paths, axis=0) - math.log(len(paths))
+    def _fallen_after(self, worlds: Any, scores: FloatArray) -> int | None:
+        """The number of trials after which the claim has fallen, these trials included."""
+        bettor = self._bettor
+        if bettor is None or bettor.refuted_at is None:
+            return None
+        if not self.rules.nested:
+            return bettor.refuted_at
+        if self._smaller is None:
+            self._smaller = _sequence_for(self.rules)
+            before = self.evidence()
+            worlds = np.concatenate([before.worlds, worlds])
+            scores = np.concatenate([before.scores, scores])
+        self._smaller.update(worlds, scores)
+        own = np.array(self._smaller.family.epsilons) <= self.rules.claimed
+        fell = self._smaller.refuted_at[own]
+        return int(fell.max()) if fell.all() else None
 
     def evidence(self) -> Evidence:
         """The trials that count."""
@@ -150,97 +185,216 @@ class Referee:
             np.concatenate([empty, *self._scores]),
         )
 
-    def final_test(self) -> float:
-        """The p-value of the trials that were not bet on; 1 where there are none of one world."""
-        p_values = []
-        share = self.rules.alpha * self.rules.shares[1]
-        for inside, outside in self._unbet():
-            found = check_claim(
-                self.rules.claim,
-                inside,
-                outside,
-                confidence=1 - max(share, 1e-15),
-                band=self._band(),
-            )
-            p_values.append(found.p_value)
-        return min([1.0, *(p * len(p_values) for p in p_values)])
+    def findings(self) -> list[Finding]:
+        """What the bets and every count that was ordered have to say.
 
-    def _unbet(self) -> list[tuple[FloatArray, FloatArray]]:
-        """Scores with and without, of the trials after those that were bet on, each way round."""
+        Where a count has spoken, bets that did not refute the claim would add seconds of work and
+        hardly ever a larger bound. To leave them out is valid: the bound is then one of fewer.
+        """
         evidence = self.evidence()
-        worlds, scores = (x[self.rules.n_betting :] for x in (evidence.worlds, evidence.scores))
-        if not 0 < worlds.sum() < len(worlds):
-            return []
-        signs = (1, -1) if self.rules.both_ways else (1,)
-        return [(s * scores[worlds == 1], s * scores[worlds == 0]) for s in signs]
+        fallen = self.refuted_at is not None
+        ordered = [] if fallen else self.rules.account.ordered(self.trials)
+        found = [_by_count(self.rules, evidence, *count) for count in ordered]
+        return found or [_by_bets(self.rules, evidence, fallen)]
 
-    def refuted(self, *, over: bool = True) -> bool:
-        """The verdict after the last trial.
-
-        While the audit is not ``over`` only the bets may refute: the test at the end is paid for
-        once, not at every look.
-        """
-        if self.refuted_at is not None:
-            return True
-        share = self.rules.alpha * self.rules.shares[1]
-        return over and share > 0 and self.final_test() <= share
-
-    def bound(self, *, over: bool = True) -> LowerBound:
-        """A lower bound on epsilon at the delta of the rules, with their confidence.
-
-        It is the larger of both ways round, each at half of the error probability. While the audit
-        is not ``over`` it is one that holds at every look.
-        """
-        many = over and self.trials > self.rules.n_betting
-        sides = self._unbet() if many else []
-        ways = 2 if self.rules.both_ways else 1
-        confidence = 1 - self.rules.alpha / ways
-        if sides:
-            method = "gdp" if self._gaussian() else "clopper-pearson"
-            found = [
-                lower_bound(
-                    *s,
-                    delta=self.rules.delta,
-                    confidence=confidence,
-                    method=method,
-                    threshold="band" if self._band() == "band" else "split",
-                )
-                for s in sides
-            ]
-        else:
-            found = [self._sequential_bound(sign, confidence) for sign in (1, -1)[:ways]]
-        best = max(found, key=lambda bound: bound.epsilon)
-        words = "; the larger of both directions of the score, half of the level each"
-        return replace(
+    def statement(self) -> tuple[bool, LowerBound, Fall | None]:
+        """Whether the claim is refuted, the bound beside it, and where the claim fell."""
+        rules, found = self.rules, self.findings()
+        best = max((finding.bound for finding in found), key=lambda bound: bound.epsilon)
+        falls = [finding.fell_at for finding in found if finding.fell_at is not None]
+        bound = replace(
             best,
-            confidence=self.rules.confidence,
-            selection=best.selection + (words if ways == 2 else ""),
+            confidence=rules.confidence,
+            ceiling=max(finding.bound.ceiling for finding in found),
+            selection=f"{best.selection}; one level for verdict and bound together",
         )
+        return bool(falls), bound, falls[0] if falls else None
 
-    def _band(self) -> str:
-        """Exact, or by a union over a few ranks where the exact price would take seconds."""
-        return "band" if self.trials <= EXACT_BAND else "bonferroni"
+    def refuted(self) -> bool:
+        """Whether the claim is refuted by the trials so far."""
+        return self.statement()[0]
 
-    def _gaussian(self) -> bool:
-        """Whether the bound may speak of Gaussian trade-offs, as the claim does."""
-        return isinstance(self.rules.claim, GDP) and self.rules.delta > 0
-
-    def _sequential_bound(self, sign: int, confidence: float) -> LowerBound:
-        """Over a family of curves at many epsilons, the claim's epsilon among them."""
-        claimed = float(self.rules.claim.epsilon(self.rules.delta))
-        sequence = deepcopy(_sequence(self._gaussian(), self.rules.delta, claimed, confidence))
-        evidence, most = self.evidence(), BETTING_LIMIT
-        sequence.update(evidence.worlds[:most], sign * evidence.scores[:most])
-        return sequence.bound()
+    def bound(self) -> LowerBound:
+        """The lower bound on epsilon at the delta of the rules that goes with the verdict."""
+        return self.statement()[1]
 
 
-@lru_cache(maxsize=8)
+# ------------------------------------------------------------------------------- by bets
+
+
+def _bettor(rules: Rules) -> SequentialTest:
+    level = rules.levels(rules.account.betting)[0]
+    claim = _canonical(rules) if rules.nested else rules.claim
+    return SequentialTest(claim, confidence=1 - level, both_ways=rules.both_ways)
+
+
+def _canonical(rules: Rules) -> PrivacyCurve:
+    """The member of the family that says what the claim says."""
+    if isinstance(rules.claim, GDP) and rules.gaussian:
+        return GDP(rules.claim.mu)
+    return ApproxDP(rules.claimed, rules.delta)
+
+
+def _sequence_for(rules: Rules) -> ConfidenceSequence:
+    """A sequence that has seen nothing yet: a copy, since to prepare its bets takes a second."""
+    member = _canonical(rules) if rules.nested else None
+    level = rules.levels(rules.account.betting)[1]
+    mu = member.mu if isinstance(member, GDP) else None
+    claimed = rules.claimed if member is not None else None
+    return deepcopy(_sequence(rules.delta, claimed, mu, 1 - level, rules.both_ways))
+
+
+@functools.lru_cache(maxsize=8)
 def _sequence(
-    gaussian: bool, delta: float, claimed: float, confidence: float
+    delta: float, claimed: float | None, mu: float | None, confidence: float, both_ways: bool
 ) -> ConfidenceSequence:
-    """A sequence that has seen nothing yet, to be copied: to prepare its bets takes a second."""
     grid = np.geomspace(0.05, 12.0, 36)
-    if 0 < claimed < 100:
-        grid = np.union1d(grid[np.abs(grid / claimed - 1) > 1e-3], [claimed])
-    family = Family.gdp if gaussian else Family.approx_dp
-    return ConfidenceSequence(family(delta, grid.tolist()), confidence=confidence)
+    if claimed is not None:
+        grid = grid[np.abs(grid - claimed) > 1e-3 * claimed]
+    family = (Family.approx_dp if mu is None else Family.gdp)(delta, grid.tolist())
+    if claimed is not None and claimed < _FARTHEST:
+        family = _joined(family, claimed, ApproxDP(claimed, delta) if mu is None else GDP(mu), mu)
+    return ConfidenceSequence(family, confidence=confidence, both_ways=both_ways)
+
+
+def _joined(family: Family, epsilon: float, member: PrivacyCurve, mu: float | None) -> Family:
+    """The family with one more member, in its place."""
+    at = int(np.searchsorted(family.epsilons, epsilon))
+
+    def put(row: tuple[Any, ...], new: Any) -> tuple[Any, ...]:
+        return (*row[:at], new, *row[at:])
+
+    return replace(
+        family,
+        curves=put(family.curves, member),
+        epsilons=put(family.epsilons, epsilon),
+        parameters=put(family.parameters, epsilon if mu is None else mu),
+    )
+
+
+def _by_bets(rules: Rules, evidence: Evidence, fallen: bool) -> Finding:
+    """The bound of the bets, and the fall of the claim if they refute it."""
+    if not rules.account.betting:
+        nothing = LowerBound(0.0, rules.delta, rules.confidence, "sequential", ceiling=0.0)
+        return Finding(nothing)
+    n = rules.n_betting(evidence.trials)
+    sequence = _sequence_for(rules)
+    sequence.update(evidence.worlds[:n], evidence.scores[:n])
+    bound = sequence.bound()
+    if bound.epsilon > rules.claimed or (fallen and not rules.nested):
+        return Finding(bound, _where(rules, evidence.worlds[:n], evidence.scores[:n]))
+    return Finding(bound)
+
+
+def _where(rules: Rules, worlds: Any, scores: FloatArray) -> Fall:
+    """Where these trials exceed the claim most, by the shares that were seen: an estimate."""
+    epsilon, delta = _points(rules)
+    candidates = Candidates.of(worlds, scores, len(worlds), rules.both_ways)
+    i, rule = candidates.best_against(epsilon, delta) if len(candidates) else (0, Rule(0.0, 0.0))
+    seen = rule.count(worlds, scores)
+    leak = (seen.correct - math.exp(epsilon[i]) * seen.wrong) / max(seen.trials, 1)
+    shown = min(max(leak / seen.leak(1.0), 0.0), 1.0)
+    return Fall(float(epsilon[i]), shown, float(delta[i]), "estimate")
+
+
+def _points(rules: Rules) -> tuple[FloatArray, FloatArray]:
+    """Points of the claimed curve, its corners among them, at which it may be tested."""
+    claim = rules.claim
+    if rules.nested and not rules.gaussian:
+        return np.array([rules.claimed]), np.array([rules.delta])
+    ends = [float(claim.epsilon(delta)) for delta in (0.0, rules.delta, 1e-6)]
+    finite = [end for end in ends if end < _FARTHEST] or [10.0]
+    grid = np.linspace(0, max(1.2 * max(finite[-1], 0.1), finite[0]), 40)
+    epsilon = np.union1d(grid, finite)
+    return epsilon, np.asarray(claim.delta(epsilon))
+
+
+# ------------------------------------------------------------------------------- by a count
+
+
+def _by_count(rules: Rules, evidence: Evidence, first: int, end: int, share: float) -> Finding:
+    """A rule chosen on the trials before ``first``, counted once on those up to ``end``."""
+    worlds, scores = evidence.worlds, evidence.scores
+    candidates = Candidates.of(worlds[:first], scores[:first], end - first, rules.both_ways)
+    fresh = worlds[first:end], scores[first:end]
+    if not len(candidates):
+        empty = Guesses(0, 0, end - first)
+        return Finding(_count_bound(rules, 0.0, empty, None, rules.levels(share)[1]))
+    count = _count_gaussian if rules.gaussian else _count_point if rules.nested else _count_curve
+    return count(rules, candidates, *fresh, *rules.levels(share))
+
+
+def _count_point(
+    rules: Rules, candidates: Candidates, worlds: Any, scores: FloatArray, _: float, level: float
+) -> Finding:
+    """The bound at the claim's own delta: the claim falls where it is above the claimed epsilon."""
+    rule = candidates.best_at(rules.delta, level)
+    seen = rule.count(worlds, scores)
+    epsilon = max(epsilon_lower(seen, rules.delta, level), 0.0)
+    bound = _count_bound(rules, epsilon, seen, rule, level)
+    if not epsilon > rules.claimed:
+        return Finding(bound)
+    shown = max(delta_lower(seen, rules.claimed, level), rules.delta)
+    return Finding(bound, Fall(rules.claimed, shown, rules.delta, "lower bound"))
+
+
+def _count_gaussian(
+    rules: Rules, candidates: Candidates, worlds: Any, scores: FloatArray, _: float, level: float
+) -> Finding:
+    """The Gaussian trade-offs that allow less than the delta that is shown at one epsilon fall."""
+    epsilon, allowed = _points(rules)
+    predicted, chosen = candidates.best_deltas(epsilon, level)
+    at = int(np.argmax(gaussian.mu_of(epsilon, np.minimum(predicted, 1 - 1e-12))))
+    seen = chosen[at].count(worlds, scores)
+    shown = delta_lower(seen, float(epsilon[at]), level)
+    mu = _mu_lower(float(epsilon[at]), shown)
+    bound = _count_bound(rules, epsilon_of_mu(mu, rules.delta), seen, chosen[at], level)
+    most = _mu_lower(0.0, delta_lower(seen.perfect(), 0.0, level))
+    bound = replace(
+        bound, assumption="Gaussian trade-off", ceiling=epsilon_of_mu(most, rules.delta)
+    )
+    if not bound.epsilon > rules.claimed:
+        return Finding(bound)
+    return Finding(bound, Fall(float(epsilon[at]), shown, float(allowed[at]), "lower bound"))
+
+
+def _mu_lower(epsilon: float, delta: float) -> float:
+    return float(gaussian.mu_of(np.float64(epsilon), np.float64(min(delta, 1 - 1e-12))))
+
+
+def _count_curve(
+    rules: Rules,
+    candidates: Candidates,
+    worlds: Any,
+    scores: FloatArray,
+    curve_level: float,
+    bound_level: float,
+) -> Finding:
+    """One point of the curve, and beside it the bound at the delta of the question."""
+    found = _count_point(rules, candidates, worlds, scores, 0.0, bound_level)
+    epsilon, allowed = _points(rules)
+    at, rule = candidates.best_against(epsilon, allowed)
+    shown = delta_lower(rule.count(worlds, scores), float(epsilon[at]), curve_level)
+    if shown > allowed[at]:
+        fall = Fall(float(epsilon[at]), shown, float(allowed[at]), "lower bound")
+        return replace(found, fell_at=fall)
+    return found
+
+
+def _count_bound(
+    rules: Rules, epsilon: float, seen: Guesses, rule: Rule | None, level: float
+) -> LowerBound:
+    return LowerBound(
+        epsilon=epsilon,
+        delta=rules.delta,
+        confidence=1 - level,
+        method="conditional",
+        ceiling=max(epsilon_lower(seen.perfect(), rules.delta, level), 0.0),
+        threshold=None if rule is None else rule.threshold,
+        selection="guesses by a rule from earlier trials, counted once on later ones",
+        details={
+            "correct": float(seen.correct),
+            "wrong": float(seen.wrong),
+            "trials": float(seen.trials),
+        },
+    )

@@ -1,7 +1,7 @@
 """``audit_one_run``: many canaries, one training, a verdict."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,12 @@ from dpassay import _check
 from dpassay._rng import for_trial
 from dpassay.auditing.claims import check_curve
 from dpassay.auditing.question import AuditStopped, Change, coin_seed, described
-from dpassay.auditing.referee import claimed_delta
+from dpassay.auditing.referee import CURVE, claimed_delta
 from dpassay.bounds import one_run
 from dpassay.errors import InvalidArgument
-from dpassay.privacy import ApproxDP, PureDP
+from dpassay.privacy import GDP, ApproxDP, PureDP
 from dpassay.runs import Outcome, Played, RunRecord, TrialLog, play, replayed, run_key
-from dpassay.types import Evidence, FloatArray, PrivacyCurve, Verdict
+from dpassay.types import Evidence, FloatArray, LowerBound, PrivacyCurve, Verdict
 
 ONE_RUN = "one run"
 
@@ -52,9 +52,9 @@ def audit_one_run(
             record: adding a canary, for add/remove.
         score: ``score(model, canaries)`` returns a number per canary, or ``score(model, canary)``
             one number; larger says "in". It must not be told which canaries are in.
-        confidence: the probability that a true claim is not refuted, at least.
+        confidence: the probability that verdict and bound are both right, at least.
         method: of :func:`dpassay.one_run`. For claims that are not (epsilon, delta)-DP the whole
-            curve is tested instead, by the f-DP method, and this only gives the bound.
+            curve is tested as well, by the f-DP method with four fifths of the level.
         guesses: how many, see :func:`dpassay.one_run`.
         delta: where the bound is stated; by default at the claim's own delta, else 1e-5.
         store: a file that keeps the scores; the same call then does not train again.
@@ -139,11 +139,8 @@ class _Question:
         scores = np.frombuffer(run.outcomes.payloads[0])
         failed = np.isnan(scores)
         scores = np.where(failed, -np.inf, scores)
-        coins, options = self.coins(scores.size), {"method": self.method, "guesses": self.guesses}
-        bound = one_run(scores, coins, delta=self.delta, confidence=self.confidence, **options)
-        refuted, details = _refuted(
-            self.claim, scores, coins, bound.epsilon, self.delta, self.confidence
-        )
+        coins = self.coins(scores.size)
+        refuted, bound, details = self._statement(scores, coins)
         return Verdict(
             claim=self.claim,
             bound=bound,
@@ -158,6 +155,34 @@ class _Question:
             replay=self.replay,
             details=details,
         )
+
+    def _statement(
+        self, scores: FloatArray, coins: NDArray[np.bool_]
+    ) -> tuple[bool, LowerBound, dict[str, float]]:
+        """Verdict, bound and the numbers behind them: one statement, wrong with alpha at most.
+
+        A claim that is a member of the bound's family is refuted where the bound is above it. Any
+        other curve is tested as a whole with ``CURVE`` of alpha, and the bound has the rest; a
+        bound above the claim is a refutation as well.
+        """
+        alpha = 1 - self.confidence
+        claimed = float(self.claim.epsilon(self.delta))
+        level = alpha if self._nested() else (1 - CURVE) * alpha
+        options = {"method": self.method, "guesses": self.guesses}
+        bound = one_run(scores, coins, delta=self.delta, confidence=1 - level, **options)
+        bound = replace(bound, confidence=self.confidence)
+        if self._nested():
+            return bound.epsilon > claimed, bound, {}
+        tested = one_run(scores, coins, delta=self.delta, method="fdp", claim=self.claim)
+        p_value = (tested.details or {})["claim_p_value"]
+        refuted = p_value <= CURVE * alpha or bound.epsilon > claimed
+        return refuted, bound, {"p_value": p_value}
+
+    def _nested(self) -> bool:
+        """Whether the claim is a member of the family that the bound is taken from."""
+        if isinstance(self.claim, GDP) and self.delta > 0:
+            return self.method == "fdp"
+        return isinstance(self.claim, ApproxDP | PureDP) or self.delta == 0
 
 
 def judged_one_run(log: TrialLog, record: RunRecord, change: Change) -> Verdict:
@@ -176,22 +201,6 @@ def judged_one_run(log: TrialLog, record: RunRecord, change: Change) -> Verdict:
         replay=about["command"],
     )
     return question.verdict(replayed(1, key=record.key, store=log, max_failed_share=1.0))
-
-
-def _refuted(
-    claim: PrivacyCurve,
-    scores: FloatArray,
-    coins: NDArray[np.bool_],
-    epsilon: float,
-    delta: float,
-    confidence: float,
-) -> tuple[bool, dict[str, float]]:
-    """By the bound where the claim is a point, by the whole curve where it is more."""
-    if isinstance(claim, ApproxDP | PureDP) or delta == 0:
-        return epsilon > float(claim.epsilon(delta)), {}
-    tested = one_run(scores, coins, delta=delta, confidence=confidence, method="fdp", claim=claim)
-    p_value = (tested.details or {})["claim_p_value"]
-    return p_value <= 1 - confidence, {"p_value": p_value}
 
 
 @dataclass(frozen=True, eq=False)

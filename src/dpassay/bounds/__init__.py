@@ -3,10 +3,36 @@
 Names are imported when they are first used.
 """
 
+from typing import TYPE_CHECKING
+
 from dpassay._lazy import lazily
+
+if TYPE_CHECKING:
+    from dpassay.bounds.bayes import credible_interval
+    from dpassay.bounds.claims import ClaimCheck, check_claim, lower_bound_in_family
+    from dpassay.bounds.counts import lower_bound_from_counts
+    from dpassay.bounds.location import lower_bound_gaussian_location
+    from dpassay.bounds.metrics import (
+        Interval,
+        advantage,
+        auc,
+        tpr_at_fpr,
+    )
+    from dpassay.bounds.onerun import one_run
+    from dpassay.bounds.pooled import lower_bound_pooled
+    from dpassay.bounds.scores import lower_bound
+    from dpassay.bounds.sequential import (
+        ConfidenceSequence,
+        Family,
+        SequentialTest,
+        sequential_bound,
+        sequential_test,
+    )
+    from dpassay.bounds.steps import lower_bound_from_steps
 
 _PUBLIC = {
     "lower_bound_from_counts": "dpassay.bounds.counts",
+    "lower_bound_from_coins": "dpassay.bounds.conditional",
     "credible_interval": "dpassay.bounds.bayes",
     "lower_bound": "dpassay.bounds.scores",
     "lower_bound_from_steps": "dpassay.bounds.steps",
@@ -27,10 +53,30 @@ _PUBLIC = {
     "SequentialTest": "dpassay.bounds.sequential",
 }
 
-__all__ = list(_PUBLIC)
+__all__ = [
+    "ClaimCheck",
+    "ConfidenceSequence",
+    "Family",
+    "Interval",
+    "SequentialTest",
+    "advantage",
+    "auc",
+    "check_claim",
+    "credible_interval",
+    "lower_bound",
+    "lower_bound_from_counts",
+    "lower_bound_from_steps",
+    "lower_bound_gaussian_location",
+    "lower_bound_in_family",
+    "lower_bound_pooled",
+    "one_run",
+    "sequential_bound",
+    "sequential_test",
+    "tpr_at_fpr",
+]
 
-
-__getattr__ = lazily(__name__, _PUBLIC)
+if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
+    __getattr__ = lazily(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:

@@ -31,7 +31,7 @@ import numpy as np
 from scipy import special
 from scipy.fft import next_fast_len
 
-from dpassay.bounds.counts import upper_limit
+from dpassay._special.quantiles import binomial_upper
 from dpassay.types import FloatArray
 
 _ROUNDING = 1e-8  # more than the Fourier transforms of the exact price err by
@@ -59,7 +59,7 @@ def _dkw_limits(counts: FloatArray, n: int, level: float) -> FloatArray:
 
 def _rank_limits(ranks: Callable[[int], FloatArray]) -> Callable[..., FloatArray]:
     def limits(counts: FloatArray, n: int, level: float) -> FloatArray:
-        table = np.append(upper_limit(ranks(n), n, level), 1.0)
+        table = np.append(binomial_upper(ranks(n), n, level), 1.0)
         return table[np.searchsorted(ranks(n), counts)]
 
     return limits
@@ -91,7 +91,7 @@ def _union_price(n: int, level: float) -> float:
 def _exact_price(n: int, level: float) -> float:
     grid = _many_ranks(n)
     union = min(1.0, grid.size * level)
-    crossing = crossing_probability(grid + 1, upper_limit(grid, n, level), n)
+    crossing = crossing_probability(grid + 1, binomial_upper(grid, n, level), n)
     return min(union, crossing + _ROUNDING)
 
 

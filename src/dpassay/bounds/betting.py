@@ -105,7 +105,7 @@ class Lines:
         loss = _spread(_largest_loss(claim))
         delta = np.asarray(claim.delta(loss))
         s = np.concatenate([np.exp(-loss), np.exp(loss)])
-        d = np.concatenate([-np.expm1(-loss) + np.exp(-loss) * delta, delta])
+        d = np.concatenate([_mirrored(loss, delta), delta])
         needed = np.unique(_heights(s, d).argmin(axis=0))
         return cls._priced(s[needed], d[needed])
 
@@ -119,6 +119,32 @@ class Lines:
     def roc(self) -> tuple[FloatArray, FloatArray]:
         """The largest true-positive rate that the lines allow at a grid of false-positive rates."""
         return _FPR, np.minimum(_heights(self.slopes, self.offsets).min(axis=0), 1.0)
+
+
+def _mirrored(loss: FloatArray, delta: FloatArray) -> FloatArray:
+    """The offset of slope e^-loss, from delta(loss) in the other direction."""
+    return -np.expm1(-loss) + np.exp(-loss) * delta
+
+
+def dearer(pays: FloatArray, claim: PrivacyCurve) -> float:
+    """By how much, in nats a trial, the assets of one claim lose if a weaker one prices them.
+
+    ``pays[w, j]`` is what asset j pays in world w, as priced by some claim. A weaker claim allows
+    a larger offset d_s at the same slope s, and the asset is valid against it if it pays
+    proportionally to 1 / (s + d_s). Let r <= 1 be the smallest ratio of a new payoff to the old.
+    Then every portfolio of these assets pays at least r times what it did (cash pays the same), and
+    its wealth after t trials is at least r^t times as large: a bet against a claim is also a bet
+    against all weaker ones, at the price -log(r) a trial. This returns an upper bound on the price.
+    """
+    both = (pays > 0).all(axis=0)  # The others are bets on the coin, or fill up: none has a price.
+    without, with_canary = pays[:, both]
+    s = without / with_canary
+    loss = np.log(s)
+    delta = np.asarray(claim.delta(np.abs(loss)))
+    d = np.where(loss >= 0, delta, _mirrored(np.abs(loss), delta))
+    new = 2 / ((s + d) * (1 + _ROUNDING))
+    ratio = np.minimum(new / with_canary, 1.0)
+    return float(-np.log(ratio.min(initial=1.0))) + 2 * _ROUNDING  # prices are rounded up
 
 
 def _heights(slopes: FloatArray, offsets: FloatArray) -> FloatArray:

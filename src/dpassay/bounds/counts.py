@@ -17,13 +17,14 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from dpassay import _check
+from dpassay._special.margins import ARITHMETIC, ULP, round_down
+from dpassay._special.quantiles import beta_upper, binomial_upper, normal_lower, normal_upper
+from dpassay._special.search import last_true
 from dpassay.bounds import bayes
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian
-from dpassay.privacy._search import smallest_true
 from dpassay.types import FloatArray, LowerBound
 
 METHODS = ("clopper-pearson", "jeffreys", "katz", "bayes", "gdp")
@@ -60,24 +61,6 @@ class Counts:
         return Counts(tp=self.n_in, fn=0, fp=0, tn=self.n_out)
 
 
-def upper_limit(errors: Any, trials: Any, alpha: Any) -> FloatArray:
-    """The Clopper-Pearson upper limit on a rate: an upper bound except with probability alpha.
-
-    It is the 1 - alpha quantile of Beta(errors + 1, trials - errors), and 1 where every trial
-    erred. SciPy's inverse is wrong in places (7 % too small at 999 errors of 369 246 126 and
-    alpha = 1e-6, SciPy 1.17), so that its tail is checked and the limit raised where it must be.
-    """
-    k, n, level = np.broadcast_arrays(*(np.asarray(x, float) for x in (errors, trials, alpha)))
-    a, b = k + 1, np.maximum(n - k, 1)
-    limit = np.asarray(special.betainccinv(a, b, level))
-    bad = ~(special.betaincc(a, b, limit) <= level * (1 + 1e-6)) & (k < n)
-    if bad.any():
-        a, b, level = a[bad], b[bad], level[bad]
-        ends = np.zeros_like(a), np.ones_like(a)
-        limit[bad] = smallest_true(lambda x: special.betaincc(a, b, x) <= level, *ends)
-    return np.where(k >= n, 1.0, limit)
-
-
 def jeffreys_limit(errors: Any, trials: Any, alpha: Any) -> FloatArray:
     """The upper end of Jeffreys' interval: about right on average, *not* at every rate.
 
@@ -85,7 +68,7 @@ def jeffreys_limit(errors: Any, trials: Any, alpha: Any) -> FloatArray:
     (Brown, Cai and DasGupta 2001).
     """
     k, n = np.asarray(errors, float), np.asarray(trials, float)
-    return np.where(k >= n, 1.0, special.betainccinv(k + 0.5, n - k + 0.5, alpha))
+    return np.where(k >= n, 1.0, beta_upper(k + 0.5, n - k + 0.5, alpha))
 
 
 def epsilon_of_rates(fpr: Any, fnr: Any, delta: float) -> FloatArray:
@@ -96,10 +79,13 @@ def epsilon_of_rates(fpr: Any, fnr: Any, delta: float) -> FloatArray:
 
     """
     fpr, fnr = np.asarray(fpr, float), np.asarray(fnr, float)
+    # 1 - rate is exact where it is small; what may be lost beside delta is taken off.
+    true_negative, true_positive = ((1 - x) - delta - ULP for x in (fpr, fnr))
     with np.errstate(divide="ignore"):
-        one = np.log(np.maximum(1 - delta - fpr, 0)) - np.log(fnr)
-        other = np.log(np.maximum(1 - delta - fnr, 0)) - np.log(fpr)
-    return np.maximum(np.maximum(one, other), 0.0)
+        one = np.log(np.maximum(true_negative, 0)) - np.log(fnr)
+        other = np.log(np.maximum(true_positive, 0)) - np.log(fpr)
+    best = np.asarray(np.maximum(one, other))
+    return np.maximum(round_down(best, ARITHMETIC, size=1.0), 0.0)
 
 
 def mu_of_rates(fpr: Any, fnr: Any) -> FloatArray:
@@ -111,8 +97,7 @@ def mu_of_rates(fpr: Any, fnr: Any) -> FloatArray:
     1.08057
 
     """
-    mu = -special.ndtri(np.asarray(fpr, float)) - special.ndtri(np.asarray(fnr, float))
-    return np.maximum(mu, 0.0)
+    return np.maximum(-normal_upper(fpr) - normal_upper(fnr), 0.0)
 
 
 @lru_cache(maxsize=1024)
@@ -123,9 +108,16 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
             "delta=0 must lie in (0, 1) for method='gdp': a Gaussian trade-off has no finite "
             "epsilon at 0. Pass delta=1e-5 or so, or method='clopper-pearson'."
         )
-    if mu == 0:
-        return 0.0
-    return float(gaussian.epsilon_of(np.float64(delta), np.float64(mu))) * (1 - 1e-14)
+    if mu in (0, math.inf):
+        return mu
+    # delta(epsilon) falls: an epsilon is a lower bound where its delta is seen to be larger.
+    target, margin = math.log(delta), ARITHMETIC * max(1.0, -math.log(delta))
+    found = float(gaussian.epsilon_of(np.float64(delta * math.exp(2 * margin)), np.float64(mu)))
+
+    def below(epsilon: FloatArray) -> FloatArray:
+        return gaussian.log_delta(epsilon, mu) >= target + margin
+
+    return found if below(np.array(found)) else float(last_true(below, 0.0, found))
 
 
 def katz(counts: Counts, delta: float, alpha: float) -> float:
@@ -139,7 +131,7 @@ def katz(counts: Counts, delta: float, alpha: float) -> float:
         return -math.inf
     variance = tpr * (1 - tpr) / (counts.n_in * (tpr - delta) ** 2)
     variance += (1 - fpr) / (counts.n_out * fpr)
-    return math.log((tpr - delta) / fpr) + float(special.ndtri(alpha)) * math.sqrt(variance)
+    return math.log((tpr - delta) / fpr) + float(normal_lower(alpha)) * math.sqrt(variance)
 
 
 def evaluate(
@@ -177,7 +169,7 @@ def _limits(limit: Callable[..., FloatArray], counts: Counts, alpha: float) -> t
 
 
 def _gdp(counts: Counts, delta: float, alpha: float) -> tuple[float, dict[str, float]]:
-    fpr, fnr = _limits(upper_limit, counts, alpha)
+    fpr, fnr = _limits(binomial_upper, counts, alpha)
     mu = float(mu_of_rates(fpr, fnr))
     numbers = {"fpr_upper": fpr, "fnr_upper": fnr, "mu_lower": mu}
     return epsilon_of_mu(mu, delta), numbers
@@ -194,7 +186,7 @@ def _katz_ceiling(counts: Counts, delta: float, alpha: float) -> float:
 
     Past z²/4 of them the estimate falls faster than its error.
     """
-    z2 = float(special.ndtri(alpha / 2)) ** 2
+    z2 = float(normal_lower(alpha / 2)) ** 2
     best = 0.0
     for n in {counts.n_in, counts.n_out}:
         for errors in range(1, min(n, math.ceil(z2 / 4) + 1) + 1):
@@ -217,7 +209,7 @@ class _Method:
 
 _METHODS = {
     "clopper-pearson": _Method(
-        _from_limits(upper_limit), "none", "half of the level pays for each rate"
+        _from_limits(binomial_upper), "none", "half of the level pays for each rate"
     ),
     "jeffreys": _Method(
         _from_limits(jeffreys_limit),

@@ -13,8 +13,8 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from dpassay import _check
+from dpassay._special.quantiles import binomial_upper
 from dpassay.bounds.bands import BANDS, common_level
-from dpassay.bounds.counts import upper_limit
 from dpassay.bounds.scores import sorted_scores
 from dpassay.privacy._search import smallest_true
 from dpassay.types import FloatArray
@@ -118,10 +118,10 @@ def tpr_at_fpr(
     lower, upper = 0.0, 1.0
     if few >= 0:
         missed = np.searchsorted(scores.inside, outside[few], side="right")
-        lower = 1 - float(upper_limit(missed, n_in, share))
+        lower = 1 - float(binomial_upper(missed, n_in, share))
     if many < n_out:
         found = n_in - np.searchsorted(scores.inside, outside[many])
-        upper = float(upper_limit(found, n_in, share))
+        upper = float(binomial_upper(found, n_in, share))
     at = outside[min(math.floor(fpr * n_out + 1e-9), n_out - 1)]
     value = 1 - float(np.searchsorted(scores.inside, at, side="right")) / n_in
     return Interval(value, lower, upper, confidence, "clopper-pearson")

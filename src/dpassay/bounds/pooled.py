@@ -13,7 +13,9 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from dpassay import _check, _rng
-from dpassay.bounds.counts import epsilon_of_mu, upper_limit
+from dpassay._rng import RngLike
+from dpassay._special.quantiles import binomial_upper
+from dpassay.bounds.counts import epsilon_of_mu
 from dpassay.bounds.scores import CHOOSING, Scores, checked_scores
 from dpassay.privacy._search import smallest_true
 from dpassay.types import FloatArray, LowerBound
@@ -29,7 +31,7 @@ def lower_bound_pooled(
     delta: float,
     confidence: float = 0.95,
     threshold: str | float = "split",
-    rng: int | np.random.Generator = 0,
+    rng: RngLike = 0,
 ) -> LowerBound:
     """A lower bound on epsilon(delta), *if* the trade-off is Gaussian, from all errors together.
 
@@ -111,7 +113,7 @@ def _chosen(arrays: list[FloatArray], rng: np.random.Generator) -> tuple[float, 
 def mu_of_errors(errors: int, n_in: int, n_out: int, alpha: float) -> float:
     """The lower limit on mu when a fixed test made so many errors in both worlds together."""
     n = n_in + n_out
-    limit = float(upper_limit(errors, n, alpha))
+    limit = float(binomial_upper(errors, n, alpha))
     share = n_in / n
     high = np.float64(2 * abs(float(special.ndtri(limit))) + 80.0)
     found = smallest_true(

@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpassay import _check, _rng
+from dpassay._rng import RngLike
+from dpassay._special.quantiles import binomial_upper
 from dpassay.bounds.bands import BANDS, common_level
 from dpassay.bounds.counts import (
     METHODS,
@@ -22,7 +24,6 @@ from dpassay.bounds.counts import (
     epsilon_of_mu,
     epsilon_of_rates,
     mu_of_rates,
-    upper_limit,
 )
 from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray, LowerBound
@@ -90,7 +91,7 @@ def lower_bound(
     confidence: float = 0.95,
     method: str = "clopper-pearson",
     threshold: str | float = "auto",
-    rng: int | np.random.Generator = 0,
+    rng: RngLike = 0,
 ) -> LowerBound:
     """A lower bound on epsilon(delta) from the scores of trials with and without the canary.
 
@@ -210,7 +211,7 @@ def _choose(scores: Scores, statement: _Statement, alpha: float) -> float:
     level = alpha / 2 * (0.01 if statement.method == "gdp" else 1.0)
     cuts = scores.cuts(BANDS["band"].ranks)
     (n_in, n_out), (fp, fn) = scores.sizes, scores.counts(cuts)
-    limits = upper_limit(fp, n_out, level), upper_limit(fn, n_in, level)
+    limits = binomial_upper(fp, n_out, level), binomial_upper(fn, n_in, level)
     value = statement.statistic(*limits)
     if not value.max() > 0:
         value = -(fp / n_out + fn / n_in)

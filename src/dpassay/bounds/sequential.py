@@ -7,6 +7,7 @@ the trials are split into updates. The mathematics is in :mod:`dpassay.bounds.be
 are valid) and :mod:`dpassay.bounds.wealth` (why wealth is evidence).
 """
 
+import functools
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpassay import _check
-from dpassay.bounds.betting import FORMS
+from dpassay.bounds.betting import FORMS, dearer
 from dpassay.bounds.wealth import Bettor, Book, Rounds
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian
@@ -32,30 +33,54 @@ _WORLDS = "1 is a trial with the canary, 0 one without."
 
 
 class _Watch:
-    """Bets by a book on a stream of trials, and notes when each claim is refuted."""
+    """Bets by a book on a stream of trials, and notes when each claim is refuted.
 
-    def __init__(self, book: Book, confidence: float, rest: bool) -> None:
+    With ``both_ways`` the wealth is the mean of two, one that bets on the scores and one on their
+    negatives: a mean of supermartingales is one. It costs log 2 of the log wealth at most.
+    """
+
+    def __init__(self, book: Book, confidence: float, rest: bool, both_ways: bool = False) -> None:
         self.book, self.confidence, self.trials = book, confidence, 0
         # log(1 / alpha), rounded up.
         self.enough = -math.log1p(-confidence) + _ROUNDING
-        self.rounds = Rounds(book.form)
-        self.bettor = Bettor(book, self.enough if rest else math.inf)
+        self.signs = (1, -1) if both_ways else (1,)
+        rests = self.enough + math.log(len(self.signs)) if rest else math.inf
+        self.rounds = [Rounds(book.form) for _ in self.signs]
+        self.bettors = [Bettor(book, rests) for _ in self.signs]
         self.refuted_at = np.zeros(len(book.pays), dtype=np.int64)
+        # The largest surplus of log wealth over what is needed, per trial; 0 while a claim stands.
+        self.surplus = np.zeros(len(book.pays))
+        self.log_wealth = np.zeros(len(book.pays))
 
     def update(self, worlds: ArrayLike, scores: ArrayLike) -> FloatArray:
         """Log wealth [m, t] against every claim after each round that these trials complete."""
         played = _trials(worlds, scores)
         per_round = self.book.form.trials
         if per_round == 2:
-            _check_pairs(played[0], self.rounds.waiting_world())
-        before = self.bettor.rounds
-        path = self.bettor.play(self.rounds.play(*played))
+            _check_pairs(played[0], self.rounds[0].waiting_world())
+        before = self.bettors[0].rounds
+        path = self._play(*played)
         self.trials += len(played[0])
-        reached = path >= self.enough
-        first = before + 1 + reached.argmax(axis=1) if reached.size else 0
-        new = reached.any(axis=1) & (self.refuted_at == 0)
-        self.refuted_at = np.where(new, per_round * first, self.refuted_at)
+        if path.size:
+            self._note(path, per_round * (before + 1 + np.arange(path.shape[1])))
         return path
+
+    def _play(self, worlds: list[int], scores: list[float]) -> FloatArray:
+        paths = []
+        for sign, rounds, bettor in zip(self.signs, self.rounds, self.bettors, strict=True):
+            signed = scores if sign == 1 else [-score for score in scores]
+            paths.append(bettor.play(rounds.play(worlds, signed)))
+        if len(paths) == 1:
+            return paths[0]
+        return np.logaddexp.reduce(paths, axis=0) - math.log(len(paths))
+
+    def _note(self, path: FloatArray, trials: NDArray[np.int64]) -> None:
+        """Keep what the path after so many trials shows."""
+        self.log_wealth = path[:, -1].copy()
+        reached = path >= self.enough
+        new = reached.any(axis=1) & (self.refuted_at == 0)
+        self.refuted_at = np.where(new, trials[reached.argmax(axis=1)], self.refuted_at)
+        self.surplus = np.maximum(self.surplus, ((path - self.enough) / trials).max(axis=1))
 
 
 def _trials(worlds: ArrayLike, scores: ArrayLike) -> tuple[list[int], list[float]]:
@@ -96,6 +121,7 @@ class SequentialTest:
             with and one without the canary, *independent* of each other; dependence can refute a
             true claim. "shared-seed": such pairs with any dependence, for example the same seed;
             each half must by itself be a fresh run of the mechanism.
+        both_ways: whether a lower score may say "with" just as well as a higher one.
 
     >>> from dpassay.privacy import PureDP
     >>> test = SequentialTest(PureDP(epsilon=1.0))
@@ -108,11 +134,16 @@ class SequentialTest:
     """
 
     def __init__(
-        self, claim: PrivacyCurve, *, confidence: float = 0.95, form: FormName = "coin"
+        self,
+        claim: PrivacyCurve,
+        *,
+        confidence: float = 0.95,
+        form: FormName = "coin",
+        both_ways: bool = False,
     ) -> None:
         self.claim = _curve("claim", claim)
         confidence = _check.confidence(confidence)
-        self._watch = _Watch(_book([claim], form), confidence, rest=False)
+        self._watch = _Watch(_book([claim], form), confidence, rest=False, both_ways=both_ways)
         self._paths: list[FloatArray] = [np.empty(0)]
 
     def update(self, worlds: ArrayLike, scores: ArrayLike) -> bool:
@@ -142,7 +173,7 @@ class SequentialTest:
     @property
     def log_wealth(self) -> float:
         """The log of the wealth now; that of a true claim's opponent does not grow on average."""
-        return float(self._watch.bettor.log_wealth[0])
+        return float(self._watch.log_wealth[0])
 
     @property
     def e_value(self) -> float:
@@ -187,6 +218,9 @@ class Family:
         epsilons: epsilon(delta) of each; increasing.
         delta: where they are compared.
         assumption: what turns "is none of these" into a bound on epsilon(delta); "none" if nothing.
+        member: for families with a member at every value of a parameter: the curve at a value; a
+            larger value is less private everywhere. None if there are only ``curves``.
+        parameters: the value of each of the ``curves``.
 
     """
 
@@ -194,6 +228,8 @@ class Family:
     epsilons: tuple[float, ...]
     delta: float
     assumption: str = "none"
+    member: Callable[[float], PrivacyCurve] | None = None
+    parameters: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         _check.delta(self.delta)
@@ -236,7 +272,8 @@ class Family:
     def approx_dp(cls, delta: float, epsilons: Iterable[float] = EPSILONS) -> "Family":
         """(epsilon, delta)-DP for each epsilon: the bound then assumes nothing."""
         values = tuple(epsilons)
-        return cls(tuple(ApproxDP(e, delta) for e in values), values, delta)
+        member = functools.partial(ApproxDP, delta=delta)
+        return cls(tuple(map(member, values)), values, delta, member=member, parameters=values)
 
     @classmethod
     def gdp(cls, delta: float, epsilons: Iterable[float] = EPSILONS) -> "Family":
@@ -246,7 +283,7 @@ class Family:
         curves = tuple(GDP(float(mu)) for mu in gaussian.mu_of(values, np.float64(delta)))
         # mu was rounded down, so that its epsilon is a little below what was asked for.
         below = tuple(float(e) for e in values * (1 - _ROUNDING))
-        return cls(curves, below, delta, "Gaussian trade-off")
+        return cls(curves, below, delta, "Gaussian trade-off", GDP, tuple(c.mu for c in curves))
 
     @classmethod
     def of(
@@ -288,21 +325,36 @@ class ConfidenceSequence:
     at most 1 - confidence, over all times. (The largest refuted member would be no valid bound:
     each of the true members above m would get its own chance to err.)
 
+    **Between two members** of a family that has one at every epsilon, the test is by the bets
+    against the smaller of the two, at the prices of the member that is tested. After t trials this
+    wealth is at least e^(-t c) times that against the smaller one, c the price of the step
+    (:func:`dpassay.bounds.betting.dearer`); so a surplus of log wealth of t c or more, at any time,
+    refutes it too, and the bound moves up by that step. So every epsilon has one test, of level
+    1 - confidence, and the proof above holds for all of them. A refuted member's bound thus lies
+    strictly above its epsilon.
+
     Args:
         family: members from strong to weak, :class:`Family`.
         confidence: in (0, 1).
         form: as in :class:`SequentialTest`.
+        both_ways: as in :class:`SequentialTest`.
 
     """
 
     def __init__(
-        self, family: Family, *, confidence: float = 0.95, form: FormName = "coin"
+        self,
+        family: Family,
+        *,
+        confidence: float = 0.95,
+        form: FormName = "coin",
+        both_ways: bool = False,
     ) -> None:
         if not isinstance(family, Family):
             raise InvalidArgument(f"family={family!r} must be a Family, such as Family.gdp(1e-5).")
         self.family = family
         confidence = _check.confidence(confidence)
-        self._watch = _Watch(_book(family.curves, form), confidence, rest=True)
+        book = _book(family.curves, form)
+        self._watch = _Watch(book, confidence, rest=True, both_ways=both_ways)
         self._worlds: list[NDArray[Any]] = []
 
     def update(self, worlds: ArrayLike, scores: ArrayLike) -> float:
@@ -335,7 +387,11 @@ class ConfidenceSequence:
         return self._epsilon_of(self._watch)
 
     def _epsilon_of(self, watch: _Watch) -> float:
-        return (0.0, *self.family.epsilons)[_leading(watch)]
+        n_refuted = _leading(watch)
+        if n_refuted == 0:
+            return 0.0
+        last = n_refuted - 1
+        return _moved_up(self.family, last, watch.book.pays[last], float(watch.surplus[last]))
 
     def bound(self) -> LowerBound:
         """The lower bound and what it rests on; its ceiling is the bound of a perfect attack."""
@@ -357,9 +413,26 @@ class ConfidenceSequence:
     def _ceiling(self) -> float:
         """The bound of the same audit, had every score been its world."""
         worlds = np.concatenate([np.empty(0), *self._worlds])
-        perfect = _Watch(self._watch.book, self._watch.confidence, rest=True)
+        watch = self._watch
+        perfect = _Watch(watch.book, watch.confidence, rest=True, both_ways=len(watch.signs) == 2)
         perfect.update(worlds, worlds)
         return self._epsilon_of(perfect)
+
+
+def _moved_up(family: Family, last: int, pays: FloatArray, surplus: float) -> float:
+    """The largest epsilon up to the next member that the surplus per trial pays for, from below."""
+    start = family.epsilons[last]
+    if family.member is None or not surplus > 2 * _ROUNDING:
+        return start
+    low = family.parameters[last]
+    high = family.parameters[last + 1] if last + 1 < len(family.parameters) else 2 * low or 1.0
+    if dearer(pays, family.member(high)) <= surplus:
+        low = high
+    for _ in range(30):
+        middle = (low + high) / 2
+        paid = dearer(pays, family.member(middle)) <= surplus
+        low, high = (middle, high) if paid else (low, middle)
+    return max(start, float(family.member(low).epsilon(family.delta)) * (1 - _ROUNDING))
 
 
 def sequential_test(

@@ -25,12 +25,12 @@ from dpassay.cli import (
     merge,
     plan,
     report,
-    reproduce,
     status,
     synth,
 )
 from dpassay.cli.output import complain
-from dpassay.errors import DpassayError
+from dpassay.cli.plugins import register_plugins
+from dpassay.errors import DpassayError, LogDamaged, LogLost
 
 MISUSE, STOPPED = 2, 3
 ORDER = (
@@ -46,7 +46,6 @@ ORDER = (
     "explain",
     "synth",
     "demo",
-    "reproduce",
     "doctor",
 )
 
@@ -55,12 +54,16 @@ class _Program(TyperGroup):
     """Turns what a command raises into one line and an exit code."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """What is promised, what is attacked, then the rest."""
-        return [name for name in ORDER if name in self.commands]
+        """What is promised, what is attacked, the rest; then what other packages offer."""
+        known = [name for name in ORDER if name in self.commands]
+        return [*known, *sorted(set(self.commands) - set(ORDER))]
 
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
+        except (LogDamaged, LogLost) as error:  # nothing can be said of the trials
+            complain(str(error))
+            raise typer.Exit(STOPPED) from None
         except DpassayError as error:
             complain(str(error))
             raise typer.Exit(MISUSE) from None
@@ -103,11 +106,11 @@ for command in (
     merge,
     plan,
     report,
-    reproduce,
     status,
     synth,
 ):
     command.register(app)
+register_plugins(app)
 
 
 def _print_version(wanted: bool) -> None:

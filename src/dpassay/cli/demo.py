@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpassay import _files
 from dpassay.cli.account import Price, Query, is_proof, prices, print_prices, sentence
 from dpassay.cli.options import Json
 from dpassay.cli.output import emit, example, say, working
@@ -20,7 +21,7 @@ NOISE, RATE, STEPS, DELTA = 1.1, 0.01, 1000, 1e-5
 WANTED = 1.0
 AUDIT_TRIALS = 600
 CLAIMED = 0.21  # by the paper on backpropagation clipping, at the same delta
-COUNTS = {"tp": 4922, "fn": 95_078, "fp": 174, "tn": 99_826}  # Tramèr et al. 2022
+TP, FN, FP, TN = 4922, 95_078, 174, 99_826  # Tramèr et al. 2022
 LEARNERS = {
     "honest": "Noisy gradient descent with the noise that its claim needs",
     "broken": "The same, its sensitivity divided by the number of records once too often",
@@ -96,7 +97,9 @@ def _compute(verdicts: dict[str, "Verdict"]) -> _Tour:
         explained=explain(ApproxDP(epsilon, DELTA)),
         whole=odds_of_curve(account(event, "pld")),
         noise=calibrate(lambda s: dp_sgd_event(s, RATE, STEPS), ApproxDP(WANTED, DELTA)),
-        bound=lower_bound_from_counts(**COUNTS, delta=DELTA, confidence=1 - 1e-10),
+        bound=lower_bound_from_counts(
+            tp=TP, fn=FN, fp=FP, tn=TN, delta=DELTA, confidence=1 - 1e-10
+        ),
         verdicts=verdicts,
     )
 
@@ -174,7 +177,7 @@ def _refutation(tour: _Tour) -> str:
     from dpassay.privacy import ApproxDP
     from dpassay.report.numbers import down
 
-    fpr, fnr = (COUNTS[name] / 100_000 for name in ("fp", "fn"))
+    fpr, fnr = (count / 100_000 for count in (FP, FN))
     least = ApproxDP(CLAIMED, DELTA).tradeoff(fnr)
     return (
         f"A paper claimed ({CLAIMED}, {DELTA:g})-DP. In 100 000 trainings with a canary and as "
@@ -190,10 +193,10 @@ def _write(tour: _Tour, folder: Path) -> list[Path]:
     from dpassay.report import audit_report, join_reports, write_report
     from dpassay.report.figures import house_style, svg_of
     from dpassay.report.odds import icons_svg
-    from dpassay.reproduce.slides import debugging
+    from dpassay.report.published import published_claim
 
     with house_style():
-        picture = debugging()
+        picture = published_claim()
     texts = {"odds.svg": icons_svg(tour.explained), "tradeoff.svg": svg_of(picture)}
     texts["tour.html"] = _page(tour, texts, picture.caption)
     both = [audit_report(v, title=LEARNERS[name]) for name, v in tour.verdicts.items()]
@@ -203,9 +206,7 @@ def _write(tour: _Tour, folder: Path) -> list[Path]:
         introduction="Both say that they are as private; one has a bug that was published.",
     )
     files = write_report(report, folder / "report.html")
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return [*files, *(folder / name for name in texts)]
+    return [*files, *_files.write_all({folder / name: text for name, text in texts.items()})]
 
 
 def _page(tour: _Tour, pictures: dict[str, str], caption: str) -> str:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpassay import _files
 from dpassay.cli.options import Json
 from dpassay.cli.output import console, emit, example, say
 from dpassay.errors import InvalidArgument
@@ -35,7 +36,7 @@ def explain(
 
     explained = odds.explain(_claim(epsilon, delta, mu), prior)
     if svg is not None:
-        svg.write_text(odds.icons_svg(explained), encoding="utf-8")
+        _files.write(svg, odds.icons_svg(explained))
     if as_json:
         emit(_data(explained, svg))
         return

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpassay import _files
 from dpassay.cli.options import Json
 from dpassay.cli.output import emit, example, say, table, working
 
@@ -36,7 +37,7 @@ def plan(
     with working("planning"):
         plans = make_plan(curve, true, delta=delta, confidence=confidence, power=power)
     if svg is not None:
-        svg.write_text(_drawing(plans, claim, true), encoding="utf-8")
+        _files.write(svg, _drawing(plans, claim, true))
     if as_json:
         emit({"claim": claim, "true_epsilon": true, "delta": delta, "plans": as_rows(plans)})
         return

@@ -9,6 +9,7 @@ import typer
 
 from dpassay.cli.options import Json
 from dpassay.cli.output import console, emit, example, say
+from dpassay.cli.verdicts import STOPPED
 
 if TYPE_CHECKING:
     from dpassay.runs import RunRecord, TrialLog
@@ -41,12 +42,16 @@ def status(
         raise InvalidArgument("--watch and --json do not go together; ask for JSON repeatedly.")
     with opened(store, make=False) as log:
         look = _Look(log, run)
-        if as_json:
-            emit({"store": str(store), "runs": [asdict(state) for state in look()]})
-        elif watch:
+        if watch:
             _watch(look, every)
+            return
+        states = look()
+        if as_json:
+            emit({"store": str(store), "runs": [asdict(state) for state in states]})
         else:
-            _print(look(), str(store))
+            _print(states, str(store))
+    if any(state.state == "damaged" for state in states):
+        raise typer.Exit(STOPPED)
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class State:
     delta: float | None
     confidence: float | None
     created: str
-    state: str  # finished, running, unfinished, stopped or unknown
+    state: str  # finished, running, unfinished, stopped, damaged or unknown
     trials: int
     n_done: int
     n_failed: int
@@ -77,7 +82,7 @@ class _Look:
 
     def __init__(self, log: "TrialLog", run: str | None) -> None:
         self._log, self._run = log, run
-        self._known: dict[Any, tuple[Verdict | None, str | None]] = {}
+        self._known: dict[Any, tuple[Verdict | None, str | None, bool]] = {}
 
     def __call__(self) -> list[State]:
         from dpassay.auditing.judging import find_run
@@ -88,7 +93,7 @@ class _Look:
 
     def _state(self, record: "RunRecord") -> State:
         about = record.description
-        verdict, note = self._judged(record)
+        verdict, note, damaged = self._judged(record)
         size = max(record.configuration.get("block", 0), 1)
         done, failed = size * record.n_done, size * record.n_failed
         asked = about.get("trials", done + failed)
@@ -104,7 +109,7 @@ class _Look:
             delta=about.get("delta"),
             confidence=about.get("confidence"),
             created=record.created,
-            state=_word(over, running, verdict, note),
+            state="damaged" if damaged else _word(over, running, verdict, note),
             trials=asked,
             n_done=done,
             n_failed=failed,
@@ -116,17 +121,21 @@ class _Look:
             note=note,
         )
 
-    def _judged(self, record: "RunRecord") -> "tuple[Verdict | None, str | None]":
+    def _judged(self, record: "RunRecord") -> "tuple[Verdict | None, str | None, bool]":
+        """The verdict, or why there is none, and whether that is because the log is damaged."""
         from dpassay.auditing.judging import judged
-        from dpassay.errors import DpassayError
+        from dpassay.errors import DpassayError, LogDamaged
 
         question = {name: value for name, value in record.description.items() if name != "writer"}
         key = (record.key, record.n_done, record.n_failed, repr(question))
         if key not in self._known:
             try:
-                self._known[key] = judged(self._log, record), None
+                self._log.outcomes(record.key)  # also of runs that cannot be judged
+                self._known[key] = judged(self._log, record), None, False
+            except LogDamaged as error:
+                self._known[key] = None, str(error), True
             except DpassayError as error:
-                self._known[key] = None, str(error)
+                self._known[key] = None, str(error), False
         return self._known[key]
 
 

@@ -1,13 +1,12 @@
 """``dpassay synth``: a private synthetic table from a CSV file and its public schema."""
 
-import contextlib
 import itertools
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpassay import _files
 from dpassay.cli.options import Json, Neighbours
 from dpassay.cli.output import emit, example, say, table, working
 from dpassay.cli.tables import read_known, read_table
@@ -169,31 +168,21 @@ def _check_places(places: list[Path], *read: Path) -> None:
     """Refuse, before the data are read, what cannot be written or would replace what is read."""
     seen = {path.resolve() for path in read}
     for path in places:
-        if path.is_dir() or not path.parent.is_dir():
-            what = "it is a folder" if path.is_dir() else "its folder is not there"
-            raise InvalidArgument(f"{str(path)!r} cannot be written: {what}.")
-        if path.resolve() in seen:
+        if not path.parent.is_dir():
+            raise InvalidArgument(f"{str(path)!r} cannot be written: its folder is not there.")
+        place = _files.output_place(path)
+        if place in seen:
             raise InvalidArgument(f"{str(path)!r} is named twice. Every file needs its own name.")
-        seen.add(path.resolve())
+        seen.add(place)
 
 
 def _write(texts: dict[Path, str], fitted: "Fitted", model: Path | None) -> None:
-    """All files or none: each is written beside its place, and moved once all are complete."""
-    places = [*texts] if model is None else [*texts, model]
-    beside = {path: path.with_name(path.name + ".part") for path in places}
+    """All files or none: they are moved into place once all of them are complete."""
+    kept = {} if model is None else {model: fitted.to_bytes()}
     try:
-        for path, text in texts.items():
-            beside[path].write_text(text, encoding="utf-8")
-        if model is not None:
-            fitted.save(beside[model])
-        for path, part in beside.items():
-            os.replace(part, path)
+        _files.write_all({**texts, **kept})
     except OSError as error:
         raise InvalidArgument(f"the files cannot be written: {error}.") from None
-    finally:
-        for part in beside.values():
-            with contextlib.suppress(OSError):
-                part.unlink(missing_ok=True)
 
 
 # What is said of it.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpassay import _files
 from dpassay.cli.output import complain, emit, say
 
 if TYPE_CHECKING:
@@ -81,10 +82,12 @@ def _make_room(path: Path) -> None:
         raise InvalidArgument(
             f"report={str(path)!r} cannot be written: {error.strerror}. Choose another place."
         ) from None
-    if path.is_dir() or not os.access(path.parent, os.W_OK):
+    for output in (path, path.with_suffix(".json")):
+        _files.output_place(output)
+    if not os.access(path.parent, os.W_OK):
         raise InvalidArgument(
-            f"report={str(path)!r} cannot be written: it is a folder, or its folder may not be "
-            "written to. Choose another place."
+            f"report={str(path)!r} cannot be written: its folder may not be written to. Choose "
+            "another place."
         )
 
 

@@ -3,7 +3,16 @@
 Names are imported when they are first used: scikit-learn takes a second to load.
 """
 
+from typing import TYPE_CHECKING
+
 from dpassay._lazy import lazily
+
+if TYPE_CHECKING:
+    from dpassay.learn.lasso import PrivateLasso
+    from dpassay.learn.ledger import Ledger
+    from dpassay.learn.logistic import PrivateLogisticRegression
+    from dpassay.learn.ridge import PrivateRidge
+    from dpassay.learn.search import PrivateSearchCV
 
 _PUBLIC = {
     "PrivateLasso": "dpassay.learn.lasso",
@@ -13,10 +22,16 @@ _PUBLIC = {
     "Ledger": "dpassay.learn.ledger",
 }
 
-__all__ = [*_PUBLIC]
+__all__ = [
+    "Ledger",
+    "PrivateLasso",
+    "PrivateLogisticRegression",
+    "PrivateRidge",
+    "PrivateSearchCV",
+]
 
-
-__getattr__ = lazily(__name__, _PUBLIC)
+if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
+    __getattr__ = lazily(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:

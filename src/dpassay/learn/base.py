@@ -27,15 +27,17 @@ import numpy as np
 from scipy import sparse
 
 from dpassay import _check
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.learn.ledger import Ledger
-from dpassay.mechanisms.noise import Rng
 from dpassay.optim.losses import without_duplicates
 from dpassay.privacy import Event, NonPrivate, account
 from dpassay.privacy.budget import Budget, budget
 from dpassay.types import FloatArray, Neighbouring, NoiseLevel, PrivacyCurve
 
 Norm = Literal["l2", "inf"]
+RandomState = RngLike | np.random.RandomState
+"""What scikit-learn takes as ``random_state``, and what NumPy has since."""
 NON_PRIVATE = "epsilon=inf: no privacy was asked for"
 
 
@@ -52,7 +54,7 @@ class PrivateMixin:
     neighbouring: Neighbouring
     n_records: int | None
     ledger: Ledger | None
-    random_state: Any
+    random_state: RandomState
 
     def _budget(self) -> Budget:
         return budget(self.epsilon, self.delta, self.neighbouring)
@@ -78,7 +80,7 @@ class PrivateMixin:
         self._spend(NonPrivate(budget.neighbouring), n_records, (NON_PRIVATE,))
         self.noise_: NoiseLevel = noise_level(self._rng())
 
-    def _rng(self) -> Rng:
+    def _rng(self) -> RngLike:
         """None for secure noise; otherwise a generator that replays."""
         return generator_of(self.random_state)
 
@@ -97,7 +99,7 @@ class PrivateMixin:
         return tags
 
 
-def generator_of(random_state: Any) -> Rng:
+def generator_of(random_state: RandomState) -> RngLike:
     """``random_state`` as the mechanisms take it: None is secure, all else can be replayed.
 
     >>> generator_of(None) is None
@@ -106,13 +108,15 @@ def generator_of(random_state: Any) -> Rng:
     """
     if isinstance(random_state, np.random.RandomState):
         return np.random.default_rng(random_state.randint(0, 2**31, 4))
-    if random_state is None or isinstance(random_state, np.random.Generator):
+    if random_state is None or isinstance(
+        random_state, np.random.Generator | np.random.SeedSequence
+    ):
         return random_state
     remedy = "Pass None for private noise, or a seed for noise that can be replayed."
     return np.random.default_rng(_check.count("random_state", random_state, low=0, remedy=remedy))
 
 
-def noise_level(rng: Rng) -> NoiseLevel:
+def noise_level(rng: RngLike) -> NoiseLevel:
     """The level of noise drawn for training: cryptographic, unless a seed was given."""
     from dpassay.mechanisms.noise import source
 

@@ -14,6 +14,7 @@ from dpassay.learn.base import (
     Budget,
     Features,
     PrivateMixin,
+    RandomState,
     Targets,
     as_they_are,
     bounded_features,
@@ -24,7 +25,7 @@ from dpassay.optim import frank_wolfe as fw
 from dpassay.optim.l1_ball import minimise_on_l1_ball
 from dpassay.optim.losses import Huber, Loss, Rows, Squared, lipschitz, smoothness
 from dpassay.optim.objectives import LinearObjective
-from dpassay.optim.polytopes import L1Ball
+from dpassay.optim.polytopes import L1Ball, Polytope
 from dpassay.optim.sparse_frank_wolfe import sparse_frank_wolfe
 from dpassay.types import FloatArray, Neighbouring
 
@@ -47,7 +48,6 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
             are clipped, so that residuals are at most radius · data_norm + target_bound).
         residual_bound: where Huber's residuals are clipped; None for the bound on the targets.
         selection: how vertices are chosen: "gumbel", "permute-and-flip" or "laplace".
-        calibration: "tight"; "thesis" and "thesis-8" for the noise of document 004.
         steps: None for the number with the least bound on the excess risk, a function of public
             quantities (:func:`dpassay.optim.frank_wolfe.plan`).
         data_norm: the bound on the infinity norm of a row; entries are clipped to it.
@@ -86,7 +86,6 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
         loss: str = "huber",
         residual_bound: float | None = None,
         selection: str = "gumbel",
-        calibration: str = "tight",
         steps: int | None = None,
         data_norm: float | None = None,
         bounds: tuple[ArrayLike, ArrayLike] | None = None,
@@ -95,7 +94,7 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
         neighbouring: Neighbouring = "add-remove",
         n_records: int | None = None,
         ledger: Ledger | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -103,7 +102,6 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
         self.loss = loss
         self.residual_bound = residual_bound
         self.selection = selection
-        self.calibration = calibration
         self.steps = steps
         self.data_norm = data_norm
         self.bounds = bounds
@@ -139,7 +137,7 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
         targets = bounded_targets(y, self.target_bound)
         constant = features.norm if self.fit_intercept else 0.0
         loss = self._loss(radius * features.norm, targets.bound)
-        plan = fw.plan(
+        plan = self._planned(
             L1Ball(X.shape[1] + self.fit_intercept, radius),
             n_records=n_records,
             lipschitz=lipschitz(loss, features.norm, math.inf),
@@ -147,9 +145,6 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
             epsilon=budget.epsilon,
             delta=budget.delta,
             neighbouring=budget.neighbouring,
-            selection=self.selection,
-            calibration=self.calibration,
-            steps=self.steps,
         )
         self._spend(plan.event, n_records)
         objective = LinearObjective(
@@ -159,6 +154,10 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
         assert done.noise is not None
         self.n_iter_, self.selection_, self.noise_ = plan.steps, plan.selection, done.noise
         return self._keep(objective.matrix(done.w)[:, 0], constant, features, targets)
+
+    def _planned(self, polytope: Polytope, **public: Any) -> fw.Plan:
+        """The fit, decided from public quantities before any data are touched."""
+        return fw.plan(polytope, selection=self.selection, steps=self.steps, **public)
 
     def _loss(self, largest_score: float, target_bound: float) -> Loss:
         if self.loss == "clipped squared":

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from dpassay._files import make_private
 from dpassay.errors import BudgetExceeded, InvalidArgument
 from dpassay.privacy import ApproxDP, Event, Sequence, account
 from dpassay.privacy.events import from_dict
@@ -114,6 +115,7 @@ class Ledger:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """The only writer, from the first read on: what is checked is what is written on."""
+        make_private(self.path)
         with closing(sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)) as file:
             file.execute("BEGIN IMMEDIATE")
             try:

@@ -15,12 +15,13 @@ from dpassay.learn.base import (
     Budget,
     Features,
     PrivateMixin,
+    RandomState,
     as_they_are,
     bounded_features,
     label_set,
 )
 from dpassay.learn.ledger import Ledger
-from dpassay.learn.logistic_plans import Setting, chosen, planned
+from dpassay.learn.logistic_plans import Plan, Setting, chosen, planned
 from dpassay.optim.products import is_sparse, row_products
 from dpassay.types import FloatArray, Neighbouring
 
@@ -52,8 +53,6 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
             row's largest entry, which is measured privately.
         penalty: beside the sum of losses, penalty ||W||²/2, for "output" and "objective" (which
             raises it to what its proof needs); None leaves it to the rule.
-        calibration: "tight", or "thesis" for the noise of document 004 ("sgd" under replace-one,
-            "frank-wolfe").
         neighbouring: "add-remove" or "replace-one".
         n_records: the public number of records; None takes that of the data, and the claim says so.
         ledger: where every fit is recorded.
@@ -89,11 +88,10 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
         batch_size: int | None = None,
         radius: float | None = None,
         penalty: float | None = None,
-        calibration: str = "tight",
         neighbouring: Neighbouring = "add-remove",
         n_records: int | None = None,
         ledger: Ledger | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -106,7 +104,6 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
         self.batch_size = batch_size
         self.radius = radius
         self.penalty = penalty
-        self.calibration = calibration
         self.neighbouring = neighbouring
         self.n_records = n_records
         self.ledger = ledger
@@ -129,14 +126,18 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
             return self._fit_plain(X, codes, budget)
         features = bounded_features(X, self.data_norm, self.bounds, self._norm())
         setting = self._setting(features, budget)
-        self.solver_ = chosen(setting) if self.solver == "auto" else self.solver
-        plan = planned(self.solver_, setting)
+        plan = self._planned(setting)
         self._spend(plan.event, setting.n_records, assumptions)
         self.n_iter_, self.noise_multiplier_ = plan.steps, plan.noise_multiplier
         solution = plan.solve(features.values, codes, self._rng())
         self.noise_ = solution.noise
         self._set(features, solution.coef, solution.intercept)
         return self
+
+    def _planned(self, setting: Setting) -> Plan:
+        """The fit, decided from public quantities before any data are touched."""
+        self.solver_ = chosen(setting) if self.solver == "auto" else self.solver
+        return planned(self.solver_, setting)
 
     def _norm(self) -> Any:
         return "inf" if self.solver == "frank-wolfe" else "l2"
@@ -155,7 +156,6 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
             else _check.count("batch_size", self.batch_size),
             radius=self._positive("radius"),
             penalty=self._positive("penalty"),
-            calibration=self.calibration,
         )
 
     def _positive(self, name: str) -> float | None:

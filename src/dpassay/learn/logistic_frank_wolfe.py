@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
+from dpassay._rng import RngLike
 from dpassay.learn.logistic_plans import Setting, Solution, targets_of
-from dpassay.mechanisms.noise import Rng
 from dpassay.mechanisms.selection import exponential
 from dpassay.optim import frank_wolfe as fw
 from dpassay.optim.losses import Rows, lipschitz, smoothness
@@ -45,15 +45,10 @@ class FrankWolfe:
     """Frank-Wolfe on the l1 ball: selections of vertices by the exponential mechanism.
 
     Rows are bounded in the infinity norm. The number of steps is a fifth of what minimises the
-    bound on the excess risk, 3000 at most: a step looks at all of dense data. With the document's
-    calibration the unit is the row bound, and no selection is spent on it.
+    bound on the excess risk, 3000 at most: a step looks at all of dense data.
     """
 
     setting: Setting
-
-    @property
-    def _is_tight(self) -> bool:
-        return self.setting.calibration == "tight"
 
     def radius(self, unit: float) -> float:
         """Of the l1 ball, for rows divided by the unit; a given radius is one for rows as given."""
@@ -73,12 +68,11 @@ class FrankWolfe:
             self._ball(setting.row_bound),
             n_records=setting.n_records,
             lipschitz=self._lipschitz,
-            smoothness=smoothness(setting.loss, 1.0, order=1),
+            smoothness=self._smoothness,
             epsilon=budget.epsilon,
             delta=budget.delta,
             neighbouring=budget.neighbouring,
-            calibration=setting.calibration,
-            selection="gumbel" if self._is_tight else "laplace",
+            selection="gumbel",
             steps=steps,
         )
 
@@ -91,6 +85,10 @@ class FrankWolfe:
     def _lipschitz(self) -> float:
         return lipschitz(self.setting.loss, 1.0, math.inf)
 
+    @property
+    def _smoothness(self) -> float:
+        return smoothness(self.setting.loss, 1.0, order=1)
+
     def _selection(self, unit: float) -> fw.Selection:
         """Of vertices: its sensitivity is for rows divided by the unit."""
         budget, planned = self.setting.budget, self._plan.selection
@@ -98,8 +96,7 @@ class FrankWolfe:
         sensitivity = fw.score_sensitivity(
             self._lipschitz, self.radius(unit), self.setting.n_records, budget.neighbouring
         )
-        epsilon = self._epsilon if self._is_tight else planned.epsilon
-        return fw.Selection(planned.kind, sensitivity, epsilon, budget.neighbouring)
+        return fw.Selection(planned.kind, sensitivity, self._epsilon, budget.neighbouring)
 
     @cached_property
     def _epsilon(self) -> float:
@@ -116,7 +113,7 @@ class FrankWolfe:
 
     @property
     def steps(self) -> int:
-        """T."""
+        """The number of steps."""
         return self._plan.steps
 
     @property
@@ -127,11 +124,9 @@ class FrankWolfe:
     @property
     def event(self) -> Event:
         """One selection per step, and one of the unit."""
-        if not self._is_tight:
-            return self._plan.event
         return Repeated(self._selection(self.setting.row_bound).event, self.steps + 1)
 
-    def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution:
+    def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution:
         """Choose the unit, run it, and go back to the units of X."""
         setting, unit = self.setting, self.unit(X, rng)
         X = _in_units(X, unit)
@@ -143,11 +138,9 @@ class FrankWolfe:
         assert found.noise is not None
         return Solution(W[1:].T / unit, setting.constant * W[0], found.noise)
 
-    def unit(self, X: Any, rng: Rng) -> float:
+    def unit(self, X: Any, rng: RngLike) -> float:
         """R: what about three quarters of the rows stay below; released and paid for."""
         setting = self.setting
-        if not self._is_tight:
-            return setting.row_bound
         release = exponential(
             unit_scores(Rows(X, 0.0).norms(math.inf), setting.row_bound, setting.n_records),
             sensitivity=1.0,
@@ -160,14 +153,13 @@ class FrankWolfe:
     def _is_sparse(self, X: Any) -> bool:
         """Whether steps may cost what they touch: same event, same sensitivity, same vertices.
 
-        Not for the document's Laplace selections, which are not sampled in less than one operation
-        per vertex; and not for more than two classes, where a step towards one class changes all K
-        residuals of the rows that it touches. The other loop never makes X dense either: its steps
+        Not for more than two classes, where a step towards one class changes all K residuals of the
+        rows that it touches. The other loop never makes X dense either: its steps
         take X @ W and X'residuals of the sparse X, n K + p K numbers beside it.
         """
-        return hasattr(X, "indptr") and self._is_tight and self.setting.loss.n_scores == 1
+        return hasattr(X, "indptr") and self.setting.loss.n_scores == 1
 
-    def _dense(self, objective: LinearObjective, unit: float, rng: Rng) -> fw.Solution:
+    def _dense(self, objective: LinearObjective, unit: float, rng: RngLike) -> fw.Solution:
         return fw.frank_wolfe(
             objective,
             self._ball(unit),
@@ -176,7 +168,7 @@ class FrankWolfe:
             rng=rng,
         )
 
-    def _sparse(self, objective: LinearObjective, unit: float, rng: Rng) -> fw.Solution:
+    def _sparse(self, objective: LinearObjective, unit: float, rng: RngLike) -> fw.Solution:
         from dpassay.optim.sparse_frank_wolfe import sparse_frank_wolfe
 
         return sparse_frank_wolfe(

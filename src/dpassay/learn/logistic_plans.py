@@ -29,22 +29,22 @@ the test records that ``docs/learners.md`` reports.
 """
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
 
 from dpassay import _check
-from dpassay.errors import InvalidArgument
+from dpassay._rng import RngLike
 from dpassay.learn.base import Budget
 from dpassay.learn.logistic_shrinkage import Shrinkage
 from dpassay.mechanisms.additive import gaussian_multiplier
-from dpassay.mechanisms.noise import Rng, source
+from dpassay.mechanisms.noise import source
 from dpassay.optim.conditioning import Conditioned, conditioned
-from dpassay.optim.gradient import bst14_noise, bst14_sgd, noisy_gradient_descent, step_event
-from dpassay.optim.losses import Logistic, Loss, Multinomial, Rows
-from dpassay.privacy import Event, Gaussian, Sequence, account, calibrate
+from dpassay.optim.gradient import noisy_gradient_descent, step_event
+from dpassay.optim.losses import Logistic, Loss, Multinomial
+from dpassay.privacy import Event, Gaussian, Sequence, calibrate
 from dpassay.types import FloatArray, NoiseLevel
 
 _SAFETY = 1 - 1e-9  # of mu: rounding in the accounting must not carry a fit over its target
@@ -69,7 +69,6 @@ class Setting:
     batch_size: int | None = None
     radius: float | None = None
     penalty: float | None = None
-    calibration: str = "tight"
 
     @property
     def loss(self) -> Loss:
@@ -110,7 +109,7 @@ class Plan(Protocol):
     def steps(self) -> int: ...
     @property
     def noise_multiplier(self) -> float: ...
-    def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution: ...
+    def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution: ...
 
 
 def targets_of(codes: FloatArray, loss: Loss, dtype: Any) -> FloatArray:
@@ -192,7 +191,7 @@ class GradientDescent:
         momentum = min(_MOMENTUM, 1 - min(wanted, stable) / wanted)
         return min(stable, wanted * (1 - momentum)), momentum
 
-    def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution:
+    def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution:
         """Condition, descend, and go back to the units of X."""
         noise = source(rng, 1, limit=0)
         assert noise.generator is not None
@@ -263,79 +262,6 @@ class StochasticGradient(GradientDescent):
         return calibrate(self._event, self.setting.budget.target)
 
 
-@dataclass(frozen=True)
-class ThesisStochasticGradient:
-    """Document 004's DP-SGD with the noise of Bassily, Smith and Thakurta (2014).
-
-    For reproduction; it is calibrated under replace-one.
-    """
-
-    setting: Setting
-
-    def __post_init__(self) -> None:
-        _thesis_is_replace_one(self.setting)
-        budget = self.setting.budget
-        spent = float(account(self.event).epsilon(budget.delta))
-        if not spent <= budget.epsilon:
-            raise InvalidArgument(
-                f"calibration='thesis': {self.steps} steps with the document's noise cost epsilon="
-                f"{spent:.4g}, above epsilon={budget.epsilon:g}. It is for at most n² steps and "
-                "a moderate epsilon; use calibration='tight'."
-            )
-
-    @property
-    def steps(self) -> int:
-        """T; n² in the document, which is also what it costs."""
-        return self.setting.max_iter or self.setting.n_records**2
-
-    @property
-    def noise_multiplier(self) -> float:
-        """Over the sensitivity 2L."""
-        budget = self.setting.budget
-        return bst14_noise(self.setting.n_records, 1.0, budget.epsilon, budget.delta) / 2
-
-    @property
-    def event(self) -> Event:
-        """One record per step."""
-        rate = 1 / self.setting.n_records
-        return step_event("l2", self.noise_multiplier, rate, self.steps, "replace-one")
-
-    def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution:
-        """Projected steps in an l2 ball."""
-        setting = self.setting
-        if X.shape[0] != setting.n_records:
-            raise InvalidArgument(
-                f"n_records={setting.n_records} must be the number of rows, {X.shape[0]}, with "
-                "calibration='thesis': a step takes one of them. Under replace-one it is no secret."
-            )
-        release = bst14_sgd(
-            Rows(X, setting.constant),
-            targets_of(codes, setting.loss, X.dtype),
-            setting.loss,
-            epsilon=setting.budget.epsilon,
-            delta=setting.budget.delta,
-            radius=setting.radius or default_radius(setting),
-            row_bound=setting.full_bound,
-            steps=self.steps,
-            rng=rng,
-        )
-        W = release.value
-        return Solution(W[1:].T, setting.constant * W[0], release.noise)
-
-
-def _thesis_is_replace_one(setting: Setting) -> None:
-    if setting.budget.neighbouring != "replace-one":
-        raise InvalidArgument(
-            f"neighbouring={setting.budget.neighbouring!r} must be 'replace-one' for "
-            "calibration='thesis' with solver='sgd': that is what its noise was derived for."
-        )
-
-
-def default_radius(setting: Setting) -> float:
-    """A radius at which scores of up to 10 can be reached by rows at their bound."""
-    return 10 / setting.row_bound
-
-
 def chosen(setting: Setting) -> str:
     """What ``solver="auto"`` takes: full-batch gradient descent, the measured leader everywhere."""
     return "gd"
@@ -346,22 +272,14 @@ def planned(solver: str, setting: Setting) -> Plan:
     from dpassay.learn.logistic_frank_wolfe import FrankWolfe
     from dpassay.learn.perturbation import ObjectivePerturbation, OutputPerturbation
 
-    _check.choice("calibration", setting.calibration, ("tight", "thesis"))
     if solver != "frank-wolfe":
         remedy = f"solver={solver!r} has Gaussian noise; only 'frank-wolfe' is purely epsilon-DP."
         _check.number("delta", setting.budget.delta, low=0, high=1, low_open=True, remedy=remedy)
-    plans: dict[tuple[str, str], Any] = {
-        ("gd", "tight"): GradientDescent,
-        ("sgd", "tight"): StochasticGradient,
-        ("sgd", "thesis"): ThesisStochasticGradient,
-        ("frank-wolfe", "tight"): FrankWolfe,
-        ("frank-wolfe", "thesis"): FrankWolfe,
-        ("output", "tight"): OutputPerturbation,
-        ("objective", "tight"): ObjectivePerturbation,
+    plans: dict[str, Any] = {
+        "gd": GradientDescent,
+        "sgd": StochasticGradient,
+        "frank-wolfe": FrankWolfe,
+        "output": OutputPerturbation,
+        "objective": ObjectivePerturbation,
     }
-    if (solver, setting.calibration) not in plans:
-        raise InvalidArgument(
-            f"calibration='thesis' has no meaning for solver={solver!r}; the document calibrates "
-            "'sgd' and 'frank-wolfe'."
-        )
-    return plans[solver, setting.calibration](replace(setting))
+    return plans[solver](setting)

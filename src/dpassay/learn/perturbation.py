@@ -44,10 +44,11 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from dpassay._rng import RngLike
 from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.learn.logistic_plans import Setting, Solution, targets_of
 from dpassay.mechanisms import gaussian, gaussian_multiplier
-from dpassay.mechanisms.noise import Rng, source
+from dpassay.mechanisms.noise import source
 from dpassay.optim.losses import Loss, Rows, lipschitz, smoothness
 from dpassay.optim.products import FEW, most_rows, refuse_more_rows, sum_error
 from dpassay.privacy import Approx, Event, Gaussian, Sequence
@@ -154,7 +155,7 @@ class OutputPerturbation(_Perturbation):
         moved = self.setting.budget.record_changes * self.lipschitz + inexact
         return moved / self.penalty * _ROUNDING
 
-    def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution:
+    def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution:
         """Minimise, add noise."""
         W = self._minimum(X, codes, np.zeros(self._shape), self.penalty)
         release: Release[Any] = gaussian(
@@ -214,7 +215,7 @@ class ObjectivePerturbation(_Perturbation):
         wanted = setting.penalty or length * setting.row_bound / (4 * _NORM)
         return max(least, wanted, self._least_penalty)
 
-    def solve(self, X: Any, codes: FloatArray, rng: Rng) -> Solution:
+    def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution:
         """Tilt, minimise, cover the rest."""
         noise = source(rng, 1, limit=0)
         assert noise.generator is not None

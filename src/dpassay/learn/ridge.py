@@ -8,18 +8,17 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpassay import _check
-from dpassay.errors import InvalidArgument
 from dpassay.learn.base import (
     Budget,
     PrivateMixin,
+    RandomState,
     as_they_are,
     bounded_features,
     bounded_targets,
 )
 from dpassay.learn.ledger import Ledger
-from dpassay.learn.ridge_plans import PLANS, Setting, chosen
-from dpassay.privacy import GDP
-from dpassay.types import FloatArray, Neighbouring, PrivacyCurve
+from dpassay.learn.ridge_plans import PLANS, Plan, Setting, chosen
+from dpassay.types import FloatArray, Neighbouring
 
 SOLVERS = ("auto", *PLANS)
 
@@ -34,9 +33,8 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
             features as declared (after ``bounds`` scaled them); None leaves it to the solver's
             rule (:mod:`dpassay.learn.ridge_plans`), and is 1 without privacy.
         solver: "gd" (noisy gradient descent), "adassp" (noisy X'X and X'y), "output" (a Huberised
-            ridge plus noise), "literal" (document 000 as printed: ``privacy_`` is an estimate and
-            ``event_`` that of no privacy, for nothing bounds the residuals), or "auto": "gd",
-            unless n is so large that "adassp" is better; the choice rests on public quantities.
+            ridge plus noise), or "auto": "gd", unless n is so large that "adassp" is better; the
+            choice rests on public quantities.
         data_norm: the bound on the l2 norm of a row; longer rows are shortened to it. With
             ``bounds`` it applies after scaling.
         bounds: (low, high), numbers or one per feature; entries are clipped to them. One of the two
@@ -80,7 +78,7 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
         neighbouring: Neighbouring = "add-remove",
         n_records: int | None = None,
         ledger: Ledger | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.epsilon = epsilon
         self.delta = delta
@@ -124,16 +122,18 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
             alpha,
             self._positive("residual_bound"),
         )
-        self.solver_ = chosen(setting) if self.solver == "auto" else self.solver
-        plan = PLANS[self.solver_](setting)
-        self._refuse_ledger_of_estimates()
-        self._stated_mu = setting.mu
+        plan = self._planned(setting)
         self._spend(plan.event, setting.n_records)
         solution = plan.solve(features.values, targets.values, self._rng())
         self.noise_ = solution.noise
         self.coef_, offset = features.restored(solution.coef, solution.intercept)
         self.intercept_ = float(offset) + targets.centre
         return self
+
+    def _planned(self, setting: Setting) -> Plan:
+        """The fit, decided from public quantities before any data are touched."""
+        self.solver_ = chosen(setting) if self.solver == "auto" else self.solver
+        return PLANS[self.solver_](setting)
 
     def _positive(self, name: str) -> float | None:
         value = getattr(self, name)
@@ -160,26 +160,6 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
         ridge = Ridge(alpha=alpha, fit_intercept=self.fit_intercept).fit(features.values, y)
         self.coef_, self.intercept_ = features.restored(ridge.coef_, ridge.intercept_)
         return self
-
-    def _refuse_ledger_of_estimates(self) -> None:
-        if self.solver_ == "literal" and self.ledger is not None:
-            raise InvalidArgument(
-                "solver='literal' has no guarantee that a ledger could add up. Use "
-                "solver='output', which has the same noise and a proof, or ledger=None."
-            )
-
-    @property
-    def privacy_(self) -> PrivacyCurve:
-        """The privacy curve of the fit; an estimate, not a bound, for solver="literal"."""
-        if getattr(self, "solver_", "") != "literal":
-            return super().privacy_
-        return GDP(
-            self._stated_mu,
-            kind="estimate",
-            method="stated by the document",
-            neighbouring=self.neighbouring,
-            assumptions=(*self.assumptions_, "all residuals of all data sets within the bound"),
-        )
 
     def predict(self, X: Any) -> FloatArray:
         """``X @ coef_ + intercept_``."""

@@ -18,13 +18,13 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import sparse
 
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.learn.base import Budget
-from dpassay.learn.huber import gram_matrix, huber_ridge, plain_ridge, products_with
+from dpassay.learn.huber import gram_matrix, huber_ridge, products_with
 from dpassay.mechanisms import gaussian, gaussian_multiplier
-from dpassay.mechanisms.noise import Rng
 from dpassay.optim.products import FEW, most_rows, refuse_more_rows, sum_error
-from dpassay.privacy import Event, Gaussian, NonPrivate, Repeated, Sequence
+from dpassay.privacy import Event, Gaussian, Repeated, Sequence
 from dpassay.types import FloatArray, NoiseLevel, Release
 
 _CONSTANT = 0.25
@@ -96,7 +96,7 @@ class Plan(Protocol):
 
     @property
     def event(self) -> Event: ...
-    def solve(self, X: Any, y: FloatArray, rng: Rng) -> Solution: ...
+    def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution: ...
 
 
 # Output perturbation.
@@ -121,8 +121,8 @@ class OutputPerturbation:
     ridge that no residual can pull by more than M. The gradient of one term measures at most 2MR̄
     and F is 2 alpha-strongly convex, so that adding or removing a record moves the minimiser by at
     most 2MR̄/(2 alpha) = MR̄/alpha, and replacing one by twice that, *whatever the residuals are*.
-    (Document 000 has the same number for the plain ridge, if all residuals are at most M for every
-    data set, which clipping x and y does not give: see :class:`Literal`.) The solver stops where
+    (For the plain ridge the same number would need residuals of at most M on every data set, which
+    clipping x and y does not give.) The solver stops where
     the gradient measures at most g; by strong convexity it is then within g/(2 alpha) of the
     minimiser, and twice that is added to the sensitivity. So is what rounding hides from the
     solver, for the gradient that it sees is a computed one: residuals are off by at most
@@ -185,7 +185,7 @@ class OutputPerturbation:
         """What is to be perturbed."""
         return huber_ridge(A, y, self.alpha, self.threshold, self.tolerance)
 
-    def solve(self, X: Any, y: FloatArray, rng: Rng) -> Solution:
+    def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
         """The noisy minimiser."""
         s = self.setting
         refuse_more_rows(X.shape[0], s.n_records, FEW)
@@ -198,38 +198,6 @@ class OutputPerturbation:
             neighbouring=s.budget.neighbouring,
         )
         return _split(np.asarray(release.value), s, release.noise)
-
-
-@dataclass(frozen=True)
-class Literal(OutputPerturbation):
-    """Document 000 as printed: the plain ridge, with the noise that residuals below M would need.
-
-    Unsafe. Nothing makes the residuals of *every* data set at most M: with M = 2Y, n copies of
-    x = sqrt(alpha/n), y = Y pull the minimiser to sqrt(n) Y/(2 sqrt(alpha)), and one more record
-    moves it by 17 instead of 2 for n = 10⁴, alpha = R = Y = 1. For reproduction only; as nothing is
-    proved, its event is that of no privacy.
-    """
-
-    @property
-    def event(self) -> Event:
-        """Not a Gaussian one: that would price a sensitivity which is believed."""
-        return NonPrivate(self.setting.budget.neighbouring)
-
-    @property
-    def threshold(self) -> float:
-        """M, which is believed."""
-        s = self.setting
-        return 2 * s.target_bound if s.residual_bound is None else s.residual_bound
-
-    @property
-    def sensitivity(self) -> float:
-        """M R̄/alpha, as in questions 1.5 and 1.6."""
-        s = self.setting
-        return s.budget.record_changes * self.threshold * s.full_bound / self.alpha
-
-    def minimiser(self, A: Any, y: FloatArray) -> FloatArray:
-        """The ridge in closed form."""
-        return plain_ridge(A, y, self.alpha)
 
 
 # Sufficient statistics.
@@ -301,7 +269,7 @@ class SufficientStatistics:
         gram = gram_matrix(A)
         return float(np.linalg.eigvalsh(gram)[0]), _as_vector(gram), products_with(A, y)
 
-    def releases(self, X: Any, y: FloatArray, rng: Rng) -> list[Release[Any]]:
+    def releases(self, X: Any, y: FloatArray, rng: RngLike) -> list[Release[Any]]:
         """The three noisy statistics; all else is made of them."""
         parts = zip(self.statistics(X, y), self.sensitivities, self._mus, strict=True)
         relation = self.setting.budget.neighbouring
@@ -310,7 +278,7 @@ class SufficientStatistics:
             for value, by, mu in parts
         ]
 
-    def solve(self, X: Any, y: FloatArray, rng: Rng) -> Solution:
+    def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
         """The solution of the noisy normal equations."""
         s = self.setting
         releases = self.releases(X, y, rng)
@@ -402,7 +370,7 @@ class GradientDescent:
         step = Gaussian(self.noise_multiplier, self.setting.budget.neighbouring)
         return Repeated(step, self.steps)
 
-    def solve(self, X: Any, y: FloatArray, rng: Rng) -> Solution:
+    def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
         """The mean of the last iterates."""
         from dpassay.optim.gradient import noisy_gradient_descent
         from dpassay.optim.losses import Rows, Squared
@@ -431,7 +399,6 @@ PLANS: dict[str, Callable[[Setting], Plan]] = {
     "gd": GradientDescent,
     "adassp": SufficientStatistics,
     "output": OutputPerturbation,
-    "literal": Literal,
 }
 
 

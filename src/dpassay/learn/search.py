@@ -38,8 +38,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpassay import _check
+from dpassay._rng import RngLike
 from dpassay.errors import DpassayError, InvalidArgument
-from dpassay.learn.base import Budget, PrivateMixin, label_set
+from dpassay.learn.base import Budget, PrivateMixin, RandomState, label_set
 from dpassay.learn.ledger import Ledger
 from dpassay.learn.scorings import Scoring, private_part, scoring_of
 from dpassay.learn.search_price import (
@@ -51,7 +52,6 @@ from dpassay.learn.search_price import (
     too_dear,
 )
 from dpassay.mechanisms import gaussian, secure_generator
-from dpassay.mechanisms.noise import Rng
 from dpassay.privacy.selection import LAWS, gamma_of
 from dpassay.types import FloatArray, NoiseLevel
 
@@ -108,7 +108,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
         scoring: Scoring | str | None = None,
         n_records: int | None = None,
         ledger: Ledger | None = None,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> None:
         self.estimator = estimator
         self.param_grid = param_grid
@@ -311,7 +311,7 @@ class _Run:
         expected_size: float,
         noise: float,
         law: str,
-        rng: Rng,
+        rng: RngLike,
     ) -> None:
         self.training, self.validation = training, validation
         self.scoring, self.expected_size = scoring, expected_size

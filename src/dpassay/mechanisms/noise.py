@@ -27,9 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay import _rng
+from dpassay._rng import RngLike
 from dpassay.types import NoiseLevel
 
-Rng = int | np.random.SeedSequence | np.random.Generator | None
+Rng = RngLike
 
 EXACT_LIMIT = 1024
 """Outputs of up to this many entries get exact noise: 25 ms of Laplace, 60 ms of Gaussian noise."""

@@ -30,7 +30,30 @@ into the step, so define them once and pass what changes as ``context``. In a ho
 ``train_many(training, records, [Trial(rng, canary=world, context=g), ...], hooks=hooks)``.
 """
 
+from typing import TYPE_CHECKING
+
 from dpassay._lazy import lazily
+
+if TYPE_CHECKING:
+    from dpassay.nets.dpsgd import train, train_many
+    from dpassay.nets.feeding import Trial
+    from dpassay.nets.hooks import Before, Hooks, Seen
+    from dpassay.nets.layers import (
+        Conv,
+        Dense,
+        Flatten,
+        Layer,
+        Relu,
+        Tanh,
+    )
+    from dpassay.nets.network import (
+        Network,
+        cnn,
+        mlp,
+        softmax,
+    )
+    from dpassay.nets.sampling import BatchOverflow, poisson_batches
+    from dpassay.nets.training import Records, Trained, Training
 
 _PUBLIC = {
     "train": "dpassay.nets.dpsgd",
@@ -56,10 +79,32 @@ _PUBLIC = {
     "poisson_batches": "dpassay.nets.sampling",
 }
 
-__all__ = list(_PUBLIC)
+__all__ = [
+    "BatchOverflow",
+    "Before",
+    "Conv",
+    "Dense",
+    "Flatten",
+    "Hooks",
+    "Layer",
+    "Network",
+    "Records",
+    "Relu",
+    "Seen",
+    "Tanh",
+    "Trained",
+    "Training",
+    "Trial",
+    "cnn",
+    "mlp",
+    "poisson_batches",
+    "softmax",
+    "train",
+    "train_many",
+]
 
-
-__getattr__ = lazily(__name__, _PUBLIC)
+if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
+    __getattr__ = lazily(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpassay import _check
-from dpassay.mechanisms.noise import Rng
+from dpassay._rng import RngLike
 from dpassay.nets._jax import jax, jnp
 from dpassay.nets.feeding import WEIGHT_MAX, Run, Trial
 from dpassay.nets.hooks import Before, Hooks, Seen
@@ -44,7 +44,7 @@ def train(
     training: Training,
     records: Records,
     *,
-    rng: Rng = None,
+    rng: RngLike = None,
     start: ArrayLike | None = None,
     members: ArrayLike | None = None,
     hooks: Hooks = _NO_HOOKS,

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpassay import _check
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
-from dpassay.mechanisms.noise import Rng, source
+from dpassay.mechanisms.noise import source
 from dpassay.nets._jax import jax
 from dpassay.nets.hooks import Hooks
 from dpassay.nets.network import Network
@@ -28,7 +29,7 @@ _PORTION = 2**23  # bytes of noise that are drawn at once
 class Trial:
     """What one training has for itself; see :func:`dpassay.nets.dpsgd.train`."""
 
-    rng: Rng = None
+    rng: RngLike = None
     start: ArrayLike | None = None
     members: ArrayLike | None = None
     canary: bool = True

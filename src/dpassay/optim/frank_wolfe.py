@@ -10,7 +10,7 @@ l_i having ||gradient||_inf <= L0 on the polytope, and let C1 be the largest l1 
 Given the selections so far, w is fixed. Under add-remove the neighbours' gradients at w differ by
 one record's gradient over N, so a score moves by |<grad l, s>|/N <= L0 C1/N (Hölder). Under
 replace-one they differ by two, so by 2 L0 C1/N. The divisor must not be the number of records in
-hand, which differs between neighbours under add-remove. (Document 004 prints smoothness where this
+hand, which differs between neighbours under add-remove. (Micali 2022 prints smoothness where this
 L0 is meant.)
 
 **Price.** A selection is made with noise of scale 2 · sensitivity/epsilon. Gumbel noise is the
@@ -28,9 +28,10 @@ from typing import Protocol
 import numpy as np
 
 from dpassay import _check
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.mechanisms import noise as noise_sources
-from dpassay.mechanisms.noise import Rng, Source
+from dpassay.mechanisms.noise import Source
 from dpassay.mechanisms.selection import report_noisy_max
 from dpassay.optim.polytopes import Polytope
 from dpassay.privacy import ApproxDP, PureDP, calibrate, events, excess_risk
@@ -38,7 +39,6 @@ from dpassay.types import FloatArray, Neighbouring, NoiseLevel
 
 SELECTIONS = {"gumbel": "gumbel", "permute-and-flip": "exponential", "laplace": "laplace"}
 """What a selection is called, and the noise that it adds to the scores."""
-CALIBRATIONS = ("tight", "thesis", "thesis-8")
 MAX_STEPS = 100_000
 _HASTE = 5
 ITERATES = ("last", "average")
@@ -90,7 +90,7 @@ class Selection:
         """An upper bound on the expected shortfall of the chosen score."""
         return excess_risk.selection_error(SELECTIONS[self.kind], self.scale, n_vertices)
 
-    def choose(self, scores: FloatArray, rng: Rng) -> int:
+    def choose(self, scores: FloatArray, rng: RngLike) -> int:
         """The index of a (nearly) best score."""
         release = report_noisy_max(
             scores,
@@ -218,7 +218,6 @@ def plan(
     delta: float,
     neighbouring: Neighbouring = "add-remove",
     selection: str = "gumbel",
-    calibration: str = "tight",
     steps: int | str | None = None,
 ) -> Plan:
     """How many steps to take and how noisy to choose, from public quantities alone.
@@ -232,9 +231,6 @@ def plan(
         delta: of the whole run; 0 for pure epsilon-DP.
         neighbouring: "add-remove" or "replace-one".
         selection: "gumbel", "permute-and-flip" or "laplace".
-        calibration: "tight"; or "thesis" and "thesis-8", the Laplace scales that document 004's
-            proof and statement give (:func:`~dpassay.privacy.excess_risk.thesis_noise_scale`),
-            whatever the selection.
         steps: how many; "bound" for the number that minimises the bound on the expected excess risk
             (:func:`~dpassay.privacy.excess_risk.frank_wolfe_excess_risk`); None for a fifth of
             that. The bound takes curvature at its worst, and on nine data sets at epsilon of .3 to
@@ -247,7 +243,6 @@ def plan(
         InvalidArgument: a bound that is not positive; no steps given for a run without privacy.
 
     """
-    _check.choice("calibration", calibration, CALIBRATIONS)
     _check.choice("selection", selection, tuple(SELECTIONS))
     if _check.epsilon(epsilon, positive=True) == math.inf:
         if steps is None or steps == "bound":
@@ -258,35 +253,26 @@ def plan(
     sensitivity = score_sensitivity(lipschitz, polytope.l1_norm, n_records, neighbouring)
 
     def selected(T: int) -> Selection:
-        if calibration == "tight":
-            return calibrated_selection(
-                selection,
-                sensitivity=sensitivity,
-                steps=T,
-                epsilon=epsilon,
-                delta=delta,
-                neighbouring=neighbouring,
-            )
-        if not _check.delta(delta) > 0:
-            raise InvalidArgument(
-                f"delta={delta:g} must be positive with calibration={calibration!r}. Use 'tight'."
-            )
-        if epsilon > 8 * math.log(1 / delta):
-            raise InvalidArgument(
-                f"epsilon={epsilon:g} must be at most 8 log(1/delta) with calibration="
-                f"{calibration!r}: theorem 20 of the document fails above. Use 'tight'."
-            )
-        scale = excess_risk.thesis_noise_scale(
+        return calibrated_selection(
+            selection,
+            sensitivity=sensitivity,
             steps=T,
-            n_records=n_records,
-            lipschitz=lipschitz,
-            radius=polytope.l1_norm,
             epsilon=epsilon,
             delta=delta,
-            form={"thesis": 16, "thesis-8": 8}[calibration],
+            neighbouring=neighbouring,
         )
-        return Selection("laplace", sensitivity, 2 * sensitivity / scale, neighbouring)
 
+    return plan_with(selected, polytope, smoothness, neighbouring, steps)
+
+
+def plan_with(
+    selected: Callable[[int], Selection],
+    polytope: Polytope,
+    smoothness: float,
+    neighbouring: Neighbouring,
+    steps: int | str | None,
+) -> Plan:
+    """The plan whose selections for T steps are ``selected(T)``; other arguments as in ``plan``."""
     if steps is None or steps == "bound":
         best = _best_steps(lambda T: selected(T).error(polytope.n_vertices), smoothness, polytope)
         steps = best if steps else max(round(best / _HASTE), 1)
@@ -315,7 +301,7 @@ def frank_wolfe(
     iterate: str = "last",
     start: FloatArray | None = None,
     gaps: bool = False,
-    rng: Rng = None,
+    rng: RngLike = None,
 ) -> Solution:
     """A point of the polytope that (nearly) minimises the objective.
 
@@ -406,7 +392,7 @@ def step_rule(step: StepRule) -> Callable[[int], float]:
     return lambda t: size
 
 
-def noise_source(selection: Selection | None, n_candidates: int, rng: Rng) -> Source | None:
+def noise_source(selection: Selection | None, n_candidates: int, rng: RngLike) -> Source | None:
     """Where the noise of a whole run comes from: one generator, made once."""
     return None if selection is None else noise_sources.source(rng, n_candidates)
 

@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpassay import _check
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
-from dpassay.mechanisms.noise import Rng, source
+from dpassay.mechanisms.noise import source
 from dpassay.optim.clipping import clip_factors, lengths, rounding
 from dpassay.optim.losses import Loss, Rows
 from dpassay.optim.products import refuse_more_rows
@@ -52,7 +53,7 @@ def noisy_gradient_descent(
     average: float = 0.0,
     project: Projection | None = None,
     start: FloatArray | None = None,
-    rng: Rng = None,
+    rng: RngLike = None,
 ) -> Release[FloatArray]:
     """The weights of a linear model after noisy gradient steps, as a release with its event.
 
@@ -315,72 +316,3 @@ def _onto_l1(W: FloatArray, radius: float) -> FloatArray:
     thresholds = (np.cumsum(descending) - radius) / np.arange(1, W.size + 1)
     threshold = thresholds[np.flatnonzero(descending > thresholds)[-1]]
     return np.sign(W) * np.maximum(sizes - threshold, 0) + 0.0
-
-
-def bst14_sgd(
-    rows: Rows,
-    targets: FloatArray,
-    loss: Loss,
-    *,
-    epsilon: float,
-    delta: float,
-    radius: float,
-    row_bound: float,
-    steps: int | None = None,
-    rng: Rng = None,
-) -> Release[FloatArray]:
-    """DP-SGD as Bassily, Smith and Thakurta (2014) have it: one record and a projection per step.
-
-    Document 004's Algorithm 1 with the noise that its source has: the raw gradient of one uniform
-    record plus N(0, sigma²) in every entry, sigma = L sqrt(32 log(n/delta) log(1/delta))/epsilon
-    (:func:`bst14_noise`; the document prints its square times n², without L). The step is
-    gamma_t = 2 radius/(G sqrt(t)), G² = L² + d sigma² (theorem 3: diameter over G sqrt(t)), and the
-    last iterate is returned. By today's accounting this is far too much noise; the event says how
-    little was spent.
-
-    Args:
-        rows: the records, n of them; every [c, x] of l2 norm ``row_bound`` at most (longer ones are
-            clipped to the same Lipschitz constant).
-        targets: one per record.
-        loss: of one record, with a bounded residual.
-        epsilon: the noise is calibrated to it as in the paper.
-        delta: likewise; positive.
-        radius: of the l2 ball that is optimised over.
-        row_bound: see rows.
-        steps: T; none takes n², as the document does.
-        rng: None for secure noise; a seed or generator can be replayed and is not private.
-
-    """
-    n = rows.shape[0]
-    steps = n * n if steps is None else _check.count("steps", steps)
-    lipschitz = loss.residual_bound[2] * _check.number("row_bound", row_bound, low=0, low_open=True)
-    if not lipschitz < math.inf:
-        raise InvalidArgument(f"loss={loss!r} must have a bounded residual; use Huber(bound).")
-    deviation = bst14_noise(n, lipschitz, epsilon, delta)
-    size = math.sqrt(lipschitz**2 + rows.shape[1] * loss.n_scores * deviation**2)
-    return noisy_gradient_descent(
-        rows,
-        targets,
-        loss,
-        steps=steps,
-        learning_rate=2 * radius / (size * np.sqrt(np.arange(1, steps + 1))),
-        clip=lipschitz,
-        noise_multiplier=deviation / (2 * lipschitz),
-        sampling_rate=1 / n,
-        neighbouring="replace-one",
-        project=onto_ball(radius),
-        rng=rng,
-    )
-
-
-def bst14_noise(n_records: int, lipschitz: float, epsilon: float, delta: float) -> float:
-    """The deviation that BST14 add to the gradient of one record, L sqrt(32 log(n/d) log(1/d))/eps.
-
-    >>> round(bst14_noise(1000, 1.0, 1.0, 1e-6), 2)
-    95.72
-
-    """
-    epsilon = _check.epsilon(epsilon, finite=True, positive=True)
-    delta = _check.number("delta", delta, low=0, high=1, low_open=True, high_open=True)
-    n_records = _check.count("n_records", n_records)
-    return lipschitz * math.sqrt(32 * math.log(n_records / delta) * math.log(1 / delta)) / epsilon

@@ -19,7 +19,7 @@ l1-linf smoothness   Rinf²                      Rinf²/4
 ==================== ========================== ==================================================
 
 The residual of the squared loss is bounded only where predictions are: by C1 Rinf + Y on an l1 ball
-of radius C1. The document 004 prints sums for means, and "Lipschitz" for smoothness; see
+of radius C1. The Micali 2022 prints sums for means, and "Lipschitz" for smoothness; see
 ``docs/corrections.md``.
 """
 
@@ -355,7 +355,7 @@ def lipschitz(loss: Loss, row_bound: float, order: float = 2) -> float:
     Args:
         loss: of one record.
         row_bound: on ||[c, x]|| in the same norm; for order inf that is max(c, ||x||_inf).
-        order: 1, 2, or inf, which gives the document 004's L0 (the dual of the l1 ball's norm).
+        order: 1, 2, or inf, which gives the Micali 2022's L0 (the dual of the l1 ball's norm).
 
     >>> lipschitz(Multinomial(3), math.sqrt(2))
     2.0
@@ -372,7 +372,7 @@ def smoothness(loss: Loss, row_bound: float, order: float = 2) -> float:
         loss: of one record.
         row_bound: on ||[c, x]||_2 for order 2, on ||[c, x]||_inf for order 1.
         order: 2 for l2 against l2; 1 for l1 (changes of W) against l_inf (of the gradient), the
-            L1 of document 004.
+            L1 of Micali 2022.
 
     >>> smoothness(Logistic(), 2.0)
     1.0

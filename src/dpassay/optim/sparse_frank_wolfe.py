@@ -46,8 +46,9 @@ import numpy as np
 from scipy import sparse
 
 from dpassay import _check
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
-from dpassay.mechanisms.noise import Rng, source
+from dpassay.mechanisms.noise import source
 from dpassay.optim.frank_wolfe import Selection, Solution, StepRule, step_rule
 from dpassay.optim.losses import Loss, Squared
 from dpassay.optim.products import most_rows, refuse_more_rows, sum_error
@@ -73,7 +74,7 @@ def sparse_frank_wolfe(
     selection: Selection,
     constant: float = 0.0,
     step: StepRule = None,
-    rng: Rng = None,
+    rng: RngLike = None,
 ) -> Solution:
     """What :func:`~dpassay.optim.frank_wolfe.frank_wolfe` returns on an l1 ball, for sparse data.
 

@@ -1,4 +1,4 @@
-"""Frank-Wolfe on batches of the records: document 004's algorithm 4, and private forms of it.
+"""Frank-Wolfe on batches of the records: Micali 2022's algorithm 4, and private forms of it.
 
 A step sees the gradient of one batch, (1/b) · sum over the batch with b a public number, the
 *expected* size of a batch. So a record moves a score of its batch by at most L0 C1/b, which is more
@@ -18,7 +18,7 @@ a record less shifts all that follow into other batches.
 
 **Sampled batches.** Every step draws its batch anew, by Poisson sampling (add-remove) or as a
 subset of fixed size (replace-one), and each of the T selections is amplified: an epsilon-DP step on
-a share q is log(1 + q (e^epsilon - 1))-DP (Balle, Barthe and Gaboardi 2018; document 004, lemma 21,
+a share q is log(1 + q (e^epsilon - 1))-DP (Balle, Barthe and Gaboardi 2018; Micali 2022, lemma 21,
 has 2 q epsilon, which is enough for epsilon < 1.256). The batches must stay secret.
 """
 
@@ -30,8 +30,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from dpassay import _check, _rng
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
-from dpassay.mechanisms.noise import Rng, secure_generator
+from dpassay.mechanisms.noise import secure_generator
 from dpassay.optim.frank_wolfe import (
     Objective,
     Selection,
@@ -66,7 +67,7 @@ class StochasticPlan:
 
     Attributes:
         scheme: how batches are drawn: "disjoint", "poisson", "without-replacement", or
-            "independent" (with replacement, as in document 004; not private).
+            "independent" (with replacement, as in Micali 2022; not private).
         steps: T.
         n_records: the public number of records.
         batch_size: the expected size of a batch, which sums are divided by.
@@ -198,7 +199,7 @@ def stochastic_frank_wolfe(
     step: StepRule = None,
     iterate: str = "last",
     start: FloatArray | None = None,
-    rng: Rng = None,
+    rng: RngLike = None,
 ) -> Solution:
     """A point of the polytope that (nearly) minimises the objective, from batches of its records.
 
@@ -207,9 +208,9 @@ def stochastic_frank_wolfe(
         polytope: what to optimise over.
         plan: how batches and vertices are chosen; its event is what the run costs.
         n_rows: how many records there are; ``plan.n_records`` is the public number.
-        step: None for 2/(t + 2), a number in (0, 1] for fixed steps (document 004), or a function.
+        step: None for 2/(t + 2), a number in (0, 1] for fixed steps (Micali 2022), or a function.
         iterate: "last", "average" (of w_1 to w_T), or "random": one of w_0 to w_{T-1}, uniformly,
-            as in document 004's algorithm 4.
+            as in Micali 2022's algorithm 4.
         start: a point of the polytope that does not depend on the data; None for its own.
         rng: None for secure noise and secret batches; a seed or generator for runs that can be
             replayed.

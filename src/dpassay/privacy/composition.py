@@ -12,8 +12,12 @@ from scipy import special
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
+from dpassay.privacy import binomial
+from dpassay.privacy.margins import CLOSED_FORM, TINY, UNIT, product_up, up
 from dpassay.privacy.tradeoff import Tradeoff
 from dpassay.types import FloatArray
+
+_CHUNK = 2_000_000
 
 
 def basic(epsilons: Sequence[float], deltas: Sequence[float] | None = None) -> tuple[float, float]:
@@ -64,10 +68,17 @@ def advanced(
 
 
 def advanced_epsilon(epsilons: FloatArray, counts: FloatArray, slack: Any) -> FloatArray:
-    """The epsilon of :func:`advanced`, unchecked; mechanisms in the first dimension."""
+    """The epsilon of :func:`advanced`, unchecked; mechanisms in the first dimension.
+
+    Rounded up; slack is 1 at the most, and its logarithm is taken from the side that is exact.
+    """
+    margin = CLOSED_FORM + 4 * UNIT * len(epsilons)  # sums over the mechanisms round once each
     drift = counts @ (epsilons * np.tanh(epsilons / 2))
-    spread = np.sqrt(-2 * np.log(slack) * (counts @ np.square(epsilons)))
-    return np.minimum(counts @ epsilons, drift + spread)
+    largest = np.maximum(epsilons.max(axis=0), TINY)  # squares of the ratios do not underflow
+    with np.errstate(invalid="ignore"):
+        squares = counts @ np.square(np.where(largest < np.inf, epsilons / largest, 1.0))
+    spread = largest * np.sqrt(-2 * np.log(slack) * squares)
+    return up(np.minimum(counts @ epsilons, drift + spread), margin)
 
 
 def optimal(epsilon: float, count: int) -> Callable[[FloatArray], FloatArray]:
@@ -83,20 +94,20 @@ def optimal(epsilon: float, count: int) -> Callable[[FloatArray], FloatArray]:
     """
     epsilon = _check.epsilon(epsilon, finite=True)
     count = _check.count("count", count)
-    hits = np.arange(count + 1)
-    losses = (2 * hits - count) * epsilon
-    log_p = (
-        special.gammaln(count + 1)
-        - special.gammaln(hits + 1)
-        - special.gammaln(count - hits + 1)
-        + hits * -np.logaddexp(0, -epsilon)
-        + (count - hits) * -np.logaddexp(0, epsilon)
-    )
+    hits, weights, outside = binomial.weights_up(count, epsilon)
+    losses = np.nextafter((2 * hits - count) * epsilon, np.inf)
+    first, step = losses[0], max(1, _CHUNK // losses.size)
+
+    def some(x: FloatArray) -> FloatArray:
+        gain = -np.expm1(np.minimum(np.subtract.outer(x, losses), 0.0))
+        total = up((gain * weights).sum(axis=1), 8 * CLOSED_FORM)  # pairwise sums round little
+        # Losses outside the window are larger than x, or count as if they were.
+        return np.where(x < max(count * epsilon, first), np.maximum(total + outside, TINY), 0.0)
 
     def delta(x: FloatArray) -> FloatArray:
-        x = np.asarray(x, float)
-        gain = -np.expm1(np.minimum(np.subtract.outer(x, losses), 0.0))
-        return np.clip(gain @ np.exp(log_p), 0.0, 1.0)
+        flat = np.atleast_1d(np.asarray(x, float)).ravel()
+        parts = [some(flat[i : i + step]) for i in range(0, flat.size, step)]
+        return np.minimum(np.concatenate(parts), 1.0).reshape(np.shape(x)) if parts else flat
 
     return delta
 
@@ -118,9 +129,16 @@ def amplify(epsilon: float, delta: float, sampling_rate: float) -> tuple[float, 
 
 def amplified(epsilon: Any, sampling_rate: float) -> FloatArray:
     """The epsilon of :func:`amplify`, unchecked; inf stays so."""
-    with np.errstate(divide="ignore"):
-        log_growth = math.log(sampling_rate) + epsilon + np.log(-np.expm1(-np.asarray(epsilon)))
-    return np.logaddexp(0.0, log_growth)
+    epsilon, log_q = np.asarray(epsilon, float), math.log(sampling_rate)
+    small = np.minimum(epsilon, 30.0)
+    direct = up(np.log1p(sampling_rate * np.expm1(small)))
+    # log(1 + e^y) with y = log(q (e^epsilon - 1)): an error of y counts in full at most, and as
+    # much of the result as e^y does where that is small.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        large = np.logaddexp(0.0, log_q + epsilon)
+        large = up(large) + 8 * UNIT * (epsilon - log_q) * np.minimum(large, 1.0)
+    value = np.where(epsilon < 30, direct, np.minimum(large, epsilon))
+    return np.where((epsilon > 0) & (value == 0), TINY, value)
 
 
 def zcdp_of_pure(epsilon: float) -> float:
@@ -135,7 +153,7 @@ def zcdp_of_pure(epsilon: float) -> float:
     from 1/4 is largest as a -> 1, where it is g'(1/4) = epsilon tanh(epsilon/2).
     """
     epsilon = _check.epsilon(epsilon, finite=True)
-    return epsilon * math.tanh(epsilon / 2)
+    return product_up(epsilon, math.tanh(epsilon / 2))
 
 
 def zcdp_of_bounded_range(epsilon: float) -> float:
@@ -144,7 +162,8 @@ def zcdp_of_bounded_range(epsilon: float) -> float:
     Its loss L lies in an interval of width epsilon and E e^-L = 1; Hoeffding's lemma bounds the
     cumulant by epsilon²/8.
     """
-    return _check.epsilon(epsilon, finite=True) ** 2 / 8
+    epsilon = _check.epsilon(epsilon, finite=True)
+    return product_up(epsilon / 8, epsilon)
 
 
 # Central limit theorems: estimates, not bounds.
@@ -180,6 +199,8 @@ def clt_mu_uniform(noise_multiplier: float, sampling_rate: float, steps: int) ->
     """
     q, steps = _check.sampling_rate(sampling_rate), _check.count("steps", steps)
     m = 1 / _check.noise_multiplier(noise_multiplier)
+    if m < 1e-5:  # the bracket is m²/2, which the sum below would lose
+        return math.sqrt(steps) * m * q
     bracket = _exp(m * m) * special.ndtr(1.5 * m) + 3 * special.ndtr(-0.5 * m) - 2
     return math.sqrt(2 * steps * max(bracket, 0.0)) * q
 
@@ -195,7 +216,9 @@ def clt_mu_poisson(noise_multiplier: float, sampling_rate: float, steps: int) ->
     """
     q, steps = _check.sampling_rate(sampling_rate), _check.count("steps", steps)
     m = 1 / _check.noise_multiplier(noise_multiplier)
-    return q * math.sqrt(steps * (_exp(m * m) - 1))
+    if m < 1e-5:
+        return q * math.sqrt(steps) * m
+    return q * math.sqrt(steps * (math.expm1(m * m) if m * m < 700 else math.inf))
 
 
 def _exp(x: float) -> float:

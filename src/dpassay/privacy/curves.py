@@ -5,19 +5,19 @@ at smaller epsilons: delta(x) = (e^epsilon - e^x) / (e^epsilon + 1) for x < epsi
 """
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import special
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
-from dpassay.privacy import gaussian
+from dpassay.privacy import gaussian, renyi, two_point
 from dpassay.privacy._search import smallest_true
 from dpassay.privacy.loss_distribution import Composition
+from dpassay.privacy.margins import TINY, up
 from dpassay.privacy.tradeoff import Lines, supporting_lines
 from dpassay.types import FloatArray, Kind, Neighbouring, PrivacyCurve
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 KINDS = ("exact", "upper bound", "estimate")
+Floats = FloatArray | Sequence[float]
 _EPSILON_MAX = 1e6
 
 
@@ -46,17 +47,29 @@ class Curve:
         _check.choice("kind", self.kind, KINDS)
         object.__setattr__(self, "assumptions", tuple(self.assumptions))
 
-    def delta(self, epsilon: ArrayLike) -> Any:
+    @overload
+    def delta(self, epsilon: float) -> float: ...
+    @overload
+    def delta(self, epsilon: Floats) -> FloatArray: ...
+    def delta(self, epsilon: ArrayLike) -> float | FloatArray:
         """The smallest delta (or an upper bound on it, see ``kind``) at each epsilon >= 0."""
         x = _check.array("epsilon", epsilon, low=0, finite=False)
         return _like(x, np.clip(self._delta(np.atleast_1d(x).ravel()), 0.0, 1.0))
 
-    def epsilon(self, delta: ArrayLike) -> Any:
+    @overload
+    def epsilon(self, delta: float) -> float: ...
+    @overload
+    def epsilon(self, delta: Floats) -> FloatArray: ...
+    def epsilon(self, delta: ArrayLike) -> float | FloatArray:
         """The smallest epsilon (or an upper bound on it) at each delta in [0, 1]; may be inf."""
         x = _check.array("delta", delta, low=0, high=1)
         return _like(x, np.maximum(self._epsilon(np.atleast_1d(x).ravel()), 0.0))
 
-    def tradeoff(self, fpr: ArrayLike) -> Any:
+    @overload
+    def tradeoff(self, fpr: float) -> float: ...
+    @overload
+    def tradeoff(self, fpr: Floats) -> FloatArray: ...
+    def tradeoff(self, fpr: ArrayLike) -> float | FloatArray:
         """The least false-negative rate of any attack with these false-positive rates.
 
         A curve that is an upper bound on delta gives a lower bound on this rate.
@@ -114,21 +127,35 @@ class PureDP(Curve):
 
     epsilon_upper: float
 
-    def __init__(self, epsilon: float, **statement: Any) -> None:
-        object.__setattr__(self, "epsilon_upper", _check.epsilon(epsilon))
-        _state(self, statement)
+    # The argument has the name of a method, so that the field needs another; ``replace`` of
+    # dataclasses passes that one.
+    def __init__(
+        self,
+        epsilon: float | None = None,
+        *,
+        epsilon_upper: float | None = None,
+        neighbouring: Neighbouring = "add-remove",
+        kind: Kind = "exact",
+        method: str = "stated",
+        assumptions: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(
+            neighbouring=neighbouring, kind=kind, method=method, assumptions=assumptions
+        )
+        given = epsilon_upper if epsilon is None else epsilon
+        object.__setattr__(self, "epsilon_upper", _check.epsilon(given))
 
     def __repr__(self) -> str:
         return f"PureDP(epsilon={self.epsilon_upper:g})"
 
     def _delta(self, epsilon: FloatArray) -> FloatArray:
-        return _approx_delta(epsilon, self.epsilon_upper, 0.0)
+        return two_point.delta_at(epsilon, self.epsilon_upper, 0.0)
 
     def _epsilon(self, delta: FloatArray) -> FloatArray:
-        return _approx_epsilon(delta, self.epsilon_upper, 0.0)
+        return two_point.epsilon_at(delta, self.epsilon_upper, 0.0)
 
     def _tradeoff(self, fpr: FloatArray) -> FloatArray:
-        return _approx_tradeoff(fpr, self.epsilon_upper, 0.0)
+        return two_point.tradeoff_at(fpr, self.epsilon_upper, 0.0)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -143,78 +170,38 @@ class ApproxDP(Curve):
     epsilon_upper: float
     delta_upper: float
 
-    def __init__(self, epsilon: float, delta: float, **statement: Any) -> None:
-        object.__setattr__(self, "epsilon_upper", _check.epsilon(epsilon))
-        object.__setattr__(self, "delta_upper", _check.delta(delta))
-        _state(self, statement)
+    # As for PureDP: the arguments have the names of methods.
+    def __init__(
+        self,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        *,
+        epsilon_upper: float | None = None,
+        delta_upper: float | None = None,
+        neighbouring: Neighbouring = "add-remove",
+        kind: Kind = "exact",
+        method: str = "stated",
+        assumptions: tuple[str, ...] = (),
+    ) -> None:
+        super().__init__(
+            neighbouring=neighbouring, kind=kind, method=method, assumptions=assumptions
+        )
+        given = epsilon_upper if epsilon is None else epsilon
+        object.__setattr__(self, "epsilon_upper", _check.epsilon(given))
+        given = delta_upper if delta is None else delta
+        object.__setattr__(self, "delta_upper", _check.delta(given))
 
     def __repr__(self) -> str:
         return f"ApproxDP(epsilon={self.epsilon_upper:g}, delta={self.delta_upper:g})"
 
     def _delta(self, epsilon: FloatArray) -> FloatArray:
-        return _approx_delta(epsilon, self.epsilon_upper, self.delta_upper)
+        return two_point.delta_at(epsilon, self.epsilon_upper, self.delta_upper)
 
     def _epsilon(self, delta: FloatArray) -> FloatArray:
-        return _approx_epsilon(delta, self.epsilon_upper, self.delta_upper)
+        return two_point.epsilon_at(delta, self.epsilon_upper, self.delta_upper)
 
     def _tradeoff(self, fpr: FloatArray) -> FloatArray:
-        return _approx_tradeoff(fpr, self.epsilon_upper, self.delta_upper)
-
-
-def _state(curve: Curve, statement: dict[str, Any]) -> None:
-    """Set the common fields of a curve whose parameters share a name with its methods."""
-    defaults = {
-        "neighbouring": "add-remove",
-        "kind": "exact",
-        "method": "stated",
-        "assumptions": (),
-    }
-    unknown = set(statement) - set(defaults)
-    if unknown:
-        raise TypeError(
-            f"{type(curve).__name__}() got an unexpected argument {sorted(unknown)[0]!r}"
-        )
-    for name, value in (defaults | statement).items():
-        object.__setattr__(curve, name, value)
-    curve.__post_init__()
-
-
-# The trade-off function of (epsilon, delta)-DP is max(0, 1 - delta - e^epsilon x,
-# e^-epsilon (1 - delta - x)); its corner lies at x = (1 - delta) / (1 + e^epsilon). The line of
-# slope -e^x through that corner gives delta at the smaller epsilon x.
-
-
-def _approx_delta(x: FloatArray, epsilon: float, delta: float) -> FloatArray:
-    if np.isinf(epsilon):
-        return np.where(np.isinf(x), delta, 1.0)
-    share = np.exp(np.logaddexp(0, np.minimum(x, epsilon)) - np.logaddexp(0, epsilon))
-    # 1 - (1 - delta) share, without cancelling when share is almost one.
-    gap = _one_minus_share(x, epsilon)
-    return np.where(x >= epsilon, delta, gap + delta * share)
-
-
-def _one_minus_share(x: FloatArray, epsilon: float) -> FloatArray:
-    """(e^epsilon - e^x) / (e^epsilon + 1) for x < epsilon."""
-    return -np.expm1(np.minimum(x - epsilon, 0)) * special.expit(epsilon)
-
-
-def _approx_epsilon(d: FloatArray, epsilon: float, delta: float) -> FloatArray:
-    if np.isinf(epsilon):
-        return np.where(d < 1, np.inf, 0.0)
-    # Solve (1 - delta)(1 + e^x) = (1 - d)(1 + e^epsilon).
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log_side = np.log1p(-d) - np.log1p(-delta) + np.logaddexp(0, epsilon)
-        x = np.where(log_side > np.log(2), log_side + np.log1p(-np.exp(-log_side)), 0.0)
-    return np.where(d < delta, np.inf, np.where(d == delta, epsilon, np.clip(x, 0, epsilon)))
-
-
-def _approx_tradeoff(fpr: FloatArray, epsilon: float, delta: float) -> FloatArray:
-    if np.isinf(epsilon):
-        return np.zeros_like(fpr)
-    with np.errstate(over="ignore"):
-        steep = np.where(fpr > 0, 1 - delta - np.exp(np.minimum(epsilon, 700)) * fpr, 1 - delta)
-    flat = np.exp(-epsilon) * (1 - delta - fpr)
-    return np.maximum(np.maximum(steep, flat), 0.0)
+        return two_point.tradeoff_at(fpr, self.epsilon_upper, self.delta_upper)
 
 
 @dataclass(frozen=True, repr=False)
@@ -246,21 +233,6 @@ class GDP(Curve):
         return gaussian.tradeoff(fpr, np.float64(self.mu))
 
 
-def _log_delta_at_order(epsilon: Any, order: Any, divergence: Any) -> Any:
-    """Log delta from a Rényi divergence (Canonne, Kamath and Steinke 2020, proposition 12)."""
-    return (order - 1) * (divergence - epsilon) + order * np.log1p(-1 / order) - np.log(order - 1)
-
-
-def _epsilon_at_order(log_delta: Any, order: Any, divergence: Any) -> Any:
-    """The same, solved for epsilon."""
-    return divergence + np.log1p(-1 / order) - (log_delta + np.log(order)) / (order - 1)
-
-
-def _total_variation_of(kl: Any) -> Any:
-    """Pinsker's and Bretagnolle and Huber's bounds on delta(0), whichever is smaller."""
-    return np.minimum(np.sqrt(kl / 2), np.sqrt(-np.expm1(-kl)))
-
-
 @dataclass(frozen=True, repr=False)
 class ZCDP(Curve):
     """rho-zCDP: the Rényi divergence of order a is at most a rho, for every a > 1.
@@ -286,9 +258,9 @@ class ZCDP(Curve):
         return f"ZCDP(rho={self.rho:g})"
 
     def _order(self, condition: Callable[[FloatArray], FloatArray], shape: Any) -> FloatArray:
-        """1 + the smallest t at which the condition on the order 1 + t holds."""
+        """1 + the smallest t at which the condition on 1 + t holds; any order is valid."""
         return 1 + smallest_true(
-            lambda t: condition(1 + t), np.full(shape, 1e-9), np.full(shape, 1e12)
+            lambda t: condition(1 + t), np.full(shape, 1e-9), np.full(shape, 1e60)
         )
 
     def _delta(self, epsilon: FloatArray) -> FloatArray:
@@ -298,8 +270,8 @@ class ZCDP(Curve):
         order = self._order(
             lambda a: (2 * a - 1) * rho + np.log1p(-1 / a) >= epsilon, epsilon.shape
         )
-        log_delta = _log_delta_at_order(epsilon, order, order * rho)
-        return np.minimum(np.exp(np.minimum(log_delta, 0)), _total_variation_of(rho))
+        by_order = renyi.delta_at(epsilon, order, up(order * rho))
+        return np.minimum(by_order, renyi.total_variation(rho))
 
     def _epsilon(self, delta: FloatArray) -> FloatArray:
         if self.rho == 0 or np.isinf(self.rho):
@@ -310,11 +282,11 @@ class ZCDP(Curve):
 
         def reached(a: FloatArray) -> FloatArray:
             best = (2 * a - 1) * rho + np.log1p(-1 / a)  # the epsilon for which this order is best
-            return _log_delta_at_order(best, a, a * rho) <= target
+            return renyi.log_delta_at(best, a, a * rho) <= target
 
         order = self._order(reached, delta.shape)
-        value = np.where(delta > 0, _epsilon_at_order(target, order, order * rho), np.inf)
-        return np.where(delta >= _total_variation_of(rho), 0.0, value)
+        by_order = renyi.epsilon_at(delta, order, up(order * rho))
+        return np.where(delta >= renyi.total_variation(rho), 0.0, by_order)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -341,6 +313,12 @@ class RDP(Curve):
                 f"epsilons has {epsilons.size} entries for {orders.size} orders; "
                 "give one Rényi divergence per order."
             )
+        if 0 < np.count_nonzero(epsilons) < epsilons.size:
+            order = orders[epsilons == 0][0]
+            raise InvalidArgument(
+                f"epsilons is 0 at order {order:g} and positive at others. A divergence of 0 means "
+                "that neighbours look alike, at every order; give an upper bound at each order."
+            )
         object.__setattr__(self, "orders", orders)
         object.__setattr__(self, "epsilons", epsilons)
 
@@ -356,19 +334,16 @@ class RDP(Curve):
 
     def _delta(self, epsilon: FloatArray) -> FloatArray:
         orders, divergences = self._finite()
-        log_delta = _log_delta_at_order(epsilon, orders, divergences).min(axis=0, initial=0.0)
-        by_order = np.exp(np.minimum(log_delta, 0.0))
-        by_kl = _total_variation_of(self.epsilons.min())
-        return np.minimum(np.minimum(by_order, by_kl), _approx_delta(epsilon, self._pure(), 0.0))
+        by_order = renyi.delta_at(epsilon, orders, divergences).min(axis=0, initial=1.0)
+        by_kl = renyi.total_variation(self.epsilons.min())
+        pure = two_point.delta_at(epsilon, self._pure(), 0.0)
+        return np.minimum(np.minimum(by_order, by_kl), pure)
 
     def _epsilon(self, delta: FloatArray) -> FloatArray:
         orders, divergences = self._finite()
-        with np.errstate(divide="ignore"):
-            by_order = _epsilon_at_order(np.log(delta), orders, divergences)
-        value = np.minimum(
-            by_order.min(axis=0, initial=np.inf), _approx_epsilon(delta, self._pure(), 0.0)
-        )
-        return np.where(delta >= _total_variation_of(self.epsilons.min()), 0.0, value)
+        by_order = renyi.epsilon_at(delta, orders, divergences).min(axis=0, initial=np.inf)
+        value = np.minimum(by_order, two_point.epsilon_at(delta, self._pure(), 0.0))
+        return np.where(delta >= renyi.total_variation(self.epsilons.min()), 0.0, value)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -424,13 +399,34 @@ class Numeric(Curve):
     def _delta(self, epsilon: FloatArray) -> FloatArray:
         if self.delta_at is not None:
             return self.delta_at(epsilon)
-        ends = np.full_like(epsilon, 1e-300), np.ones_like(epsilon)
-        return smallest_true(lambda d: self._epsilon(d) <= epsilon, *ends, 60)
+        return self.delta_below(epsilon, np.ones_like(epsilon))
+
+    @property
+    def is_searched(self) -> bool:
+        """Whether delta has to be searched for, which is slow."""
+        return self.delta_at is None
+
+    def delta_below(self, epsilon: FloatArray, known: FloatArray) -> FloatArray:
+        """The lesser of delta(epsilon) and ``known``; searched for only where it is lesser.
+
+        There epsilon(known) is at most epsilon: one look, where a search takes a hundred.
+        """
+        result = known.copy()
+        lesser = np.flatnonzero(self._epsilon(known) <= epsilon)
+        if lesser.size:
+            x, high = epsilon[lesser], known[lesser]
+            result[lesser] = smallest_true(
+                lambda d: self._epsilon(d) <= x, np.zeros_like(x), np.maximum(high, TINY)
+            )
+        return result
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Best(Curve):
-    """The smallest of several valid curves, point by point: a minimum of proofs is a proof."""
+    """The smallest of several valid curves, point by point: a minimum of proofs is a proof.
+
+    All curves must be about the same neighbouring relation, which is the one of the result.
+    """
 
     curves: tuple[PrivacyCurve, ...]
 
@@ -439,25 +435,40 @@ class Best(Curve):
         object.__setattr__(self, "curves", tuple(self.curves))
         if not self.curves:
             raise InvalidArgument("curves is empty; it must hold at least one privacy curve.")
+        check_same_relation("neighbouring", self.neighbouring, "curves", self.curves)
 
     def __repr__(self) -> str:
         return f"Best({', '.join(repr(curve) for curve in self.curves)})"
 
-    @property
-    def _quick(self) -> tuple[PrivacyCurve, ...]:
-        """Those whose delta is no search: composition theorems are slow there, and never best."""
-        slow = [isinstance(c, Numeric) and c.delta_at is None for c in self.curves]
-        quick = [c for c, searched in zip(self.curves, slow, strict=True) if not searched]
-        return tuple(quick) or self.curves
-
     def _delta(self, epsilon: FloatArray) -> FloatArray:
-        return _fold(np.minimum, (curve.delta(epsilon) for curve in self._quick))
+        searched = [c for c in self.curves if isinstance(c, Numeric) and c.is_searched]
+        known = np.ones_like(epsilon)
+        for curve in self.curves:
+            known = known if curve in searched else np.minimum(known, curve.delta(epsilon))
+        for curve in searched:
+            known = curve.delta_below(epsilon, known)
+        return known
 
     def _epsilon(self, delta: FloatArray) -> FloatArray:
         return _fold(np.minimum, (curve.epsilon(delta) for curve in self.curves))
 
     def _tradeoff(self, fpr: FloatArray) -> FloatArray:
-        return _fold(np.maximum, (curve.tradeoff(fpr) for curve in self._quick))
+        # The lines see every curve; a closed form is closer where there is one.
+        closed = [c.tradeoff(fpr) for c in self.curves if isinstance(c, PureDP | ApproxDP | GDP)]
+        return _fold(np.maximum, [self._lines(fpr), *closed])
+
+
+def check_same_relation(
+    name: str, relation: str, others: str, curves: Iterable[PrivacyCurve]
+) -> None:
+    """Refuse curves about another neighbouring relation: their numbers mean different things."""
+    for i, curve in enumerate(curves):
+        if curve.neighbouring != relation:
+            raise InvalidArgument(
+                f"{others}[{i}].neighbouring={curve.neighbouring!r} must be {name}={relation!r}. "
+                "Curves of different relations cannot be compared; state all under one, or see "
+                "dpassay.privacy.replace_one_from_add_remove."
+            )
 
 
 def _fold(combine: Callable[..., FloatArray], parts: Iterable[FloatArray]) -> FloatArray:

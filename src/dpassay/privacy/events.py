@@ -10,8 +10,8 @@ why this vocabulary exists; :func:`to_dp_accounting` and :func:`from_dp_accounti
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass, field, fields
+from typing import Any, cast
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument, UnsupportedEvent
@@ -21,14 +21,15 @@ from dpassay.types import Neighbouring
 SCHEMES = ("poisson", "without-replacement")
 
 
-@dataclass(frozen=True)
 class Event:
-    """Base of all events; use one of its kinds."""
+    """Base of all events; use one of its kinds.
 
-    @property
-    def neighbouring(self) -> Neighbouring:
-        """The neighbouring relation that the event's sensitivity was taken under."""
-        raise NotImplementedError
+    Attributes:
+        neighbouring: the neighbouring relation that the event's sensitivity was taken under.
+
+    """
+
+    neighbouring: Neighbouring
 
     def as_dict(self) -> dict[str, Any]:
         """The event in words and numbers that JSON can hold; :func:`from_dict` reads it back.
@@ -37,7 +38,8 @@ class Event:
         {'kind': 'Gaussian', 'noise_multiplier': 2.0, 'neighbouring': 'add-remove'}
 
         """
-        written = {field.name: _written(getattr(self, field.name)) for field in fields(self)}
+        stated = [part.name for part in fields(cast(Any, self)) if part.init]
+        written = {name: _written(getattr(self, name)) for name in stated}
         return {"kind": type(self).__name__, **written}
 
 
@@ -54,7 +56,7 @@ class Gaussian(_Leaf):
     """Gaussian noise; ``noise_multiplier`` is its deviation over the l2 sensitivity."""
 
     noise_multiplier: float
-    neighbouring: Neighbouring = "add-remove"  # type: ignore[assignment]
+    neighbouring: Neighbouring = "add-remove"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -66,7 +68,7 @@ class Laplace(_Leaf):
     """Laplace noise; ``noise_multiplier`` is its scale over the l1 sensitivity, 1/epsilon."""
 
     noise_multiplier: float
-    neighbouring: Neighbouring = "add-remove"  # type: ignore[assignment]
+    neighbouring: Neighbouring = "add-remove"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,7 +80,7 @@ class Pure(_Leaf):
     """Anything that is epsilon-DP: Laplace noisy max, permute-and-flip, a stated guarantee."""
 
     epsilon: float
-    neighbouring: Neighbouring = "add-remove"  # type: ignore[assignment]
+    neighbouring: Neighbouring = "add-remove"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -91,7 +93,7 @@ class Approx(_Leaf):
 
     epsilon: float
     delta: float
-    neighbouring: Neighbouring = "add-remove"  # type: ignore[assignment]
+    neighbouring: Neighbouring = "add-remove"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -108,7 +110,7 @@ class BoundedRange(_Leaf):
     """
 
     epsilon: float
-    neighbouring: Neighbouring = "add-remove"  # type: ignore[assignment]
+    neighbouring: Neighbouring = "add-remove"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -120,7 +122,7 @@ class ZeroConcentrated(_Leaf):
     """Anything that is rho-zCDP."""
 
     rho: float
-    neighbouring: Neighbouring = "add-remove"  # type: ignore[assignment]
+    neighbouring: Neighbouring = "add-remove"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -138,7 +140,7 @@ class RandomizedResponse(_Leaf):
 
     noise_probability: float
     n_categories: int = 2
-    neighbouring: Neighbouring = "replace-one"  # type: ignore[assignment]
+    neighbouring: Neighbouring = "replace-one"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -162,7 +164,12 @@ class RandomizedResponse(_Leaf):
 class NonPrivate(_Leaf):
     """Something that has no guarantee: every price is infinite."""
 
-    neighbouring: Neighbouring = "add-remove"  # type: ignore[assignment]
+    neighbouring: Neighbouring = "add-remove"
+
+
+def _inherit(event: Event, part: Event) -> None:
+    """Set the relation of a composed event: that of its parts, derived and never stated."""
+    object.__setattr__(event, "neighbouring", part.neighbouring)
 
 
 @dataclass(frozen=True)
@@ -176,9 +183,10 @@ class Sampled(Event):
     event: Event
     sampling_rate: float
     scheme: str = "poisson"
+    neighbouring: Neighbouring = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _event("event", self.event)
+        _inherit(self, _event("event", self.event))
         _check.sampling_rate(self.sampling_rate)
         _check.choice("scheme", self.scheme, SCHEMES)
         if self.scheme == "without-replacement" and self.neighbouring != "replace-one":
@@ -187,11 +195,6 @@ class Sampled(Event):
                 "replacement. A subset of a fixed size has no neighbour with one record more."
             )
 
-    @property
-    def neighbouring(self) -> Neighbouring:
-        """That of the event inside."""
-        return self.event.neighbouring
-
 
 @dataclass(frozen=True)
 class Repeated(Event):
@@ -199,15 +202,11 @@ class Repeated(Event):
 
     event: Event
     count: int
+    neighbouring: Neighbouring = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _event("event", self.event)
+        _inherit(self, _event("event", self.event))
         object.__setattr__(self, "count", _check.count("count", self.count))
-
-    @property
-    def neighbouring(self) -> Neighbouring:
-        """That of the event inside."""
-        return self.event.neighbouring
 
 
 @dataclass(frozen=True)
@@ -215,6 +214,7 @@ class Sequence(Event):
     """``events`` one after another on the same data, adaptively chosen."""
 
     events: tuple[Event, ...]
+    neighbouring: Neighbouring = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "events", tuple(self.events))
@@ -228,11 +228,7 @@ class Sequence(Event):
                 f"events mix the neighbouring relations {sorted(relations)}. Restate them under "
                 "one relation; a replace-one step is an add and a remove."
             )
-
-    @property
-    def neighbouring(self) -> Neighbouring:
-        """The one that all events share."""
-        return self.events[0].neighbouring
+        _inherit(self, self.events[0])
 
 
 @dataclass(frozen=True)
@@ -249,18 +245,14 @@ class Selected(Event):
     mean: float
     law: str = "poisson"
     shape: float = 0.0
+    neighbouring: Neighbouring = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _event("event", self.event)
+        _inherit(self, _event("event", self.event))
         remedy = "It is the expected number of runs."
         _check.number("mean", self.mean, low=1, low_open=True, high=1e6, remedy=remedy)
         _check.choice("law", self.law, LAWS)
         _check.number("shape", self.shape, low=0, high=100, remedy="1 is geometric.")
-
-    @property
-    def neighbouring(self) -> Neighbouring:
-        """That of the event inside."""
-        return self.event.neighbouring
 
 
 def _written(value: Any) -> Any:

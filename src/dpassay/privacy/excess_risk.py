@@ -1,6 +1,6 @@
 """Theorem bounds on excess risk: what private optimisation costs in accuracy, with constants.
 
-These are the bounds of document 004 (tables 1, 3.1 and 3.2, theorems 3 and 27) with the constants
+These are the bounds of Micali 2022 (tables 1, 3.1 and 3.2, theorems 3 and 27) with the constants
 that their proofs give; where the document prints others, the docstring says so. They use public
 quantities alone, so that a number of steps may be chosen by them.
 
@@ -26,7 +26,7 @@ def step_decay(steps: int | FloatArray) -> float | FloatArray:
     """a_T of the recursion a_{t+1} = (1 - g_t) a_t + g_t², g_t = 2/(t + 2), from t = 0; exact.
 
     T (T + 1) a_T grows by 4 (t + 1)/(t + 2) in each step, so a_T = 4 (T + 1 - H_{T+1})/(T (T + 1))
-    with H the harmonic numbers: at most 4/(T + 2), and about 4/T, not the 1/T of document 004.
+    with H the harmonic numbers: at most 4/(T + 2), and about 4/T, not the 1/T of Micali 2022.
 
     >>> round(step_decay(10), 7)
     0.2901863
@@ -42,7 +42,7 @@ def laplace_maximum(n_draws: int) -> float:
     """The expected maximum of that many independent Laplace draws of scale 1; exact.
 
     With u = e^-x/2 on x > 0 it is the integral of (1 - (1 - u)^k)/u over (0, 1/2) minus 2^-k/k,
-    that is sum_{j <= k} (1 - 2^-j)/j - 2^-k/k, or H_k - log 2 for large k. (Document 004, lemma 28:
+    that is sum_{j <= k} (1 - 2^-j)/j - 2^-k/k, or H_k - log 2 for large k. (Micali 2022, lemma 28:
     2 log(4k), where 2 log(4k/3) is what its proof gives.)
 
     >>> round(laplace_maximum(20), 6)
@@ -63,7 +63,7 @@ def selection_error(noise: str, scale: float, n_candidates: int) -> float:
     entropy of the choice less log sum e^((u - best)/scale), which is not negative. Otherwise the
     shortfall is at most the noise of the chosen one less that of the best one, so in expectation at
     most E max - E noise: scale · (H_k - 1) for exponential noise (permute-and-flip) and
-    scale · :func:`laplace_maximum` for Laplace noise. (Document 004 takes max - min, twice that.)
+    scale · :func:`laplace_maximum` for Laplace noise. (Micali 2022 takes max - min, twice that.)
 
     Args:
         noise: "gumbel", "exponential" or "laplace".
@@ -91,8 +91,8 @@ def frank_wolfe_excess_risk(
     """An upper bound on E[L(w_T) - min L] of Frank-Wolfe with noisy selections (theorem 27).
 
     selection_error + smoothness · diameter²/2 · a_T, for steps 2/(t + 2) from t = 0. The diameter
-    is that of the polytope in the l1 norm, 2 C1 for an l1 ball of radius C1 (document 004 has C1
-    for diameter²); document 004 also starts at t = 1, where its lemma 49 has no base case.
+    is that of the polytope in the l1 norm, 2 C1 for an l1 ball of radius C1 (Micali 2022 has C1
+    for diameter²); Micali 2022 also starts at t = 1, where its lemma 49 has no base case.
 
     Args:
         steps: T, at least 1.
@@ -115,7 +115,7 @@ def optimal_steps(error_per_root: float, *, smoothness: float, diameter: float) 
 
     A √T is the selection error when the noise of T selections is calibrated to one budget: A is the
     error at T = 1. The minimum is 1.5 A √T*. As A ~ L0 C1 and B ~ L1 C1², the rate has C1^(4/3)
-    (document 004, theorem 27: C1). Not rounded; infinite where A = 0.
+    (Micali 2022, theorem 27: C1). Not rounded; infinite where A = 0.
 
     >>> round(optimal_steps(0.0090618 * math.log(22), smoothness=1.0, diameter=2.0), 1)
     68.8
@@ -124,35 +124,6 @@ def optimal_steps(error_per_root: float, *, smoothness: float, diameter: float) 
     A = _not_negative("error_per_root", error_per_root)
     B = 4 * _curvature(smoothness, diameter)
     return (2 * B / A) ** (2 / 3) if A > 0 else math.inf
-
-
-def thesis_noise_scale(
-    *,
-    steps: int,
-    n_records: int,
-    lipschitz: float,
-    radius: float,
-    epsilon: float,
-    delta: float,
-    form: int = 16,
-) -> float:
-    """The Laplace scale of document 004: form · L0 C1 sqrt(2 T log(1/delta)) / (N epsilon).
-
-    ``form=16`` is what its proof of theorem 25 gives, ``form=8`` what its statement prints. Both
-    are private under replace-one, with a real epsilon far below the nominal one (.1775 and .3719
-    for 1 at N = 1000, T = 100, delta = 1e-6): 9.281 and 4.641 times the noise that Gumbel selection
-    under zCDP needs. For reproduction only.
-
-    >>> kwargs = dict(steps=100, n_records=1000, lipschitz=1, radius=1, epsilon=1, delta=1e-6)
-    >>> round(thesis_noise_scale(**kwargs), 6), round(thesis_noise_scale(**kwargs, form=8), 6)
-    (0.841043, 0.420522)
-
-    """
-    form = int(_check.choice("form", str(form), ("16", "8")))
-    T, N = _check.count("steps", steps), _check.count("n_records", n_records)
-    size = _positive("lipschitz", lipschitz) * _positive("radius", radius)
-    epsilon = _check.epsilon(epsilon, finite=True, positive=True)
-    return form * size * math.sqrt(2 * T * _log_inverse(delta)) / (N * epsilon)
 
 
 def sgd_excess_risk(
@@ -218,7 +189,7 @@ def batch_gradient_error(lipschitz: float, batch_size: float, n_features: int) -
 
     L0 sqrt(2 log(2 p)/b): each of 2p signed coordinates is a mean of b centred terms within an
     interval of width 2 L0, so sub-Gaussian with variance L0²/b (Hoeffding), and the expected
-    maximum of 2p such variables is at most sqrt(2 log(2p)) deviations. (Document 004, lemma 29,
+    maximum of 2p such variables is at most sqrt(2 log(2p)) deviations. (Micali 2022, lemma 29,
     has G/√b, which holds for the l2 norm.)
 
     >>> round(batch_gradient_error(1.0, 100, 50), 4)

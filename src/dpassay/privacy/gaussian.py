@@ -13,10 +13,13 @@ which keeps its relative accuracy down to the smallest float. The difference of 
 interval is the integral of -R'(s) = 1 - s R(s) over it.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy import special
 
 from dpassay.privacy._search import smallest_true
+from dpassay.privacy.margins import CLOSED_FORM, UNIT, exp_up
 from dpassay.types import FloatArray, Floats
 
 _LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
@@ -36,9 +39,11 @@ def _mills_slope(s: FloatArray) -> FloatArray:
         return np.where(s > 40, series, 1 - s * _mills(np.minimum(s, 40)))
 
 
-def _mills_drop(low: FloatArray, width: FloatArray) -> FloatArray:
-    """R(low) - R(low + width), for low not below about -5."""
-    drop = _mills(low) - _mills(low + width)
+def _mills_drop(
+    low: FloatArray, width: FloatArray, at_low: FloatArray, at_high: FloatArray
+) -> FloatArray:
+    """R(low) - R(low + width), for low not below about -5, from the two values where it can."""
+    drop = at_low - at_high
     short = width < _SHORT
     if not short.any():
         return drop
@@ -53,35 +58,95 @@ def _mills_drop(low: FloatArray, width: FloatArray) -> FloatArray:
 
 
 def log_delta(epsilon: Floats, mu: Floats) -> FloatArray:
-    """The exact log delta(epsilon) of mu-GDP; -inf for mu = 0, 0 for mu = inf."""
-    epsilon, mu = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(mu, float))
+    """The log delta(epsilon) of mu-GDP to rounding; -inf for mu = 0, 0 for mu = inf."""
+    return log_delta_and_error(epsilon, mu)[0]
+
+
+def log_delta_upper(epsilon: Floats, mu: Floats) -> FloatArray:
+    """An upper bound on it, larger by no more than rounding."""
+    value, error = log_delta_and_error(epsilon, mu)
+    return np.minimum(value + error, 0.0)
+
+
+def log_delta_and_error(
+    epsilon: Floats, mu: Floats, slack: Floats = 0.0
+) -> tuple[FloatArray, FloatArray]:
+    """Log delta(epsilon), and a bound on its error if epsilon is known up to ``slack``.
+
+    -a = epsilon/mu - mu/2 has the absolute error d = slack/mu + 16 u (epsilon/mu + mu/2), where mu
+    may be a few units off. The derivative of log delta in -a is -s, with t = -b = epsilon/mu + mu/2
+
+        s = mu R(t) / (R(-a) - R(t)) <= R(t) / (1 - t R(t)) <= t + 1.3,
+
+    the first since R is convex. The square in log phi(a) and the values of R add their own: a short
+    drop divides rounding by 1 - x R(x), which is about 1/(2 + x²) (x up to 40), a long one by the
+    share of R that drops. Far inside nothing cancels and the derivative is below phi(a).
+    """
+    epsilon, mu, slack = np.broadcast_arrays(
+        np.asarray(epsilon, float), np.asarray(mu, float), np.asarray(slack, float)
+    )
     finite = (mu > 0) & np.isfinite(mu) & np.isfinite(epsilon)
     m, e = np.where(finite, mu, 1.0), np.where(finite, epsilon, 0.0)
     with np.errstate(divide="ignore", over="ignore", invalid="ignore", under="ignore"):
-        low = e / m - m / 2  # -a
+        ratio, half = e / m, m / 2
+        low, t = ratio - half, ratio + half
         log_phi = -np.square(low) / 2 - _LOG_SQRT_2PI
-        near = log_phi + np.log(_mills_drop(np.maximum(low, -5.0), m))
-        # Far inside, Phi(a) is almost 1 and the second term is below 1e-6: nothing cancels.
-        far = np.log(special.ndtr(-low) - np.exp(log_phi) * _mills(np.maximum(low + m, -5.0)))
-        value = np.minimum(np.where(low > -5, near, far), 0.0)
-    return np.where(finite, value, np.where((mu > 0) & np.isfinite(epsilon), 0.0, -np.inf))
+        inside = np.maximum(low, -5.0)
+        at_low, at_t = _mills(inside), _mills(t)
+        drop = _mills_drop(inside, m, at_low, at_t)
+        value = log_phi + np.log(drop)
+        shift = np.where(finite, slack, 0.0) / m + 16 * UNIT * t
+        steep = np.minimum(t + 1.3, m * at_t / drop)
+        lost = np.where(m < _SHORT, 2 + np.square(np.clip(low, 0, 41)), at_low / drop)
+        error = shift * steep + UNIT * (8 * lost - 4 * log_phi)
+        far = low <= -5
+        if far.any():
+            # Phi(a) is almost 1 and the second term is below 1e-6: nothing cancels.
+            minus = np.exp(log_phi) * at_t
+            value = np.where(far, np.log(special.ndtr(-low) - minus), value)
+            error = np.where(far, shift * m * minus, error)
+        error = error + UNIT * (64 + 4 * np.abs(value))
+        # Beyond every float's logarithm; the sum above may have overflowed.
+        error = np.where(np.isnan(error) | ~np.isfinite(value), 0.0, error)
+    certain = np.where((mu > 0) & np.isfinite(epsilon), 0.0, -np.inf)
+    value = np.where(np.isnan(value), -np.inf, np.minimum(value, 0.0))
+    return np.where(finite, value, certain), np.where(finite, error, 0.0)
 
 
 def delta_of(epsilon: Floats, mu: Floats) -> FloatArray:
-    """The exact delta(epsilon) of mu-GDP (Dong, Roth and Su 2022, corollary 2.13)."""
-    return np.exp(log_delta(epsilon, mu))
+    """The delta(epsilon) of mu-GDP, rounded up (Dong, Roth and Su 2022, corollary 2.13)."""
+    return np.minimum(exp_up(log_delta_upper(epsilon, mu)), 1.0)
 
 
 def epsilon_of(delta: Floats, mu: Floats) -> FloatArray:
-    """The exact epsilon(delta) of mu-GDP, never rounded below it; inf for delta = 0 < mu."""
+    """The epsilon(delta) of mu-GDP, rounded up; inf for delta = 0 < mu."""
+    return _epsilon_of(delta, mu, log_delta_upper)
+
+
+def epsilon_lower(delta: Floats, mu: Floats) -> FloatArray:
+    """The epsilon(delta) of mu-GDP, rounded down, for lower bounds."""
+
+    def from_below(epsilon: Floats, mu: Floats) -> FloatArray:
+        value, error = log_delta_and_error(epsilon, mu)
+        return value - error - CLOSED_FORM
+
+    return np.nextafter(_epsilon_of(delta, mu, from_below), 0)
+
+
+def _epsilon_of(
+    delta: Floats, mu: Floats, log_of: Callable[[Floats, Floats], FloatArray]
+) -> FloatArray:
+    """The least epsilon at which a bound on log delta is low enough."""
     delta, mu = np.broadcast_arrays(np.asarray(delta, float), np.asarray(mu, float))
     with np.errstate(divide="ignore"):
         target = np.log(delta)
     solvable = (delta > 0) & (mu > 0) & np.isfinite(mu)
     m, t = np.where(solvable, mu, 1.0), np.where(solvable, target, -1.0)
+    t = t - 4 * UNIT * (1 + np.abs(t))  # the logarithm's own rounding
     # delta(epsilon) <= Phi(a), so the epsilon at which Phi(a) = delta is large enough.
-    high = np.maximum(m * m / 2 - m * special.ndtri_exp(t), 0.0) * (1 + 1e-12) + 1e-300
-    root = smallest_true(lambda e: log_delta(e, m) <= t, np.zeros_like(high), high)
+    high = np.maximum(m * m / 2 - m * special.ndtri_exp(t), 0.0) * (1 + 1e-9) + 1e-300
+    high = np.where(log_of(high, m) <= t, high, np.inf)  # seldom: at the edge of the floats
+    root = smallest_true(lambda e: log_of(e, m) <= t, np.zeros_like(high), high)
     return np.where(solvable, root, np.where((mu > 0) & (delta < 1), np.inf, 0.0))
 
 
@@ -91,19 +156,28 @@ def mu_of(epsilon: Floats, delta: Floats) -> FloatArray:
     solvable = (delta > 0) & (delta < 1)
     e, d = np.where(solvable, epsilon, 1.0), np.where(solvable, delta, 0.5)
     t = np.log(d)
+    t = t - 4 * UNIT * (1 + np.abs(t))
     # Phi(-epsilon/mu + mu/2) >= delta(epsilon) is reached by this mu at the latest; for delta near
     # one the second term matters, so the bracket is widened until it holds.
     x = special.ndtri_exp(t)
     high = x + np.sqrt(x * x + 2 * e) + 1.0
-    while np.any(log_delta(e, high) <= t):
-        high = np.where(log_delta(e, high) <= t, 2 * high, high)
-    above = smallest_true(lambda m: log_delta(e, m) > t, np.zeros_like(high), high)
+    while np.any(log_delta_upper(e, high) <= t):
+        high = np.where(log_delta_upper(e, high) <= t, 2 * high, high)
+    above = smallest_true(lambda m: log_delta_upper(e, m) > t, np.zeros_like(high), high)
     inside = np.nextafter(above, 0) * (1 - 4e-16)
     return np.where(solvable, inside, np.where(delta >= 1, np.inf, 0.0))
 
 
 def tradeoff(fpr: Floats, mu: Floats) -> FloatArray:
-    """The least false-negative rate at each false-positive rate: Phi(Phi^-1(1 - fpr) - mu)."""
-    with np.errstate(invalid="ignore"):
-        value = special.ndtr(-special.ndtri(fpr) - mu)
+    """The least false-negative rate at each false-positive rate: Phi(Phi^-1(1 - fpr) - mu).
+
+    Rounded down: the argument errs by a few units of its two terms, the logarithm of Phi by that
+    times its slope, which is below 1 + |argument|.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        quantile = special.ndtri(fpr)
+        argument = -quantile - mu
+        steep = 1 + np.maximum(-argument, 0.0)
+        error = CLOSED_FORM + 16 * UNIT * (np.abs(quantile) + mu) * steep
+        value = special.ndtr(argument) * np.maximum(1 - error, 0.0)
     return np.where(np.isinf(mu), 0.0, np.where(fpr <= 0, 1.0, np.where(fpr >= 1, 0.0, value)))

@@ -23,6 +23,7 @@ import numpy as np
 from scipy import fft
 
 from dpassay.privacy._search import smallest_true
+from dpassay.privacy.margins import CLOSED_FORM, UNIT, down, up
 from dpassay.privacy.profiles import Profile
 from dpassay.types import FloatArray
 
@@ -30,9 +31,7 @@ _LARGEST = 600.0  # losses beyond count as infinite; e^600 is near the largest f
 _TAIL = 1e-40  # mass beyond the largest loss of one event; counts as infinite loss
 _WINDOW_TAIL = 1e-18  # tilted mass outside the FFT window
 _FFT_CONSTANT = 8.0  # of the bound u * log2(n) on the relative l2 error of one transform
-_UNIT = np.finfo(float).eps / 2
 _PRODUCT = 2.24 / _FFT_CONSTANT  # of a complex product, in the same units but for the logarithm
-_ROUNDING = 1e-9  # relative, for everything that is not the transform
 _CERTAIN = 40.0  # losses so far above epsilon count in full, but for less than that rounding
 _KEPT_TAILS = 6  # at most, per composition; each holds two arrays of the window's length
 _MAX_RUNGS = 200
@@ -151,30 +150,31 @@ def _masses(
 ) -> tuple[FloatArray, float]:
     """Masses at the nodes x, 0 among them, and at infinity; the profile is sampled and joined.
 
-    Below zero the profile is 1 - e^x plus a small rest, e^x times the opposite direction's
-    profile at -x. A mass is a change of slope in e^x, to which the linear part adds nothing but
-    the one at zero; leaving it out keeps the masses of rare losses accurate.
+    A pmf with masses p_j at losses x_j has the profile sum over x_j >= x of p_j (1 - e^{x - x_j}),
+    linear in e^x between two nodes, where its value at e^x = 0 is the tail P(loss >= x_i). So from
+    the values H of a profile at two nodes a width w apart
+
+        tail_i = H_i + (H_{i-1} - H_i) / (1 - e^-w),
+
+    larger if H_{i-1} is and if H_i is smaller: each is taken at that end of its bracket. Below zero
+    a profile is 1 - e^x plus a small rest, e^x times the opposite direction's profile at -x, and
+    the linear part adds exactly 1 to the tail. Tails are made monotone by raising the smaller
+    losses', so that mass moves to larger losses only; no mass is dropped and none is rescaled.
     """
     zero = int(np.searchsorted(x, 0.0))
-    s = np.exp(x)
-    rest = np.concatenate([s[:zero] * opposite(-x[:zero]), profile(x[zero:])])
-    slope = np.diff(rest) / (s[:-1] * np.expm1(widths))
-    right, left = np.append(slope, 0.0), np.insert(slope, 0, rest[0] / s[0])
-    probs = s * (right - left)
-    # Where the profile is straight there is no mass, only the rounding of two equal slopes. A
-    # curved one has far more: about rest * width, against rest * 1e-16 / width.
-    least = widths if np.ndim(widths) == 0 else np.minimum(*_neighbours(widths))
-    rounding = rest / least + s * (np.abs(right) + np.abs(left))
-    probs[zero] += 1.0
-    probs = np.where(probs > 16 * _UNIT * rounding, probs, 0.0)
-    # Rounding may have lost mass, which many steps would multiply; never take any away.
-    lost = max(1.0, float((1 - rest[-1]) / probs.sum())) if probs.any() else 1.0
-    return probs * lost, float(rest[-1])
-
-
-def _neighbours(widths: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The widths on either side of each node."""
-    return np.insert(widths, 0, np.inf), np.append(widths, np.inf)
+    below, above = opposite.bracket(-x[:zero], 0.0), profile.bracket(x[zero:], 0.0)
+    s = np.exp(x[:zero])
+    low = np.concatenate([down(s * below[0]), above[0]])
+    high = np.concatenate([up(s * below[1]), above[1]])
+    infinite = float(high[-1])
+    fall = (high[:-1] - low[1:]) / -np.expm1(-np.broadcast_to(widths, x.size - 1))
+    # Rounding: of the quotient, upwards whatever its sign; of the sum with 1.
+    tails = low[1:] + fall + CLOSED_FORM * (low[1:] + np.abs(fall))
+    tails[:zero] += 1 + 4 * UNIT
+    tails = np.append(np.insert(tails, 0, 1.0), infinite)
+    tails = np.minimum(np.maximum.accumulate(tails[::-1])[::-1], 1.0)
+    tails[0] = 1.0
+    return tails[:-1] - tails[1:], infinite
 
 
 @dataclass(frozen=True)
@@ -185,6 +185,7 @@ class _Rung:
     cumulant: float
     centre: float
     deviation: float
+    error: float = 0.0  # of the cumulant, and of the tilted masses that go with it
 
 
 class Composition:
@@ -195,7 +196,7 @@ class Composition:
         self.interval = parts[0][0].interval
         log_finite = sum(n * np.log1p(-min(p.infinite, 1.0)) for p, n in parts if p.infinite < 1)
         certain = any(p.infinite >= 1 for p, _ in parts)
-        self.infinite = 1.0 if certain else float(-np.expm1(log_finite))
+        self.infinite = 1.0 if certain else min(float(up(-np.expm1(log_finite))), 1.0)
         self.top = sum(n * float(p.losses[-1]) for p, n in parts)
         self.bottom = sum(n * float(p.losses[0]) for p, n in parts)
         self._rungs = [_Rung(0.0, 0.0, 0.0, 0.0) if certain else self._rung(0.0)]
@@ -212,12 +213,13 @@ class Composition:
 
     def cumulant_upper(self, tilt: float) -> float:
         """An upper bound on K(tilt) that costs little."""
-        return sum(n * p.spread.cumulant(tilt) for p, n in self.parts)
+        cumulants = [(n, p.spread.cumulant(tilt)) for p, n in self.parts]
+        return sum(n * (k + CLOSED_FORM * (1 + abs(k))) for n, k in cumulants)
 
     def delta(self, epsilon: FloatArray) -> FloatArray:
         """An upper bound on the profile at each epsilon >= 0.
 
-        It exceeds that of the sum of *these* pmfs by a share of about 1e-7, and by 1e-9 of the mass
+        It exceeds that of the sum of *these* pmfs by a share of about 1e-7, and by 1e-10 of the mass
         above epsilon. What rounding losses to the grid has added to them comes on top: little where
         the interval is small beside the deviation of a loss, a factor where it is not.
         """
@@ -285,7 +287,7 @@ class Composition:
         """The finite part's delta: composed, or Chernoff's bound where that is below _TAIL."""
         here = self._rungs[rung]
         with np.errstate(under="ignore", over="ignore"):
-            chernoff = np.exp(here.cumulant - here.tilt * epsilon)
+            chernoff = up(np.exp(here.cumulant + here.error - here.tilt * epsilon), 1e-12)
         close = chernoff > _TAIL
         if close.any():
             chernoff[close] = self._tail(rung).delta(epsilon[close])
@@ -355,7 +357,11 @@ class Composition:
         moments = [(n, *p.tilted(tilt).moments()) for p, n in self.parts]
         variance = sum(n * v for n, _, v in moments)
         centre = sum(n * m for n, m, _ in moments)
-        return _Rung(tilt, self.cumulant(tilt), centre, float(np.sqrt(variance)))
+        cumulants = [(n, p.cumulant(tilt)) for p, n in self.parts]
+        # Each of the n copies brings the rounding of its cumulant and that of its tilted masses.
+        error = sum(n * CLOSED_FORM * (1 + abs(k)) for n, k in cumulants)
+        total = sum(n * k for n, k in cumulants)
+        return _Rung(tilt, total, centre, float(np.sqrt(variance)), error)
 
     def _tail(self, rung: int, sign: int = 1) -> "_Tail":
         """Of a rung, rounded up (1) or down (-1)."""
@@ -389,7 +395,11 @@ class _Tail:
             outside = 0.0 if high >= composition.top else _WINDOW_TAIL
             self.beyond = outside * float(np.exp(-tilt * (losses[-1] - centre)))
         self.low = low if low > composition.bottom else -np.inf
+        # Sums of so many positive terms, each an exponential with an exponent below 700.
+        self.rounding = 4 * UNIT * (cells + 2000)
         self.log_scale = rung.cumulant - tilt * centre
+        size = abs(rung.cumulant) + abs(tilt * centre) + 1000
+        self.log_scale += sign * (rung.error + 16 * UNIT * size)
 
     def delta(self, epsilon: FloatArray) -> FloatArray:
         """Sum over losses above epsilon of (1 - e^{epsilon - loss}) P(loss)."""
@@ -401,7 +411,7 @@ class _Tail:
             under = _WINDOW_TAIL * np.exp(-self.tilt * (epsilon - self.centre))
         # Where the two sums agree to rounding, the first one alone is still an upper bound.
         value = np.where(np.isfinite(value), value, self.above[k])
-        value = np.maximum(value, 0.0) + _ROUNDING * self.above[k] + self.beyond
+        value = np.maximum(value, 0.0) + self.rounding * self.above[k] + self.beyond
         value = value + np.where(epsilon < self.low, under, 0.0)
         with np.errstate(divide="ignore", under="ignore"):
             return np.exp(np.minimum(self.log_scale + np.log(value), 0.0))
@@ -415,7 +425,7 @@ class _Tail:
             folded = 2 * _WINDOW_TAIL * np.exp(-self.tilt * (epsilon - self.centre))
             # Far below the centre the second sum is infinite; the far losses are then all.
             value = np.fmax(above - np.exp(epsilon - self.centre) * below, far)
-            value = value - _ROUNDING * above - folded
+            value = value - self.rounding * above - folded
             return float(np.exp(self.log_scale) * value) if value > 0 else 0.0
 
     def _after(self, loss: float, sums: FloatArray) -> int:
@@ -464,6 +474,8 @@ def _convolve(
     products, each with a relative error of sqrt(5) u (Brent, Percival and Zimmermann 2007): n of
     them in effect, which is n sqrt(5) u ||result||_2 by Parseval.
     """
+    if sum(count for _, count in parts) == 1:
+        return _on_window(parts[0][0], first, cells)
     size = int(fft.next_fast_len(cells, real=True) or cells)
     spectrum: Any = 1.0
     origin, drift, log_size = 0, 1.0, float(np.log2(max(size, 2)))
@@ -478,9 +490,17 @@ def _convolve(
         drift += count * (float(np.linalg.norm(folded)) + _PRODUCT / log_size)
     circle: Any = fft.irfft(spectrum, size)
     result = np.roll(circle, origin - first)[:cells]
-    unit = _FFT_CONSTANT * _UNIT * log_size
+    unit = _FFT_CONSTANT * UNIT * log_size
     error = unit * drift * float(np.linalg.norm(result))
     return np.maximum(np.maximum(result, 0.0) + sign * error, 0.0)
+
+
+def _on_window(pmf: LossPmf, first: int, cells: int) -> FloatArray:
+    """A single pmf on the window, which it may exceed: what is outside is bounded elsewhere."""
+    result = np.zeros(cells)
+    low, high = max(first, pmf.first), min(first + cells, pmf.first + pmf.probs.size)
+    result[low - first : high - first] = pmf.probs[low - pmf.first : high - pmf.first]
+    return result
 
 
 def _power(base: Any, count: int) -> Any:

@@ -7,16 +7,42 @@ direction, (remove, add), that dominates all its neighbouring pairs, and dominat
 the part for x >= 0 is enough.
 """
 
+import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dpassay.errors import UnsupportedEvent
-from dpassay.privacy import events, gaussian
+from dpassay.privacy import events, gaussian, two_point
+from dpassay.privacy.margins import CLOSED_FORM, TINY, down, exp_down, exp_up, up
 from dpassay.types import FloatArray
 
-Profile = Callable[[FloatArray], FloatArray]
+# From x >= 0, and how well it is known, to a lower and an upper bound on H(x).
+Bracket = Callable[[FloatArray, Any], tuple[FloatArray, FloatArray]]
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """A profile between two bounds that differ by rounding alone; called, it gives the upper one.
+
+    ``bracket`` serves x >= 0. Below 0 the profile is 1 - e^x + e^x times the profile of the
+    opposite direction at -x, whose bracket is ``opposite``; none means that it is the same.
+    """
+
+    bracket: Bracket
+    opposite: Bracket | None = None
+
+    def __call__(self, x: FloatArray) -> FloatArray:
+        """An upper bound on the profile at any real x."""
+        x = np.asarray(x, float)
+        positive = self.bracket(np.maximum(x, 0.0), 0.0)[1]
+        if not np.any(x < 0):
+            return positive
+        below = np.minimum(x, 0.0)
+        mirrored = (self.opposite or self.bracket)(-below, 0.0)[1]
+        return np.where(x < 0, up(-np.expm1(below) + np.exp(below) * mirrored), positive)
 
 
 def profiles(event: events.Event) -> tuple[Profile, Profile]:
@@ -25,40 +51,38 @@ def profiles(event: events.Event) -> tuple[Profile, Profile]:
         return _sampled(event)
     if type(event) not in _SYMMETRIC:
         raise UnsupportedEvent(f"{event!r} has no privacy-loss distribution.")
-    profile = _mirrored(_SYMMETRIC[type(event)](event))
+    profile = Profile(_SYMMETRIC[type(event)](event))
     return profile, profile
 
 
-def _mirrored(positive: Profile) -> Profile:
-    """The whole profile of a symmetric pair from its part at x >= 0."""
+def _gaussian(event: events.Gaussian) -> Bracket:
+    mu = np.float64(1 / event.noise_multiplier)
 
-    def profile(x: FloatArray) -> FloatArray:
-        value = positive(np.abs(x))
-        below = np.exp(np.minimum(x, 0.0))
-        return np.where(x < 0, -np.expm1(np.minimum(x, 0.0)) + below * value, value)
+    def bracket(x: FloatArray, slack: Any) -> tuple[FloatArray, FloatArray]:
+        value, error = gaussian.log_delta_and_error(x, mu, slack)
+        return exp_down(value, error), np.minimum(exp_up(value, error), 1.0)
 
-    return profile
-
-
-def _gaussian(event: events.Gaussian) -> Profile:
-    return lambda x: gaussian.delta_of(x, np.float64(1 / event.noise_multiplier))
+    return bracket
 
 
-def _laplace(event: events.Laplace) -> Profile:
-    return lambda x: -np.expm1(np.minimum(x - 1 / event.noise_multiplier, 0.0) / 2)
+def _laplace(event: events.Laplace) -> Bracket:
+    epsilon = 1 / event.noise_multiplier
+
+    def bracket(x: FloatArray, slack: Any) -> tuple[FloatArray, FloatArray]:
+        return (
+            down(-np.expm1(np.minimum(x - down(epsilon) + slack, 0.0) / 2)),
+            up(-np.expm1(np.minimum(x - up(epsilon) - slack, 0.0) / 2)),
+        )
+
+    return bracket
 
 
-def _two_point(epsilon: float, delta: float) -> Profile:
+def _approx(epsilon: float, delta: float) -> Bracket:
     """Randomized response on {-epsilon, epsilon}, revealing everything with probability delta."""
-
-    def profile(x: FloatArray) -> FloatArray:
-        inside = -np.expm1(np.minimum(x - epsilon, 0.0)) / (1 + np.exp(-epsilon))
-        return delta + (1 - delta) * inside
-
-    return profile
+    return lambda x, slack: two_point.bracket(x, epsilon, delta, slack)
 
 
-def _bounded_range(event: events.BoundedRange) -> Profile:
+def _bounded_range(event: events.BoundedRange) -> Bracket:
     """(√E - √s)² / (E - 1) with E = e^epsilon, s = e^x.
 
     The extreme mechanisms have two losses, t and t - epsilon, the first with probability
@@ -67,28 +91,40 @@ def _bounded_range(event: events.BoundedRange) -> Profile:
     """
     e = event.epsilon
     if e == 0:
-        return np.zeros_like
+        return lambda x, slack: (np.zeros_like(x), np.zeros_like(x))
 
-    def profile(x: FloatArray) -> FloatArray:
-        return np.square(np.expm1(np.minimum(x - e, 0.0) / 2)) / -np.expm1(-e)
+    def bracket(x: FloatArray, slack: Any) -> tuple[FloatArray, FloatArray]:
+        low, high = (
+            np.square(np.expm1(np.minimum(x - e + error, 0.0) / 2)) / -np.expm1(-e)
+            for error in (slack, -np.asarray(slack))
+        )
+        return down(low), np.where(x >= e, up(high), np.maximum(up(high), TINY))
 
-    return profile
-
-
-def _randomized_response(event: events.RandomizedResponse) -> Profile:
-    other = event.noise_probability / event.n_categories
-    truth = 1 - event.noise_probability + other
-    return lambda x: np.maximum(truth - np.exp(np.minimum(x, 700.0)) * other, 0.0)
+    return bracket
 
 
-_SYMMETRIC: dict[type, Callable[[Any], Profile]] = {
+def _randomized_response(event: events.RandomizedResponse) -> Bracket:
+    """H(x) = truth - e^x other = truth (1 - e^{x - epsilon}), epsilon = log(truth / other)."""
+    p, k = event.noise_probability, event.n_categories
+    truth, epsilon = 1 - p + p / k, math.log1p(k * (1 - p) / p)
+
+    def bracket(x: FloatArray, slack: Any) -> tuple[FloatArray, FloatArray]:
+        return (
+            down(-truth * np.expm1(np.minimum(x - down(epsilon) + slack, 0.0))),
+            np.minimum(up(-truth * np.expm1(np.minimum(x - up(epsilon) - slack, 0.0))), 1.0),
+        )
+
+    return bracket
+
+
+_SYMMETRIC: dict[type, Callable[[Any], Bracket]] = {
     events.Gaussian: _gaussian,
     events.Laplace: _laplace,
-    events.Pure: lambda event: _two_point(event.epsilon, 0.0),
-    events.Approx: lambda event: _two_point(event.epsilon, event.delta),
+    events.Pure: lambda event: _approx(event.epsilon, 0.0),
+    events.Approx: lambda event: _approx(event.epsilon, event.delta),
     events.BoundedRange: _bounded_range,
     events.RandomizedResponse: _randomized_response,
-    events.NonPrivate: lambda event: np.ones_like,
+    events.NonPrivate: lambda event: lambda x, slack: (np.ones_like(x), np.ones_like(x)),
 }
 
 
@@ -104,43 +140,73 @@ def _sampled(event: events.Sampled) -> tuple[Profile, Profile]:
             f"{event!r}: Poisson sampling is priced under add-remove only. State the event under "
             "add-remove, or sample without replacement."
         )
-    inner, reverse = profiles(event.event)
-    if inner is not reverse:
+    if type(event.event) not in _SYMMETRIC:
         raise UnsupportedEvent(f"{event!r}: only one level of sampling can be priced.")
+    inner = _SYMMETRIC[type(event.event)](event.event)
     remove, add = (
         _mixture(inner, event.sampling_rate),
         _mixture_reversed(inner, event.sampling_rate),
     )
     if event.scheme == "poisson":
-        return remove, add
+        return Profile(remove, add), Profile(add, remove)
 
-    def both(x: FloatArray) -> FloatArray:
-        return np.maximum(remove(x), add(x))
+    def both(x: FloatArray, slack: Any) -> tuple[FloatArray, FloatArray]:
+        (a, b), (c, d) = remove(x, slack), add(x, slack)
+        return np.maximum(a, c), np.maximum(b, d)
 
-    return both, both
-
-
-def _mixture(inner: Profile, q: float) -> Profile:
-    """H((1-q)Q + qP, Q): the integrand is q (P - (1 + (e^x - 1)/q) Q)."""
-
-    def profile(x: FloatArray) -> FloatArray:
-        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-            growth = np.expm1(np.minimum(x, 700.0)) / q
-            shifted = np.where(growth > -1, np.log1p(np.maximum(growth, -1.0)), 0.0)
-        shifted = np.where(x > 700, x - np.log(q), shifted)
-        return np.where(growth > -1, q * inner(shifted), -np.expm1(np.minimum(x, 0.0)))
-
-    return profile
+    profile = Profile(both)
+    return profile, profile
 
 
-def _mixture_reversed(inner: Profile, q: float) -> Profile:
-    """H(Q, (1-q)Q + qP): the integrand is c (Q - (e^x q / c) P) with c = 1 - e^x (1-q)."""
+def _mixture(inner: Bracket, q: float) -> Bracket:
+    """H((1-q)Q + qP, Q) at x >= 0: the integrand is q (P - (1 + (e^x - 1)/q) Q)."""
+    if q == 1:
+        return inner
+    log_q = math.log(q)
 
-    def profile(x: FloatArray) -> FloatArray:
-        log_rest = x + np.log1p(-q) if q < 1 else np.full_like(x, -np.inf)
-        c = -np.expm1(np.minimum(log_rest, 0.0))
-        with np.errstate(divide="ignore"):
-            shifted = np.where(c > 0, x + np.log(q) - np.log(np.where(c > 0, c, 1.0)), 0.0)
-        return np.where(c > 0, c * inner(shifted), 0.0)
+    def bracket(x: FloatArray, slack: Any) -> tuple[FloatArray, FloatArray]:
+        # log(1 + (e^x - 1)/q), which moves by at most 1/q times as much as x.
+        with np.errstate(over="ignore"):
+            shifted = np.log1p(np.expm1(np.minimum(x, 700.0)) / q)
+        far = ~np.isfinite(shifted) | (x > 700)
+        shifted = np.where(far, x - log_q, shifted)
+        error = CLOSED_FORM * np.where(x < math.inf, shifted - far * log_q, 0.0) + slack / q
+        low, high = inner(shifted, error)
+        return down(q * low), _positive_up(q, high)
 
-    return profile
+    return bracket
+
+
+def _mixture_reversed(inner: Bracket, q: float) -> Bracket:
+    """H(Q, (1-q)Q + qP) at x >= 0: the integrand is c (Q - (e^x q / c) P), c = 1 - e^x (1-q).
+
+    c cancels at the largest loss, x = -log(1-q). c inner(x + log q - log c) grows with c, by
+    the mass of losses above: so the upper bound takes c at its upper end, and where c is all
+    rounding the lower bound is 0.
+    """
+    if q == 1:
+        return inner
+    log_q, log_rest = math.log(q), math.log1p(-q)
+
+    def bracket(x: FloatArray, slack: Any) -> tuple[FloatArray, FloatArray]:
+        exponent = x + log_rest
+        unsure = CLOSED_FORM * (x - log_rest) + slack
+        beyond = (exponent > unsure) | (x == math.inf)  # larger than any loss, for certain
+        c = -np.expm1(np.minimum(exponent, 0.0))
+        error = np.where(beyond, 0.0, unsure * (1 - c) + CLOSED_FORM * c)
+        rounding = c <= 2 * error
+        c = np.where(rounding, c + error, c)
+        log_c = np.log(np.where(c > 0, c, 1.0))
+        x = np.where(beyond, 0.0, x)
+        shifted = np.maximum(x + log_q - log_c, 0.0)  # c <= q, as x >= 0
+        of_c = np.where(rounding, 0.0, error / np.where(c > 0, c, 1.0))
+        low, high = inner(shifted, of_c + CLOSED_FORM * (x - log_q - log_c) + slack)
+        grown = np.where(rounding, c, c + error)
+        return np.where(rounding, 0.0, down((c - error) * low)), _positive_up(grown, high)
+
+    return bracket
+
+
+def _positive_up(factor: Any, value: FloatArray) -> FloatArray:
+    """The product, rounded up, and not to 0."""
+    return np.where((value > 0) & (factor > 0), np.maximum(up(factor * value), TINY), 0.0)

@@ -3,7 +3,19 @@
 Names are imported when they are first used.
 """
 
+from typing import TYPE_CHECKING
+
 from dpassay._lazy import lazily
+
+if TYPE_CHECKING:
+    from dpassay.report.disclosure import Disclosure, read_disclosure
+    from dpassay.report.document import (
+        Report,
+        audit_report,
+        join_reports,
+        load_report,
+        write_report,
+    )
 
 _PUBLIC = {
     "Disclosure": "dpassay.report.disclosure",
@@ -15,10 +27,18 @@ _PUBLIC = {
     "load_report": "dpassay.report.document",
 }
 
-__all__ = list(_PUBLIC)
+__all__ = [
+    "Disclosure",
+    "Report",
+    "audit_report",
+    "join_reports",
+    "load_report",
+    "read_disclosure",
+    "write_report",
+]
 
-
-__getattr__ = lazily(__name__, _PUBLIC)
+if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
+    __getattr__ = lazily(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:

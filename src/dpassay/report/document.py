@@ -1,12 +1,12 @@
 """A report: data that are collected once, a page that is made from them alone, and their files."""
 
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from dpassay import _files
 from dpassay.errors import InvalidArgument
 from dpassay.report.collect import collect, installed_versions
 from dpassay.report.disclosure import Disclosure
@@ -110,28 +110,11 @@ def write_report(report: Report, path: str | Path) -> list[Path]:
     texts = {page: report.html(), page.with_suffix(".json"): as_json(report.data) + "\n"}
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
-        _write_all(texts)
+        return _files.write_all(texts)
     except OSError as error:
         raise InvalidArgument(
             f"path={str(path)!r} cannot be written: {error.strerror}. Choose another place."
         ) from error
-    return list(texts)
-
-
-def _write_all(texts: dict[Path, str]) -> None:
-    """Write every file under another name, then move them: half a file is never seen."""
-    hidden = {path: path.with_name(f".{path.name}.{os.getpid()}") for path in texts}
-    try:
-        for path, text in texts.items():
-            with hidden[path].open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-        for path in texts:
-            hidden[path].replace(path)
-    finally:
-        for temporary in hidden.values():
-            temporary.unlink(missing_ok=True)
 
 
 def load_report(path: str | Path) -> Report:

@@ -8,7 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpassay import _check
+from dpassay import _check, _files
 from dpassay.report.numbers import as_json
 from dpassay.report.page import Section, image, page
 
@@ -127,11 +127,12 @@ def save(picture: Picture, folder: Path, image_format: str = "svg") -> Path:
     """The file that the picture was written to."""
     path = folder / f"{picture.name}.{_check.choice('image_format', image_format, FORMATS)}"
     if image_format == "svg":
-        path.write_text(svg_of(picture), encoding="utf-8")
-    else:
-        with house_style():
-            picture.figure.savefig(path, dpi=150, metadata={"Software": "dpassay"})
-    return path
+        return _files.write(path, svg_of(picture))
+    buffer = io.BytesIO()
+    with house_style():
+        metadata = {"Software": "dpassay"}
+        picture.figure.savefig(buffer, format=image_format, dpi=150, metadata=metadata)
+    return _files.write(path, buffer.getvalue())
 
 
 def save_all(
@@ -166,12 +167,10 @@ def save_index(
         for p in pictures
     ]
     texts = {
-        "numbers.json": as_json({p.name: _numbers(p) for p in pictures}) + "\n",
-        "index.html": page(title, introduction, sections),
+        folder / "numbers.json": as_json({p.name: _numbers(p) for p in pictures}) + "\n",
+        folder / "index.html": page(title, introduction, sections),
     }
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return [folder / name for name in texts]
+    return _files.write_all(texts)
 
 
 def _said(picture: Picture) -> tuple[str, ...]:

@@ -5,9 +5,10 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dpassay._special.quantiles import binomial_upper
 from dpassay.bounds import one_run
 from dpassay.bounds.bands import BANDS, common_level
-from dpassay.bounds.counts import epsilon_of_rates, upper_limit
+from dpassay.bounds.counts import epsilon_of_rates
 from dpassay.bounds.scores import Scores, limits_at_cuts
 from dpassay.types import Evidence, FloatArray, PrivacyCurve, Verdict
 
@@ -175,7 +176,7 @@ def thresholds(evidence: Evidence, delta: float, confidence: float) -> dict[str,
     level = (1 - confidence) / 2
     counts = ((fp, fn), (n_out - fp, n_in - fn))
     values = [
-        epsilon_of_rates(upper_limit(a, n_out, level), upper_limit(b, n_in, level), delta)
+        epsilon_of_rates(binomial_upper(a, n_out, level), binomial_upper(b, n_in, level), delta)
         for a, b in counts
     ]
     return {"threshold": short(cuts), "epsilon": short(np.maximum(*values))}

@@ -46,6 +46,7 @@ class Board:
         self._seconds = np.zeros(n)
         self._payloads: dict[int, bytes] = {}
         self._errors: dict[int, str] = {}
+        self._features: dict[int, bytes] = {}
         self._front = 0  # all before it are finished
 
     def put(self, outcomes: Outcomes) -> None:
@@ -61,6 +62,7 @@ class Board:
         self._seconds[at] = outcomes.seconds
         self._payloads.update(outcomes.payloads)
         self._errors.update(outcomes.errors)
+        self._features.update(outcomes.features)
         self._finished[at] = True  # Last, because Ctrl-C may come at any time.
         self.n_finished = int(np.count_nonzero(self._finished))
         self.n_failed = int(np.count_nonzero(self._failed))
@@ -125,5 +127,6 @@ class Board:
             self._seconds,
             self._payloads,
             self._errors,
+            self._features,
         )
         return whole[rows]

@@ -31,6 +31,8 @@ class Outcome(NamedTuple):
         world: a small whole number that the caller gives a meaning (0 ... 127), or None.
         payload: bytes to keep with the trial, at most ``PAYLOAD_MAX``.
         error: given by a task that caught a failure itself; it makes the trial a failed one.
+        features: bytes that describe the output beside its score, so that another score can be
+            made of them later without playing again; at most ``PAYLOAD_MAX``.
 
     """
 
@@ -38,6 +40,7 @@ class Outcome(NamedTuple):
     world: int | None = None
     payload: bytes | None = None
     error: str | None = None
+    features: bytes | None = None
 
 
 class Task(Protocol):
@@ -63,6 +66,7 @@ class Outcomes:
         seconds: how long each took; an equal share of its call if it was played with others.
         payloads: bytes by trial number, of those that have them.
         errors: texts by trial number, of those that failed.
+        features: bytes by trial number, of those that keep them beside their score.
 
     """
 
@@ -73,6 +77,7 @@ class Outcomes:
     seconds: FloatArray
     payloads: Mapping[int, bytes] = field(default_factory=dict)
     errors: Mapping[int, str] = field(default_factory=dict)
+    features: Mapping[int, bytes] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -84,6 +89,7 @@ class Outcomes:
         seconds: ArrayLike = 0.0,
         payloads: Mapping[int, bytes] | None = None,
         errors: Mapping[int, str] | None = None,
+        features: Mapping[int, bytes] | None = None,
     ) -> "Outcomes":
         """Columns from arrays: a trial failed if it has an error, or neither score nor payload."""
         numbers = np.asarray(trials, dtype=np.int64)
@@ -106,6 +112,7 @@ class Outcomes:
             seconds=np.broadcast_to(np.asarray(seconds, dtype=np.float64), numbers.shape),
             payloads=payloads,
             errors=errors,
+            features=dict(features or {}),
         )
 
     def __len__(self) -> int:
@@ -121,6 +128,7 @@ class Outcomes:
             self.seconds[rows],
             _part(self.payloads, trials),
             _part(self.errors, trials),
+            _part(self.features, trials),
         )
 
     @property
@@ -130,8 +138,8 @@ class Outcomes:
 
     @property
     def n_bytes(self) -> int:
-        """The size of all payloads."""
-        return sum(map(len, self.payloads.values()))
+        """The size of all payloads and features."""
+        return sum(len(blob) for kept in (self.payloads, self.features) for blob in kept.values())
 
 
 def nothing() -> Outcomes:
@@ -153,9 +161,11 @@ def join(parts: Iterable[Outcomes]) -> Outcomes:
         return nothing()
     payloads: dict[int, bytes] = {}
     errors: dict[int, str] = {}
+    features: dict[int, bytes] = {}
     for part in parts:
         payloads.update(part.payloads)
         errors.update(part.errors)
+        features.update(part.features)
     return Outcomes(
         np.concatenate([part.trials for part in parts]),
         np.concatenate([part.failed for part in parts]),
@@ -164,6 +174,7 @@ def join(parts: Iterable[Outcomes]) -> Outcomes:
         np.concatenate([part.seconds for part in parts]),
         payloads,
         errors,
+        features,
     )
 
 

@@ -19,13 +19,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay import _check
-from dpassay.errors import InvalidArgument
+from dpassay.errors import InvalidArgument, LogError
 from dpassay.runs import outcomes as columns
 from dpassay.runs.board import Board, Ended
 from dpassay.runs.guard import ERROR_MAX
-from dpassay.runs.log import LogError, TrialLog, opened
+from dpassay.runs.log import opened
 from dpassay.runs.outcomes import Outcomes, Task
 from dpassay.runs.progress import Progress, progress_for
+from dpassay.runs.protocol import TrialLog
 from dpassay.runs.schedule import Schedule
 from dpassay.runs.workers import Crew, RunError, Workers, crew_for, deaths_behind
 from dpassay.runs.writer import this_writer

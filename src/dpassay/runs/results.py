@@ -32,6 +32,7 @@ class Results:
         self._seconds: list[float] = []
         self._payloads: dict[int, bytes] = {}
         self._errors: dict[int, str] = {}
+        self._features: dict[int, bytes] = {}
 
     def add(self, trials: list[int], results: Any, seconds: float) -> None:
         """Take what a call with these trials returned; each took so many seconds.
@@ -62,6 +63,8 @@ class Results:
             self._payloads[trial] = outcome.payload
         if outcome.error is not None:
             self._errors[trial] = outcome.error
+        if outcome.features is not None:
+            self._features[trial] = outcome.features
 
     def outcomes(self) -> Outcomes:
         """All of them, in any order."""
@@ -72,6 +75,7 @@ class Results:
             seconds=self._seconds,
             payloads=self._payloads,
             errors=self._errors,
+            features=self._features,
         )
         return join([*self._columns, singles] if self._trials else self._columns)
 
@@ -104,20 +108,26 @@ def _outcome(trial: int, result: Any) -> Outcome:
 
 
 def _checked(trial: int, outcome: Outcome) -> Outcome:
-    score, world, payload, error = outcome
+    score, world, payload, error, features = outcome
     if score is None and payload is None and error is None:
         raise TaskError(f"the outcome of trial {trial} is empty; give a score, payload or error.")
-    if payload is not None and not (isinstance(payload, bytes) and len(payload) <= PAYLOAD_MAX):
-        size = f"{len(payload)} bytes" if isinstance(payload, bytes) else type(payload).__name__
-        raise TaskError(
-            f"the payload of trial {trial} is {size}; it must be at most {PAYLOAD_MAX} bytes. "
-            "Keep a summary of it instead."
-        )
+    _check_bytes("payload", trial, payload)
+    _check_bytes("features", trial, features)
     if world is not None and not 0 <= world <= WORLD_MAX:
         raise TaskError(f"world={world} of trial {trial} must lie in [0, {WORLD_MAX}].")
     if score is not None and np.isnan(score) and error is None:
         error = RETURNED_NAN
-    return Outcome(None if score is None else float(score), world, payload, error)
+    return Outcome(None if score is None else float(score), world, payload, error, features)
+
+
+def _check_bytes(name: str, trial: int, value: Any) -> None:
+    if value is None or (isinstance(value, bytes) and len(value) <= PAYLOAD_MAX):
+        return
+    size = f"{len(value)} bytes" if isinstance(value, bytes) else type(value).__name__
+    raise TaskError(
+        f"the {name} of trial {trial} is {size}; it must be at most {PAYLOAD_MAX} bytes. "
+        "Keep a summary of it instead."
+    )
 
 
 def _few(trials: list[int]) -> str:

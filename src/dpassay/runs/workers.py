@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from dpassay import _check
+from dpassay._scratch import remove_if_stale, temporary_folder
 from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.runs.guard import Rules, hung_trials, play_portion
 from dpassay.runs.outcomes import Outcomes, Task
@@ -64,9 +65,11 @@ class Workers:
 
     def submit(self, call: Callable[..., Any], *arguments: Any) -> "Future[Any]":
         """Have it called; an executor is made when it is first needed."""
-        if self._executor is None:
-            self._executor = self._make()
-        return self._executor.submit(call, *arguments)
+        # Workers inherit that Ctrl-C is held back: they must not die of it while they start.
+        with _interrupts_held():
+            if self._executor is None:
+                self._executor = self._make()
+            return self._executor.submit(call, *arguments)
 
     def stop(self) -> None:
         """End the workers, also in the middle of a trial; the next call gets new ones."""
@@ -182,9 +185,24 @@ def _cores() -> int:
     return loky.cpu_count()
 
 
+@contextlib.contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Ctrl-C comes after the block, not in the middle of it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _enter_worker(parent: int) -> None:
     """What a worker does first."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that plays.
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     os.dup2(2, 1)  # Standard output belongs to it too, down to what C code prints.
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
@@ -193,6 +211,8 @@ def _end_with(parent: int) -> None:
     """End this worker soon after the process that it works for: it would wait for ever."""
     while os.getppid() == parent:
         time.sleep(ORPHAN_SECONDS)
+    if tempfile.tempdir is not None:  # the folder of the run; nobody else is left to remove it
+        remove_if_stale(Path(tempfile.tempdir))
     os._exit(1)
 
 
@@ -217,12 +237,14 @@ def crew_for(
 ) -> Iterator[Crew]:
     """A crew; workers made for it are ended with it."""
     who = workers_from(executor, workers)
-    with tempfile.TemporaryDirectory(prefix="dpassay-", ignore_cleanup_errors=True) as folder:
-        notes = Path(folder, "notes")
-        notes.mkdir()
-        ends_itself = who.local and not who.in_process
-        rules = Rules(batch, timeout, os.getpid(), str(notes) if ends_itself else None)
-        packed = task if who.in_process else pack(task, Path(folder) if who.local else None)
+    with contextlib.ExitStack() as stack:
+        notes = folder = None
+        if who.local and not who.in_process:
+            folder = stack.enter_context(temporary_folder())
+            notes = folder / "notes"
+            notes.mkdir()
+        rules = Rules(batch, timeout, os.getpid(), notes and str(notes))
+        packed = task if who.in_process else pack(task, folder)
         try:
             yield Crew(who, packed, rules)
         finally:

@@ -1,6 +1,41 @@
 """Private synthetic data: a public schema, a workload of queries, and who fits a table to them."""
 
+from typing import TYPE_CHECKING
+
 from dpassay._lazy import lazily
+
+if TYPE_CHECKING:
+    from dpassay.synth.base import Fitted, Synthesizer, load
+    from dpassay.synth.baselines import Independent, NoisyMarginals
+    from dpassay.synth.blr import BLR, blr_accuracy
+    from dpassay.synth.columns import (
+        Categorical,
+        Column,
+        Date,
+        Numeric,
+        Ordinal,
+    )
+    from dpassay.synth.comparison import (
+        Quality,
+        compare,
+        quality,
+        train_on_synthetic,
+    )
+    from dpassay.synth.domains import MeasuredDomain, fit_with_domain, measure_domain
+    from dpassay.synth.dual_frank_wolfe import FrankWolfe
+    from dpassay.synth.dual_query import DQRS, DualQuery
+    from dpassay.synth.fem import FEM, SepFEM
+    from dpassay.synth.mixture import ProductMixture, fit
+    from dpassay.synth.mwem import MWEM
+    from dpassay.synth.schema import Schema
+    from dpassay.synth.theorems import (
+        Guarantee,
+        blr_error_upper,
+        population_error_upper,
+        query_error_rate,
+        query_error_upper,
+    )
+    from dpassay.synth.workload import Workload
 
 _PUBLIC = {
     "Schema": "dpassay.synth.schema",
@@ -39,9 +74,45 @@ _PUBLIC = {
     "train_on_synthetic": "dpassay.synth.comparison",
 }
 
-__all__ = [*_PUBLIC]
+__all__ = [
+    "BLR",
+    "DQRS",
+    "FEM",
+    "MWEM",
+    "Categorical",
+    "Column",
+    "Date",
+    "DualQuery",
+    "Fitted",
+    "FrankWolfe",
+    "Guarantee",
+    "Independent",
+    "MeasuredDomain",
+    "NoisyMarginals",
+    "Numeric",
+    "Ordinal",
+    "ProductMixture",
+    "Quality",
+    "Schema",
+    "SepFEM",
+    "Synthesizer",
+    "Workload",
+    "blr_accuracy",
+    "blr_error_upper",
+    "compare",
+    "fit",
+    "fit_with_domain",
+    "load",
+    "measure_domain",
+    "population_error_upper",
+    "quality",
+    "query_error_rate",
+    "query_error_upper",
+    "train_on_synthetic",
+]
 
-__getattr__ = lazily(__name__, _PUBLIC)
+if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
+    __getattr__ = lazily(__name__, _PUBLIC)
 
 
 def __dir__() -> list[str]:

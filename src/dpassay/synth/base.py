@@ -12,21 +12,20 @@ A synthesizer is a class with two methods of its own::
 :class:`Fitted`: everything after that is post-processing of a private release.
 """
 
-import contextlib
 import io
 import json
-import os
 import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 import numpy as np
 
-from dpassay import _check, _rng
+from dpassay import _check, _files, _rng
+from dpassay._rng import RngLike
 from dpassay.errors import DpassayError, InvalidArgument
-from dpassay.mechanisms.noise import Rng, Source, source
+from dpassay.mechanisms.noise import Source, source
 from dpassay.privacy import Event, account, from_dict
 from dpassay.privacy.budget import Budget, budget
 from dpassay.synth.models import MODELS, Model, Records
@@ -74,7 +73,7 @@ class Fitted:
         return account(self.event_, assumptions=self.assumptions_)
 
     def sample(
-        self, n: int | None = None, rng: Rng = None, *, where: Mapping[str, Any] | None = None
+        self, n: int | None = None, rng: RngLike = None, *, where: Mapping[str, Any] | None = None
     ) -> Any:
         """A synthetic table in the form of the one that was fitted.
 
@@ -104,6 +103,13 @@ class Fitted:
 
         The file is complete or not there: it is written beside its place and then moved.
         """
+        try:
+            return _files.write(path, self.to_bytes())
+        except OSError as error:
+            raise InvalidArgument(f"path={str(path)!r} cannot be written: {error}.") from None
+
+    def to_bytes(self) -> bytes:
+        """What :meth:`save` writes to a file."""
         self._check_fitted()
         header = {
             "format": FORMAT,
@@ -116,20 +122,11 @@ class Fitted:
             "noise": self.noise_,
             "n_records": self.n_records_,
         }
-        path = Path(path)
         buffer = io.BytesIO()
         text = np.frombuffer(json.dumps(header, default=_plain).encode(), np.uint8)
         arrays: dict[str, Any] = {"header": text, **self.model_.arrays()}
         np.savez_compressed(buffer, **arrays)
-        beside = path.with_name(path.name + ".part")
-        try:
-            beside.write_bytes(buffer.getvalue())
-            os.replace(beside, path)
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                beside.unlink()
-            raise InvalidArgument(f"path={str(path)!r} cannot be written: {error}.") from None
-        return path
+        return buffer.getvalue()
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "model_"):
@@ -183,6 +180,21 @@ def _plain(value: Any) -> Any:
     return sorted(value) if isinstance(value, set) else list(value)
 
 
+class CommonWithoutDelta(TypedDict, total=False):
+    """What every synthesizer takes beside its schema and workload; see :class:`Synthesizer`."""
+
+    epsilon: float
+    neighbouring: Neighbouring
+    n_records: int | None
+    rng: RngLike
+
+
+class Common(CommonWithoutDelta, total=False):
+    """The same, with the delta of those that can use one."""
+
+    delta: float | None
+
+
 class Synthesizer(Fitted, ABC):
     """A private algorithm that learns a model of a table; use one of its kinds.
 
@@ -207,7 +219,7 @@ class Synthesizer(Fitted, ABC):
         delta: float | None = None,
         neighbouring: Neighbouring = "add-remove",
         n_records: int | None = None,
-        rng: Rng = None,
+        rng: RngLike = None,
     ) -> None:
         if not isinstance(schema, Schema):
             raise InvalidArgument(

@@ -24,7 +24,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,10 @@ from dpassay.errors import InvalidArgument
 from dpassay.mechanisms.noise import Source
 from dpassay.privacy import BoundedRange, Event
 from dpassay.privacy.budget import Budget
-from dpassay.synth.base import Synthesizer
+from dpassay.synth.base import CommonWithoutDelta, Synthesizer
 from dpassay.synth.models import Model, Records, universe
+from dpassay.synth.schema import Schema
+from dpassay.synth.workload import Workload
 from dpassay.types import FloatArray
 
 Counting = Literal["multisets", "sequences"]
@@ -161,15 +163,15 @@ class BLR(Synthesizer):
 
     def __init__(
         self,
-        schema: Any,
-        workload: Any = None,
+        schema: Schema,
+        workload: Workload | None = None,
         *,
         delta: float | None = None,
         size: int | None = None,
         beta: float = 0.05,
         counting: Counting = "multisets",
         candidates: int | None = None,
-        **rest: Any,
+        **rest: Unpack[CommonWithoutDelta],
     ) -> None:
         if delta is not None and delta != 0:
             raise InvalidArgument(f"delta={delta} must be 0 or None: BLR is pure epsilon-DP.")

@@ -10,7 +10,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,13 @@ Codes = NDArray[np.int64]
 # An ISO date, and the time of day that may follow it with its distance from UTC.
 _DAY = r"\d{4}([-/]?\d\d([-/]?\d\d)?)?"
 _TIME = r"[T ]\d\d(:?\d\d(:?\d\d([.,]\d+)?)?)? ?(Z|[+-]\d\d(:?\d\d)?)?$"
+
+
+class ColumnOptions(TypedDict, total=False):
+    """What every column takes; see :class:`Column`."""
+
+    nullable: bool
+    outside: str
 
 
 @dataclass(frozen=True)
@@ -219,7 +226,13 @@ class Numeric(Column):
 
     @classmethod
     def between(
-        cls, low: float, high: float, *, bins: int = 32, integer: bool = False, **rest: Any
+        cls,
+        low: float,
+        high: float,
+        *,
+        bins: int = 32,
+        integer: bool = False,
+        **rest: Unpack[ColumnOptions],
     ) -> "Numeric":
         """Bins of equal width; for whole numbers from ``low`` to ``high`` - 1, as a range."""
         low = _check.number("low", low)
@@ -292,7 +305,9 @@ class Date(Column):
             )
 
     @classmethod
-    def between(cls, first: str, end: str, *, bins: int = 32, **rest: Any) -> "Date":
+    def between(
+        cls, first: str, end: str, *, bins: int = 32, **rest: Unpack[ColumnOptions]
+    ) -> "Date":
         """Bins of nearly equal length from ``first`` to the day before ``end``."""
         low, high = _days("first and end", (first, end))
         cuts = np.unique(np.round(np.linspace(low, high, _check.count("bins", bins) + 1)))

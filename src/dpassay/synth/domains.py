@@ -44,8 +44,9 @@ import numpy as np
 from scipy import special
 
 from dpassay import _check, _rng
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
-from dpassay.mechanisms.noise import Rng, source
+from dpassay.mechanisms.noise import source
 from dpassay.privacy import GDP, Approx, Event, Gaussian, account
 from dpassay.privacy.budget import Budget, budget
 from dpassay.privacy.events import Sequence as EventSequence
@@ -148,7 +149,7 @@ def measure_domain(
     epsilon: float,
     delta: float,
     neighbouring: Neighbouring = "add-remove",
-    rng: Rng = None,
+    rng: RngLike = None,
 ) -> MeasuredDomain:
     """A domain for every column, released with (epsilon, delta)-DP.
 
@@ -377,7 +378,7 @@ def fit_with_domain(
     delta: float | None = None,
     neighbouring: Neighbouring = "add-remove",
     n_records: int | None = None,
-    rng: Rng = None,
+    rng: RngLike = None,
     **options: Any,
 ) -> S:
     """A synthesizer fitted on a domain that is measured first; both together are (epsilon, delta).
@@ -481,6 +482,6 @@ def _spent(event: Event) -> tuple[float, float]:
     return apart, sum(1 / part.noise_multiplier for part in parts if isinstance(part, Gaussian))
 
 
-def _seeds(rng: Rng) -> list[Any]:
+def _seeds(rng: RngLike) -> list[Any]:
     """Two generators for two independent parts, or None twice."""
     return [None, None] if rng is None else list(_rng.generator(rng).spawn(2))

@@ -1,6 +1,6 @@
 """Dual Frank-Wolfe: query release as a concave problem over mixtures of queries (algorithm 7).
 
-Document 004, chapter 5, with corrected constants. With p_D the data's distribution over the d cells
+Micali 2022, chapter 5, with corrected constants. With p_D the data's distribution over the d cells
 of the universe, the dual of "find p with the least largest error, entropy to weigh alpha" is
 
     maximise psi(q) = <q, p_D> - alpha log sum_x exp(q(x)/alpha)   over q in conv{+-q_1, ..., +-q_m}
@@ -39,7 +39,7 @@ where g is the Frank-Wolfe gap. Both sides are computed from the data: for diagn
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -55,7 +55,7 @@ from dpassay.optim.stochastic_frank_wolfe import (
 )
 from dpassay.privacy import Event, calibrate, events
 from dpassay.privacy.budget import Budget
-from dpassay.synth.base import Synthesizer
+from dpassay.synth.base import Common, Synthesizer
 from dpassay.synth.measurements import SENSITIVITY, measure, measuring, on_simplex
 from dpassay.synth.models import Distribution, Model, Records
 from dpassay.synth.mwem import MOST_CELLS, spread_out
@@ -315,8 +315,8 @@ class FrankWolfe(Synthesizer):
 
     def __init__(
         self,
-        schema: Any,
-        workload: Any = None,
+        schema: Schema,
+        workload: Workload | None = None,
         *,
         steps: int | Literal["bound"] | None = None,
         alpha: float | None = None,
@@ -324,7 +324,7 @@ class FrankWolfe(Synthesizer):
         batches: str = "full",
         batch_size: int | None = None,
         universe: str | None = None,
-        **rest: Any,
+        **rest: Unpack[Common],
     ) -> None:
         super().__init__(schema, workload, **rest)
         self.steps = steps

@@ -12,7 +12,7 @@ two records differ on one; for tables these are the codes themselves.
 """
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 
@@ -20,9 +20,11 @@ from dpassay import _check
 from dpassay.mechanisms.noise import Source
 from dpassay.privacy import BoundedRange, Event, Repeated
 from dpassay.privacy.budget import Budget
-from dpassay.synth.games import Game, Rounds, SignedQueries, draw, signal
+from dpassay.synth.games import Game, GameOptions, Rounds, SignedQueries, draw, signal
 from dpassay.synth.models import Model, Records
+from dpassay.synth.schema import Schema
 from dpassay.synth.terms import Terms
+from dpassay.synth.workload import Workload
 from dpassay.types import FloatArray
 
 SAMPLES = 100
@@ -65,7 +67,12 @@ class FEM(Game):
     _usual_scale: ClassVar[float] = 0.25  # times the root of the rounds
 
     def __init__(
-        self, schema: Any, workload: Any = None, *, perturbation: float | None = None, **rest: Any
+        self,
+        schema: Schema,
+        workload: Workload | None = None,
+        *,
+        perturbation: float | None = None,
+        **rest: Unpack[GameOptions],
     ) -> None:
         super().__init__(schema, workload, **rest)
         self.perturbation = perturbation

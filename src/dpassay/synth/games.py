@@ -19,7 +19,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.privacy import Event, account, calibrate
 from dpassay.privacy.accounting import flatten
 from dpassay.privacy.budget import Budget
-from dpassay.synth.base import Synthesizer
+from dpassay.synth.base import Common, Synthesizer
 from dpassay.synth.models import Records
 from dpassay.synth.oracles import LocalSearch, Oracle, oracle_for
 from dpassay.synth.queries import Marginal
@@ -194,6 +194,15 @@ def signal(allowed: Budget, n_records: int) -> float:
     return n_records * spent / allowed.record_changes
 
 
+class GameOptions(Common, total=False):
+    """What every game between queries and records takes; see :class:`Game`."""
+
+    rounds: int | None
+    samples: int | None
+    rate: float | None
+    oracle: Any
+
+
 class Game(Synthesizer):
     """Base of the four games; use one of its kinds.
 
@@ -209,14 +218,14 @@ class Game(Synthesizer):
 
     def __init__(
         self,
-        schema: Any,
-        workload: Any = None,
+        schema: Schema,
+        workload: Workload | None = None,
         *,
         rounds: int | None = None,
         samples: int | None = None,
         rate: float | None = None,
         oracle: Any = "auto",
-        **rest: Any,
+        **rest: Unpack[Common],
     ) -> None:
         super().__init__(schema, workload, **rest)
         self.rounds = rounds

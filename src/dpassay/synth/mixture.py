@@ -18,18 +18,19 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack, cast
 
 import numpy as np
 
 from dpassay import _check
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
-from dpassay.mechanisms.noise import Rng, Source
+from dpassay.mechanisms.noise import Source
 from dpassay.privacy import BoundedRange, Event, calibrate, gaussian_noise_multiplier
 from dpassay.privacy.budget import Budget
 from dpassay.privacy.events import Repeated
 from dpassay.privacy.events import Sequence as EventSequence
-from dpassay.synth.base import Synthesizer
+from dpassay.synth.base import Common, Synthesizer
 from dpassay.synth.descent import fitted
 from dpassay.synth.domains import fit_with_domain
 from dpassay.synth.measurements import SENSITIVITY, Measurement, measure, measuring
@@ -174,14 +175,14 @@ class ProductMixture(Synthesizer):
 
     def __init__(
         self,
-        schema: Any,
-        workload: Any = None,
+        schema: Schema,
+        workload: Workload | None = None,
         *,
         components: int = COMPONENTS,
         steps: int = STEPS,
         penalty: float = PENALTY,
         picks: int | None = None,
-        **rest: Any,
+        **rest: Unpack[Common],
     ) -> None:
         super().__init__(schema, workload, **rest)
         self.components = components
@@ -263,7 +264,7 @@ def fit(
     delta: float | None = None,
     neighbouring: Neighbouring = "add-remove",
     n_records: int | None = None,
-    rng: Rng = None,
+    rng: RngLike = None,
 ) -> ProductMixture:
     """The recommended synthesizer, fitted: a private model to sample from and to ask.
 
@@ -294,7 +295,7 @@ def fit(
         "rng": rng,
     }
     if domain_epsilon is None:
-        return ProductMixture(schema, **rest).fit(frame)
+        return ProductMixture(cast(Schema, schema), **rest).fit(frame)  # it refuses all else
     if isinstance(schema, Schema):
         raise InvalidArgument(
             f"domain_epsilon={domain_epsilon} is not needed: the schema declares every domain."

@@ -17,7 +17,7 @@ a tree of marginals needs, not once per marginal.
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from dpassay.mechanisms.noise import Source
 from dpassay.privacy import BoundedRange, Event, Gaussian, Laplace, Repeated, calibrate
 from dpassay.privacy.budget import Budget
 from dpassay.privacy.events import Sequence as EventSequence
-from dpassay.synth.base import Synthesizer
+from dpassay.synth.base import Common, Synthesizer
 from dpassay.synth.models import Distribution, Model, Records
 from dpassay.synth.queries import Block, Marginal
 from dpassay.synth.schema import Schema
@@ -115,13 +115,13 @@ class MWEM(Synthesizer):
 
     def __init__(
         self,
-        schema: Any,
-        workload: Any = None,
+        schema: Schema,
+        workload: Workload | None = None,
         *,
         rounds: int | None = None,
         release: Literal["last", "average"] = "last",
         replays: int = REPLAYS,
-        **rest: Any,
+        **rest: Unpack[Common],
     ) -> None:
         super().__init__(schema, workload, **rest)
         self.rounds = rounds

@@ -4,7 +4,7 @@ Two kinds, never mixed. :func:`~dpassay.synth.query_error_upper` is a *proved up
 constants* on the expected largest error over all queries, for every data set D of n records, n
 public, and for settings of the synthesizer that it names; what an inexact oracle misses comes on
 top. :func:`~dpassay.synth.query_error_rate` is a *rate with unit constant*, for slopes alone:
-document 004's table 5.1 as corrected, or as printed.
+Micali 2022's table 5.1 as corrected, or as printed.
 
 Queries q_1 to q_m have values in [0, 1]; with their complements there are 2m, L = log 2m. A budget
 (epsilon, delta) buys rho-zCDP; T exponential mechanisms of rho in all have √(8 rho/T) each. Three
@@ -186,7 +186,7 @@ def population_error_upper(n_records: int, n_queries: int) -> float:
 
     √(log(2m)/(2n)), an upper bound: deviations of means of n values in [0, 1] have the moments of
     a normal variable of variance 1/(4n), by Hoeffding's lemma, and there are 2m. Add it to a bound
-    on the error for the records (document 004, corollary 48, where the term is √(d/n)).
+    on the error for the records (Micali 2022, corollary 48, where the term is √(d/n)).
 
     >>> round(population_error_upper(10_000, 960), 4)
     0.0194
@@ -329,6 +329,21 @@ class Rate:
     delta: float
     signal: float
 
+    def at(
+        self, *, n_records: int, epsilon: float, delta: float, n_queries: int, n_cells: float
+    ) -> float:
+        """The product of these powers."""
+        n, epsilon = _check.count("n_records", n_records), _check.epsilon(epsilon, positive=True)
+        delta = _check.number("delta", delta, low=0, high=1, low_open=True, high_open=True)
+        queries = _check.count("n_queries", n_queries, low=2)
+        cells = _check.number("n_cells", n_cells, low=2)
+        return (
+            math.log(cells) ** self.cells
+            * math.log(queries) ** self.queries
+            * math.log(1 / delta) ** self.delta
+            / (epsilon * n) ** self.signal
+        )
+
 
 RATES = {
     "BLR": Rate(1 / 3, 1 / 3, 0, 1 / 3),
@@ -342,14 +357,6 @@ RATES = {
 """As the proofs of this module give them (log|X| stands for the number d of bits); DQRS's from a
 round that costs eta³ s t²/n², in place of DualQuery's eta² s t²/n²."""
 
-PRINTED = RATES | {
-    "MWEM": Rate(1 / 4, 1 / 2, 1 / 2, 1 / 2),
-    "SepFEM": Rate(3 / 4, 1 / 2, 1 / 2, 1 / 2),
-    "FEM": Rate(3 / 4, 1 / 2, 1 / 2, 1 / 2),
-    "FrankWolfe": Rate(1 / 5, 2 / 5, 1 / 5, 2 / 5),
-}
-"""As document 004's table 5.1 prints them; it has neither BLR (as above) nor FEM (as SepFEM)."""
-
 
 def query_error_rate(
     method: str,
@@ -359,7 +366,6 @@ def query_error_rate(
     delta: float,
     n_queries: int,
     n_cells: float,
-    literal: bool = False,
 ) -> float:
     """The rate of the largest error with unit constant: for slopes, not a bound of any kind.
 
@@ -370,9 +376,6 @@ def query_error_rate(
         delta: in (0, 1); BLR does not depend on it.
         n_queries: at least 2.
         n_cells: of the universe, at least 2.
-        literal: as document 004's table 5.1 prints it. It has MWEM's log^(1/2)(1/delta), for which
-            balancing its two terms gives 1/4; and its own (epsilon n)^(-2/5), which is slower than
-            MWEM's -1/2, not equal to the best known, and is -1/2 once its start is accounted for.
 
     >>> problem = dict(epsilon=1.0, delta=1e-6, n_queries=960, n_cells=1024)
     >>> near, far = (query_error_rate("DQRS", n_records=n, **problem) for n in (1000, 100_000))
@@ -380,59 +383,6 @@ def query_error_rate(
     0.4
 
     """
-    rates = PRINTED if literal else RATES
-    rate = rates[_check.choice("method", method, tuple(rates))]
-    n, epsilon = _check.count("n_records", n_records), _check.epsilon(epsilon, positive=True)
-    delta = _check.number("delta", delta, low=0, high=1, low_open=True, high_open=True)
-    queries = _check.count("n_queries", n_queries, low=2)
-    cells = _check.number("n_cells", n_cells, low=2)
-    return (
-        math.log(cells) ** rate.cells
-        * math.log(queries) ** rate.queries
-        * math.log(1 / delta) ** rate.delta
-        / (epsilon * n) ** rate.signal
+    return RATES[_check.choice("method", method, tuple(RATES))].at(
+        n_records=n_records, epsilon=epsilon, delta=delta, n_queries=n_queries, n_cells=n_cells
     )
-
-
-def stochastic_population_rate(
-    n_records: int, epsilon: float, delta: float, n_queries: int, n_cells: float
-) -> tuple[float, float]:
-    """Corollary 46's rate of the population error, and its weight of entropy; unit constants.
-
-    Stochastic Frank-Wolfe (Bassily, Guzmán and Menart 2021) has a gap of Q (2 + Q/alpha) r, r =
-    (log k log n)^(2/3) log^(1/6)(1/delta)/(epsilon n)^(1/3), to which alpha log|X| comes: best at
-    alpha = Q √(r/log|X|), where it is 2Q r + 2Q √(r log|X|). (The document drops the first term
-    and the factor 2 of the second.) At any n it is above corollary 48's.
-
-    >>> rate, alpha = stochastic_population_rate(10**6, 1.0, 1e-6, 960, 1024)
-    >>> round(rate, 3), round(alpha, 3)
-    (7.547, 0.445)
-
-    """
-    n, epsilon = _check.count("n_records", n_records), _check.epsilon(epsilon, positive=True)
-    delta = _check.number("delta", delta, low=0, high=1, low_open=True, high_open=True)
-    vertices = 2 * _check.count("n_queries", n_queries)
-    log_cells = math.log(_check.number("n_cells", n_cells, low=2))
-    r = (math.log(vertices) * math.log(n)) ** (2 / 3) * math.log(1 / delta) ** (1 / 6)
-    r /= (epsilon * n) ** (1 / 3)
-    alpha = DIAMETER * math.sqrt(r / log_cells)
-    return 2 * DIAMETER * r + 2 * DIAMETER * math.sqrt(r * log_cells), alpha
-
-
-def balanced_entropy(gap: float, log_cells: float) -> tuple[float, float]:
-    """Lemma 43: the alpha that makes gap · alpha^(-1/4) + alpha log|X| least, and that least value.
-
-    alpha = (gap/(4 log|X|))^(4/5) and 5 (gap/4)^(4/5) log^(1/5)|X|: how (epsilon n)^(-2/5) comes
-    out of corollary 44 if the distance to the optimum at the start, of which the gap has the fourth
-    root over alpha^(1/4), is taken for a constant. It is alpha log|X| at most, and nothing is left
-    to balance.
-
-    >>> alpha, error = balanced_entropy(0.3, 5.0)
-    >>> round(alpha, 7), round(error, 6)
-    (0.0347435, 0.868586)
-
-    """
-    gap = _check.number("gap", gap, low=0, low_open=True)
-    log_cells = _check.number("log_cells", log_cells, low=0, low_open=True)
-    alpha = (gap / (4 * log_cells)) ** 0.8
-    return alpha, gap * alpha**-0.25 + alpha * log_cells

@@ -91,14 +91,6 @@ def test_randomized_response_attains_the_theorem():
         assert_rate(lax, 1500, expected)
 
 
-def test_naive_maximum_is_caught():
-    """Document 000's largest bound: exact false-claim probability .3165 at epsilon = 0."""
-    wrong = errors(1000, 0.0, 250, seed=1, method="naive")
-    assert_rate(wrong, 250, 0.3165)
-    with pytest.raises(AssertionError):
-        assert_rate_at_most(wrong, 250, 0.05)
-
-
 def test_calibrated_maximum_repairs_it():
     wrong = errors(1000, 0.0, 150, seed=1, guesses="uniform")
     assert_rate_at_most(wrong, 150, 0.05)
@@ -134,16 +126,13 @@ def test_a_number_of_guesses_is_split_between_the_kinds():
     assert one_run(scores, members, delta=0, guesses=51, sides="bottom").threshold == (0, 51)
 
 
-@pytest.mark.parametrize(("method", "rule"), [*EVERY, ("naive", "auto")])
+@pytest.mark.parametrize(("method", "rule"), EVERY)
 def test_every_combination_says_what_it_did(method, rule):
     scores, members = gaussian(400, 2.0, np.random.default_rng(0))
     bound = one_run(scores, members, delta=1e-5, method=method, guesses=rule)
     assert 0 < bound.epsilon <= bound.ceiling
     assert bound.method == method
-    assert bound.assumption == {"fdp": "Gaussian trade-off"}.get(
-        method, bound.assumption if method == "naive" else "none"
-    )
-    assert ("INVALID" in bound.assumption) == ("INVALID" in bound.selection) == (method == "naive")
+    assert bound.assumption == {"fdp": "Gaussian trade-off"}.get(method, "none")
     details = bound.details
     assert 0 < details["correct"] <= details["guesses"] == sum(bound.threshold) <= 400
 
@@ -179,25 +168,6 @@ def test_a_large_leak_falls_back_on_a_fixed_tenth():
         selection=automatic.selection,
     )
     assert one_run(scores, members, delta=1e-3, guesses="uniform").epsilon > 1
-
-
-def test_naive_maximum_is_the_largest_of_the_pure_bounds():
-    scores, members = gaussian(300, 1.0, np.random.default_rng(2))
-    order = np.argsort(-scores)
-    k = np.arange(1, 51)
-    right = np.cumsum(members[order])[k - 1] + np.cumsum(~members[order[::-1]])[k - 1]
-    best = pure_epsilon(2 * k, right, 0.05)
-    bound = one_run(scores, members, delta=0, method="naive", max_guesses=100)
-    assert bound.epsilon == pytest.approx(best.max(), abs=1e-8)
-    assert bound.threshold == (k[best.argmax()], k[best.argmax()])
-    assert one_run(scores, members, delta=0, method="naive").details["looks"] == 150
-
-
-def test_naive_stops_at_500_of_each_kind():
-    scores, members = gaussian(1500, 1.0, np.random.default_rng(2))
-    assert one_run(scores, members, delta=0, method="naive").details["looks"] == 500
-    capped = one_run(scores, members, delta=0, method="naive", max_guesses=64)
-    assert capped.details["looks"] == 32
 
 
 def test_split_finds_out_that_only_members_stand_out():

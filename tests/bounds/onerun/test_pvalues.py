@@ -44,7 +44,7 @@ def epsilon_of(p_value, guesses, correct, level=LEVEL):
         (2, 2, -1.2448),
     ],
 )
-def test_pure_bound_of_document_000(guesses, correct, epsilon):
+def test_pure_bound_of_hw3(guesses, correct, epsilon):
     found = pure_epsilon(guesses, correct, LEVEL)
     assert found == pytest.approx(epsilon, abs=5e-5 if guesses == 2 else 6e-7)
     assert binom.sf(correct - 1, guesses, 1 / (1 + np.exp(-found))) == pytest.approx(

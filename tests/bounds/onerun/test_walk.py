@@ -1,4 +1,4 @@
-"""The walk of right guesses: goldens of document 000, enumeration, the price of a leak."""
+"""The walk of right guesses: goldens of HW3, enumeration, the price of a leak."""
 
 import itertools
 

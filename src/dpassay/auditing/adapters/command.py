@@ -9,7 +9,6 @@ import signal
 import string
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from dpassay._rng import generator
+from dpassay._scratch import temporary_folder
 from dpassay.auditing.adapters.sources import local_modules
 from dpassay.errors import DpassayError, InvalidArgument
 
@@ -54,8 +54,7 @@ class Command:
 
     def __call__(self, data: Any, rng: np.random.Generator | None) -> Any:
         seed = int(generator(rng).integers(2**31 - 1))
-        with tempfile.TemporaryDirectory(prefix="dpassay-", ignore_cleanup_errors=True) as name:
-            folder = Path(name)
+        with temporary_folder() as folder:
             _write_table(data, folder / "data.csv")
             places = {
                 "data": str(folder / "data.csv"),

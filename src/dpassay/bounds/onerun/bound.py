@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpassay import _check
-from dpassay._rng import generator
+from dpassay._rng import RngLike, generator
 from dpassay.bounds.onerun import fdp
 from dpassay.bounds.onerun import guesses as rules
 from dpassay.bounds.onerun.guesses import Audit, Bound, Found
@@ -24,8 +24,6 @@ from dpassay.bounds.onerun.pvalues import (
 from dpassay.bounds.onerun.ranking import IntArray
 from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray, LowerBound, PrivacyCurve
-
-INVALID = "a number of guesses fixed in advance, which it was not (INVALID)"
 
 
 def _by_p_value(make: Callable[[Audit], PValue]) -> Bound:
@@ -60,7 +58,6 @@ _RULES: dict[str, Callable[[Audit, Any], Found]] = {
     "grid": rules.grid,
     "bonferroni": rules.bonferroni,
     "betting": rules.betting,
-    "naive": rules.naive,
 }
 
 
@@ -79,7 +76,6 @@ _METHODS = {
     "hoeffding": Method("split", ("fixed", "split", "grid", "bonferroni"), _hoeffding),
     "fdp": Method("grid", ("fixed", "grid")),  # its bound depends on the family
     "betting": Method("betting"),
-    "naive": Method("naive", (), _STEINKE),
 }
 
 
@@ -95,7 +91,7 @@ def one_run(
     max_guesses: int | None = None,
     claim: PrivacyCurve | None = None,
     family: str | fdp.Family = "gdp",
-    rng: Any = 0,
+    rng: RngLike = 0,
 ) -> LowerBound:
     """A lower bound on epsilon at ``delta`` from a single run with many canaries.
 
@@ -111,8 +107,7 @@ def one_run(
         method: "steinke", the published p-value; "exact", the smallest valid one (larger bounds,
             same assumptions; see :mod:`dpassay.bounds.onerun.pvalues`); "fdp", whole trade-off
             functions, larger still if the ``family`` is right; "betting", an e-process;
-            "hoeffding", a closed form; "naive", the largest over 500 numbers of guesses of each
-            kind, which is *not* a valid bound and says so.
+            "hoeffding", a closed form.
         guesses: how many. A number is the total, half of each kind (the odd one "in"); a pair
             counts the highest and the lowest scores. Or a rule that looks at the data and pays for
             it: "uniform" (all numbers, calibrated exactly), "split", "grid" (powers of two),
@@ -151,7 +146,7 @@ def one_run(
             f"method={method!r} takes no claim or family. Pass method='fdp' to test curves."
         )
     found = _find(audit, method, guesses, _METHODS[method].bound)
-    return _result(found, method, INVALID if method == "naive" else "none", {})
+    return _result(found, method, "none", {})
 
 
 def _audit(
@@ -161,7 +156,7 @@ def _audit(
     confidence: float,
     sides: str,
     max_guesses: int | None,
-    rng: Any,
+    rng: RngLike,
 ) -> Audit:
     values = _check.array("scores", scores, finite=False, ndim=1, empty=False)
     most = values.size if max_guesses is None else _check.count("max_guesses", max_guesses, low=1)

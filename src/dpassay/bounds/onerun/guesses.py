@@ -1,7 +1,6 @@
 """How many guesses to make, and how the choice is paid for.
 
-A *rule* takes the audit and a method's bound and returns what was found. All of them are valid but
-"naive":
+A *rule* takes the audit and a method's bound and returns what was found. All of them are valid:
 
 - fixed: the numbers were given;
 - split: chosen on part of the canaries, tested once on the others. Given the coins of the first
@@ -26,7 +25,6 @@ from dpassay.types import FloatArray
 
 SIDES = {"both": (1, 1), "top": (1, 0), "bottom": (0, 1)}
 SPLIT = 0.3  # the share of canaries on which the number of guesses is chosen
-NAIVE_GUESSES = 1000  # document 000 stops at 500 of each kind
 
 
 @dataclass(frozen=True)
@@ -149,14 +147,6 @@ def _share(audit: Audit, bound: Bound, plan: Plan) -> Found:
     n = max(plan.top.size, 1)
     text = f"largest over {n} numbers of guesses, 1/{n} of the error probability to each"
     return _best(audit, plan, audit.level / n, bound, text)
-
-
-def naive(audit: Audit, bound: Bound) -> Found:
-    """The largest bound over every number of guesses, nothing paid: not a bound at all."""
-    capped = replace(audit, max_guesses=min(audit.max_guesses, NAIVE_GUESSES * audit.per_unit // 2))
-    plan = capped.plan(np.arange(1, capped.most_units + 1))
-    text = f"INVALID: largest over {plan.top.size} numbers of guesses, not paid for"
-    return _best(capped, plan, audit.level, bound, text)
 
 
 def automatic(audit: Audit, bound: Bound) -> Found:

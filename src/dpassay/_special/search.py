@@ -1,0 +1,160 @@
+"""Where a monotone condition changes, from the side on which it was seen to hold.
+
+:func:`first_true` and its mirror image :func:`last_true` halve a bracket, for scalars and arrays
+alike. :func:`last_below` is for functions that are expensive and whose value says how far away the
+crossing is.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dpassay._special.margins import TINY
+
+Floats = NDArray[np.float64]
+Condition = Callable[[Any], Any]
+"""x -> whether it holds at x; an array of the shape of the bracket in, truth values out."""
+
+_ENOUGH = 1100  # halvings bring any two finite floats together
+
+
+def first_true(
+    condition: Condition,
+    low: ArrayLike,
+    high: ArrayLike,
+    *,
+    within: float = 0.0,
+    absolute: float = 0.0,
+    whole: bool = False,
+    most: int = _ENOUGH,
+) -> Floats:
+    """The smallest x in [low, high] at which a condition holds that, once true, stays true.
+
+    The answer is a point at which the condition *was seen to hold*, so that it is never too small.
+    Where it holds at ``low`` that is returned; where it holds nowhere ``high`` is, unasked, so that
+    ``high`` must be safe. Where the condition is false because of NaN it does not hold.
+
+    Args:
+        condition: called with an array of the common shape of ``low`` and ``high``.
+        low: the lower end.
+        high: the upper end, at least ``low``.
+        within: stop where the bracket is narrower than this share of its ends; with 0 the search
+            goes on to neighbouring floats.
+        absolute: stop also where the bracket is narrower than this.
+        whole: search whole numbers only; the ends must be whole.
+        most: stop after so many halvings; the answer is as safe, and less tight.
+
+    >>> float(first_true(lambda x: x * x >= 2, 0.0, 2.0)) ** 2
+    2.0
+    >>> first_true(lambda x: x * x >= np.array([10, 20]), [0, 0], [9, 9], whole=True)
+    array([4., 5.])
+
+    """
+    low, high = _ends(low, high)
+    high = np.where(condition(low), low, high)
+    return _bracket(condition, low, high, within, absolute, whole, most)[1]
+
+
+def last_true(
+    condition: Condition,
+    low: ArrayLike,
+    high: ArrayLike,
+    *,
+    within: float = 0.0,
+    absolute: float = 0.0,
+    whole: bool = False,
+    most: int = _ENOUGH,
+) -> Floats:
+    """The largest x in [low, high] at which a condition holds that, once false, stays false.
+
+    The mirror image of :func:`first_true`: the condition was seen to hold at the answer, so that it
+    is never too large; where it holds nowhere ``low`` is returned, unasked.
+
+    >>> float(last_true(lambda x: x * x <= 2, 0.0, 2.0))
+    1.414213562373095
+    >>> float(last_true(lambda x: x * x <= 10, 0, 9, whole=True))
+    3.0
+
+    """
+    low, high = _ends(low, high)
+    low = np.where(condition(high), high, low)
+
+    def fails(x: Floats) -> NDArray[np.bool_]:
+        return np.logical_not(condition(x))
+
+    return _bracket(fails, low, high, within, absolute, whole, most)[0]
+
+
+def _ends(low: ArrayLike, high: ArrayLike) -> tuple[Floats, Floats]:
+    low, high = np.broadcast_arrays(np.asarray(low, float), np.asarray(high, float))
+    return np.array(low), np.array(high)
+
+
+def _bracket(
+    condition: Condition,
+    low: Floats,
+    high: Floats,
+    within: float,
+    absolute: float,
+    whole: bool,
+    most: int,
+) -> tuple[Floats, Floats]:
+    """Narrow brackets: false at the lower end and true at the upper one, wherever it was asked."""
+    for _ in range(most):
+        mid = np.floor((low + high) / 2) if whole else _middle(low, high)
+        enough = np.maximum(within * np.maximum(np.abs(low), np.abs(high)), absolute)
+        moving = (mid > low) & (mid < high) & (high - low > enough)
+        if not moving.any():
+            break
+        holds = np.asarray(condition(mid), bool)
+        low, high = np.where(moving & ~holds, mid, low), np.where(moving & holds, mid, high)
+    return low, high
+
+
+def _middle(low: Floats, high: Floats) -> Floats:
+    """Halving in the exponent first keeps relative accuracy for tiny answers."""
+    geometric = np.sqrt(np.maximum(low, TINY)) * np.sqrt(np.maximum(high, TINY))
+    far = (low >= 0) & (high > 4 * np.maximum(low, TINY))
+    return np.where(far, geometric, low + (high - low) / 2)
+
+
+def last_below(
+    height: Callable[[float], float], low: float, high: float, within: float = 1e-10
+) -> float:
+    """The largest x at which a rising function is at most 0, from below: it was seen to be there.
+
+    For functions so expensive that every evaluation counts: regula falsi with the Illinois rule,
+    and halving when it dawdles. ``height(low)`` must be at most 0 for the answer to be safe.
+
+    Args:
+        height: rising in x; only its sign decides what is returned.
+        low: the lower end.
+        high: the upper end, returned if the function is at most 0 there.
+        within: stop where the bracket is narrower than this, relative to ``high`` if that is
+            above 1.
+
+    >>> round(last_below(lambda x: x**3 - 2, 0.0, 2.0), 6)
+    1.259921
+
+    """
+    at_low, at_high = height(low), height(high)
+    if at_high <= 0:
+        return high
+    width, side = high - low, 0
+    for turn in range(200):
+        if high - low <= within * max(1.0, high):
+            break
+        if turn % 4 == 3 and high - low > width / 8:
+            x = (low + high) / 2
+        else:
+            x = low + (high - low) * at_low / (at_low - at_high)
+            x = min(max(x, low + 1e-3 * (high - low)), high - 1e-3 * (high - low))
+        width = high - low if turn % 4 == 3 else width
+        y = height(x)
+        if y <= 0:
+            low, at_low, at_high, side = x, y, at_high * (0.5 if side < 0 else 1), -1
+        else:
+            high, at_high, at_low, side = x, y, at_low * (0.5 if side > 0 else 1), 1
+    return low

@@ -1,0 +1,118 @@
+"""``account``: the price of an event, by one of several methods.
+
+Each method is a module with a price for what :func:`flatten` leaves of an event: a table from
+event types to what the method needs of them, and a rule of composition, which is a sum (zCDP, RDP,
+GDP), a convolution (PLD) or a theorem (basic, advanced, optimal). What a table lacks is refused by
+name.
+All methods but the central limit theorem give upper bounds, so their minimum, "best", is one as
+well. A new method takes one module here and one row in the table at the end.
+"""
+
+import dataclasses
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dpassay import _check
+from dpassay.errors import InvalidArgument, UnsupportedEvent
+from dpassay.privacy import events
+from dpassay.privacy.accounting import clt, gdp, pld, rdp, theorems, zcdp
+from dpassay.privacy.accounting.leaves import Leaves, flatten
+from dpassay.privacy.accounting.pld import grid
+from dpassay.privacy.curves import Best, Curve, PureDP
+
+__all__ = ["ESTIMATES", "METHODS", "PROOFS", "account", "flatten", "grid"]
+
+
+def account(
+    event: Any,
+    method: str = "best",
+    *,
+    assumptions: Iterable[str] = (),
+    interval: float | None = None,
+) -> Curve:
+    """The privacy curve of an event: an upper bound, except for "gdp-clt", which is an estimate.
+
+    Args:
+        event: an event of :mod:`dpassay.privacy.events`, or one of dp-accounting.
+        method: "best" (the minimum of all that apply), "pld", "rdp", "zcdp", "gdp" (Gaussian events
+            only, exact), "optimal" (equal pure events only, exact), "advanced", "basic", or
+            "gdp-clt" (an estimate that can lie below the truth).
+        assumptions: what is taken as public (the number of records, say); kept with the curve.
+        interval: grid of the PLD; none chooses it so that discretising costs less than 1e-4 of the
+            loss's variance.
+
+    Raises:
+        UnsupportedEvent: the method has no price for a part of the event, which is named.
+
+    >>> event = events.dp_sgd_event(noise_multiplier=1.0, sampling_rate=0.01, steps=1000)
+    >>> account(event, "pld").epsilon(1e-5)
+    1.828
+
+    """
+    event = _translate(event)
+    _check.choice("method", method, METHODS)
+    assumptions = tuple(assumptions)
+    leaves = flatten(event)
+    if method == "best":
+        return _best(leaves, event, assumptions, interval)
+    return _restate(_price(method, leaves, interval), event, method, assumptions)
+
+
+def _translate(event: Any) -> events.Event:
+    if isinstance(event, events.Event):
+        return event
+    if type(event).__module__.startswith("dp_accounting"):
+        return events.from_dp_accounting(event)
+    raise InvalidArgument(
+        f"event={event!r} must be an event, for example dp_sgd_event(noise_multiplier=1.1, "
+        "sampling_rate=0.01, steps=1000)."
+    )
+
+
+def _price(method: str, leaves: Leaves, interval: float | None) -> Curve:
+    if any(isinstance(leaf, events.NonPrivate) for leaf in leaves):
+        return PureDP(math.inf)
+    return pld.price(leaves, interval) if method == "pld" else _PRICES[method](leaves)
+
+
+def _restate(curve: Curve, event: events.Event, method: str, assumptions: tuple[str, ...]) -> Curve:
+    """The curve with its provenance filled in."""
+    return dataclasses.replace(
+        curve, neighbouring=event.neighbouring, method=method, assumptions=assumptions
+    )
+
+
+def _best(
+    leaves: Leaves, event: events.Event, assumptions: tuple[str, ...], interval: float | None
+) -> Curve:
+    curves, refusals = [], []
+    for method in PROOFS:
+        try:
+            curve = _price(method, leaves, interval)
+        except UnsupportedEvent as refusal:
+            refusals.append(str(refusal))
+            continue
+        curves.append(_restate(curve, event, method, assumptions))
+        if curve.kind == "exact":
+            return curves[-1]  # nothing can be below it
+    if not curves:
+        raise UnsupportedEvent("no method can price this event: " + " ".join(refusals))
+    best = Best(tuple(curves), kind="upper bound", neighbouring=event.neighbouring)
+    return _restate(best, event, "best", assumptions)
+
+
+# The methods, from what is exact to what is loose; "best" asks the proofs in this order.
+_PROOFS: dict[str, Callable[[Leaves], Curve]] = {
+    "gdp": gdp.price,
+    "pld": pld.price,
+    "rdp": rdp.price,
+    "zcdp": zcdp.price,
+    "optimal": theorems.optimal,
+    "advanced": theorems.advanced,
+    "basic": theorems.basic,
+}
+_ESTIMATES: dict[str, Callable[[Leaves], Curve]] = {"gdp-clt": clt.price}
+_PRICES = _PROOFS | _ESTIMATES
+PROOFS, ESTIMATES = tuple(_PROOFS), tuple(_ESTIMATES)
+METHODS = ("best", *_PRICES)

@@ -1,0 +1,76 @@
+"""The uncomposed parts of an event, which the accounting methods price one by one."""
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from dpassay.errors import UnsupportedEvent
+from dpassay.privacy import events
+
+Leaves = dict[events.Event, int]
+
+
+def flatten(event: events.Event) -> Leaves:
+    """The uncomposed events and how often each occurs; all plain Gaussians become a single one.
+
+    Gaussian noise composes exactly: the squares of 1/noise_multiplier add (Dong, Roth and Su 2022,
+    corollary 3.3).
+    """
+    leaves: Leaves = {}
+    for leaf, count in _walk(event, 1):
+        leaves[leaf] = leaves.get(leaf, 0) + count
+    gaussians = {leaf: n for leaf, n in leaves.items() if isinstance(leaf, events.Gaussian)}
+    if sum(gaussians.values()) > 1:
+        rest = {leaf: n for leaf, n in leaves.items() if leaf not in gaussians}
+        noise = _combined_noise([(leaf.noise_multiplier, n) for leaf, n in gaussians.items()])
+        leaves = {events.Gaussian(noise, event.neighbouring): 1} | rest
+    return leaves
+
+
+def _combined_noise(parts: list[tuple[float, int]]) -> float:
+    """The noise of one Gaussian that is all of them; relative to the least, so as not to overflow.
+
+    At least the smallest float: a noise of 0 is no Gaussian.
+    """
+    least = min(noise for noise, _ in parts)
+    squared = math.fsum(n * (least / noise) ** 2 for noise, n in parts)
+    return max(least / math.sqrt(squared), 5e-324)
+
+
+def _walk(event: events.Event, count: int) -> Iterable[tuple[events.Event, int]]:
+    if isinstance(event, events.Repeated):
+        yield from _walk(event.event, count * event.count)
+    elif isinstance(event, events.Sequence):
+        for part in event.events:
+            yield from _walk(part, count)
+    elif isinstance(event, events.Sampled):
+        inner = flatten(event.event)
+        if len(inner) > 1 or sum(inner.values()) > 1:
+            raise UnsupportedEvent(
+                f"{event!r}: a sample can be priced when one event, or Gaussians only, use it. "
+                "Sample anew for each part, or state the inside as a Pure or Approx event."
+            )
+        yield events.Sampled(next(iter(inner)), event.sampling_rate, event.scheme), count
+    elif isinstance(event, events.Selected):
+        unlimited = [leaf for leaf in flatten(event.event) if isinstance(leaf, events.NonPrivate)]
+        yield (unlimited[0] if unlimited else event), count
+    else:
+        yield event, count
+
+
+def look_up(table: dict[type, Callable[..., Any]], leaf: events.Event, method: str) -> Any:
+    """What the method's table says of the leaf; refused by name if it says nothing."""
+    if type(leaf) not in table:
+        raise UnsupportedEvent(
+            f"method={method!r} has no price for {leaf!r}. Other methods may; see method='best'."
+        )
+    return table[type(leaf)](leaf)
+
+
+def check_amplified(event: events.Sampled) -> None:
+    """Refuse a sampling scheme for which no amplification is proved here."""
+    if event.scheme == "poisson" and event.neighbouring == "replace-one":
+        raise UnsupportedEvent(
+            f"{event!r}: no amplification is proved here for Poisson sampling under replace-one. "
+            "State the event under add-remove, or sample without replacement."
+        )

@@ -1,0 +1,128 @@
+"""From K on a line back to delta(x): a trapezoid sum whose errors all go upwards.
+
+For c > 0, ∫ e^{θx} delta(x) dx = E e^{θL} / (θ(θ+1)) on θ = c + it, so that
+
+    delta(x) = 1/2π ∫ f(t) dt,    f(t) = exp(K(θ) - θx) / (θ(θ+1)).
+
+**Aliases.** By Poisson's summation formula the trapezoid sum of step h, h/2π Σ f(kh) over all
+integers k, is Σ_j e^{cjΛ} delta(x + jΛ) with Λ = 2π/h. All terms are nonnegative and that of j = 0
+is delta(x): for any c and h the sum is an upper bound. A bad choice costs tightness, not validity.
+
+**Smoothing.** The composition with one more Gaussian release of mean shift m cannot have a smaller
+delta (forget its output), and adds m²θ(θ+1)/2 to K. So |f(t)| <= exp(K(c) + m²(c(c+1) - t²)/2 - cx)
+/ t², and what the sum leaves out from t_n on is at most
+1/π exp(K(c) + m²(c(c+1) - t_{n-1}²)/2 - cx) / t_{n-1}. Gaussian releases among the events have
+exactly this K and serve as smoothing too.
+
+**Rounding.** K comes with a bound on its error (see :mod:`dpassay.privacy.fourier.transform`); the
+exponent is rounded by 16u times its terms, exponentials and quotient by 64u, the sum, in blocks of
+√n, by 4√n u. Each counts times the modulus of its term, and is added.
+
+**Infinite losses.** What the laws leave at infinity, 1 - Π (1 - infinite)^count, is added: delta is
+that plus the finite part's, whose K is of total mass below 1.
+
+**From below.** The same sum, minus its errors, minus bounds on the aliases, is a lower bound on
+delta of the smoothed losses at y; and (1 - e^{-u-v})⁺ <= (1 - e^-u)⁺ + (1 - e^-v)⁺ gives
+delta(y - a) >= smoothed delta(y) - delta_m(a), with delta_m that of the smoothing Gaussian alone.
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from dpassay.privacy import gaussian as normal
+from dpassay.privacy.fourier.laws import UNIT
+from dpassay.privacy.fourier.transform import Parts, cumulant
+from dpassay.types import FloatArray
+
+_OVERFLOW = 700.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is free to choose: the line Re θ = c, the sum on it, and the smoothing m²."""
+
+    c: float
+    step: float
+    n: int
+    smoothing: float
+
+
+class Line:
+    """The integrand on one line: bounds on delta near the ``x`` that it was made for.
+
+    ``gaussian`` is the sum of mu² of the Gaussian releases that come on top of ``parts``.
+    """
+
+    def __init__(self, parts: Parts, gaussian: float, plan: Plan, x: float) -> None:
+        self.plan, self._x, self._parts, self._gaussian = plan, x, parts, gaussian
+        self._theta = plan.c + 1j * plan.step * np.arange(plan.n)
+        square = self._theta * (self._theta + 1)
+        smooth = (gaussian + plan.smoothing) / 2
+        k, error = cumulant(parts, plan.c, plan.step, plan.n)
+        exponent = k + smooth * square - self._theta * x
+        error += 16 * UNIT * (np.abs(k) + np.abs(self._theta * x) + smooth * np.abs(square))
+        weight = np.full(plan.n, plan.step / math.pi)
+        weight[0] /= 2  # f(-t) is the conjugate of f(t): twice the real part, but once at 0
+        self._terms = np.exp(exponent) * weight / square
+        self._block = math.isqrt(plan.n) + 1
+        self.rounding = self._lost(exponent.real + np.log(weight / np.abs(square)), error)
+        end = (plan.n - 1) * plan.step
+        self.cut = _exp(exponent[0].real + error[0] - smooth * end * end) / (math.pi * end)
+        self.infinite = (1 + 1e-12) * sum(n * law.infinite for law, n in parts)
+
+    def _lost(self, log_modulus: FloatArray, error: FloatArray) -> float:
+        """What rounding may have done to the sum at x; K may be off by anything at tiny terms."""
+        factor = np.expm1(np.minimum(error, 1.0)) + (4 * self._block + 64) * UNIT
+        small = np.exp(np.minimum(log_modulus, _OVERFLOW)) * factor
+        large = np.exp(np.minimum(log_modulus + error, _OVERFLOW))
+        return float(np.where(error < 1, small, large).sum()) * (1 + 1e-9)
+
+    def delta(self, x: FloatArray) -> FloatArray:
+        """An upper bound on delta at each x."""
+        value, slack = self._sum(x)
+        return (value + slack) * (1 + 1e-12) + self.infinite
+
+    def _sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The trapezoid sum at each x, and a bound on its rounding and on what it leaves out."""
+        away = (x - self._x)[:, None]
+        waves = np.exp(-away * self._theta) * self._terms
+        starts = np.arange(0, self.plan.n, self._block)
+        value = np.add.reduceat(waves.real, starts, axis=1).sum(axis=1)
+        turned = np.abs(waves * self._theta).sum(axis=1) * np.abs(away[:, 0]) * (16 * UNIT)
+        growth = np.exp(np.minimum(-self.plan.c * away[:, 0], _OVERFLOW))
+        return value, (self.rounding + self.cut) * growth * (1 + 1e-9) + turned
+
+    def delta_lower(self, x: FloatArray) -> FloatArray:
+        """A lower bound on delta at each x of the finite part, or 0."""
+        total = self._gaussian + self.plan.smoothing
+        value, slack = self._sum(x)
+        if self.plan.smoothing == 0:
+            return np.maximum(value - slack - self._aliases(x), 0.0)
+        shares = 1e-4 * np.maximum(value, 1e-300)
+        shift = normal.epsilon_of(shares, np.float64(math.sqrt(self.plan.smoothing)))
+        value, slack = self._sum(x + shift)
+        return np.maximum(value - slack - self._aliases(x + shift) - shares * (1 + 1e-9), 0.0)
+
+    def _aliases(self, x: FloatArray) -> FloatArray:
+        """An upper bound on all terms of Σ_j e^{cjΛ} delta(x + jΛ) but that of j = 0.
+
+        Those below are at most e^{-cΛ}, e^{-2cΛ}, ... For those above, delta(y) <= exp(K(d) - dy)
+        with any d > c makes a geometric series as well.
+        """
+        span, c = 2 * math.pi / self.plan.step, self.plan.c
+        total = self._gaussian + self.plan.smoothing
+        best = np.full(x.shape, math.inf)
+        for d in c * np.geomspace(1.1, 30.0, 24):
+            k, error = cumulant(self._parts, d, self.plan.step, 1)
+            log_k = k[0].real + error[0] + total / 2 * d * (d + 1)
+            if math.isfinite(log_k):
+                ratio = math.exp(-(d - c) * span)
+                best = np.minimum(best, np.exp(np.minimum(log_k - d * x, _OVERFLOW)) * ratio / (1 - ratio))
+        left = math.exp(-c * span)
+        return (best + left / (1 - left)) * (1 + 1e-9)
+
+
+def _exp(x: float) -> float:
+    return math.exp(min(x, _OVERFLOW))

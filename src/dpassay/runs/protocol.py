@@ -1,0 +1,144 @@
+"""What a trial log is, wherever it keeps its rows; and how two of them are joined."""
+
+import datetime
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from dpassay.errors import InvalidArgument
+from dpassay.runs.outcomes import Outcomes
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """A run in a log: its key, its configuration, when and by which dpassay, and its trials.
+
+    The description says what was asked last; unlike the configuration it is no part of the key.
+    """
+
+    key: str
+    configuration: dict[str, Any]
+    created: str
+    version: str
+    n_done: int
+    n_failed: int
+    description: dict[str, Any] = field(default_factory=dict)
+
+
+@runtime_checkable
+class TrialLog(Protocol):
+    """A place where outcomes are kept by run key and trial number; the first one stands."""
+
+    def begin(
+        self,
+        key: str,
+        configuration: Mapping[str, Any],
+        description: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Make the run known; again changes nothing but the description, if one is given."""
+        ...
+
+    def add(self, key: str, outcomes: Outcomes, part: str | None = None) -> Outcomes:
+        """Keep these; returns what the log now holds for their trials, durably.
+
+        ``part`` names the shard or range of the run that they were played for.
+        """
+        ...
+
+    def outcomes(self, key: str) -> Outcomes:
+        """All outcomes of a run, in number order; LogDamaged if they are not what was written."""
+        ...
+
+    def parts(self, key: str) -> dict[int, str]:
+        """The part that each trial was played for, by trial number, of those that have one."""
+        ...
+
+    def counts(self, key: str) -> dict[str, int]:
+        """The number of trials by state: {"done": ..., "failed": ...}."""
+        ...
+
+    def runs(self) -> list[RunRecord]:
+        """All runs, oldest first."""
+        ...
+
+    def note(self, key: str, name: str, value: Any) -> None:
+        """Keep a fact about a run: plain JSON, or bytes; it replaces the one of this name."""
+        ...
+
+    def noted(self, key: str, name: str, default: Any = None) -> Any:
+        """The fact of this name, or the default."""
+        ...
+
+    def revise(self, key: str, name: str, change: Callable[[Any], Any]) -> Any:
+        """Replace a fact by ``change(fact)``, with None for one that is not there; returns it.
+
+        It is one step: no other process reads or writes the log in between.
+        """
+        ...
+
+    def notes(self, key: str) -> dict[str, Any]:
+        """All facts about a run, by name."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file; again is harmless."""
+        ...
+
+
+def merge(into: TrialLog, other: TrialLog) -> int:
+    """Add the runs and trials of another log; returns how many trials were new.
+
+    Doing it again adds nothing. A trial that both hold stays as it is, and so does the description
+    of a run that both hold. So does a fact about a run, but of two numbers the larger one stands:
+    what counts upwards must not be forgotten.
+    """
+    added, known = 0, {run.key for run in into.runs()}
+    for run in other.runs():
+        into.begin(run.key, run.configuration, None if run.key in known else run.description)
+        before = sum(into.counts(run.key).values())
+        _add_parts(into, other, run.key)
+        added += sum(into.counts(run.key).values()) - before
+        for name, value in other.notes(run.key).items():
+            into.revise(run.key, name, lambda mine, theirs=value: _larger(mine, theirs))
+    return added
+
+
+def _add_parts(into: TrialLog, other: TrialLog, key: str) -> None:
+    """Add the trials of a run, each with the part that it was played for."""
+    outcomes, parts = other.outcomes(key), other.parts(key)
+    if not parts:
+        into.add(key, outcomes)
+        return
+    named = np.array([parts.get(trial, "") for trial in outcomes.trials.tolist()])
+    for part in sorted(set(named.tolist())):
+        into.add(key, outcomes[named == part], part or None)
+
+
+def _larger(mine: Any, theirs: Any) -> Any:
+    if isinstance(mine, int | float) and isinstance(theirs, int | float):
+        return max(mine, theirs)
+    return theirs if mine is None else mine
+
+
+def only(whole: Outcomes, wanted: Outcomes) -> Outcomes:
+    """The outcomes of the trials that are wanted."""
+    return whole[np.isin(whole.trials, wanted.trials)]
+
+
+def plain_json(name: str, settings: Any) -> str:
+    """Plain JSON, the same for the same settings."""
+    try:
+        return json.dumps(settings, sort_keys=True)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgument(
+            f"{name}={settings!r} must be plain JSON ({error}); "
+            "give names and numbers, and data by its fingerprint."
+        ) from None
+
+
+def now() -> str:
+    """The time, to the second."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

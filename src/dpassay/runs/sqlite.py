@@ -1,0 +1,363 @@
+"""The trial log in an SQLite file: several processes may write; damage and loss are noticed.
+
+Every commit is on the disk when it returns. After each one the log is looked up by its name. If the
+file was deleted or moved away, it is written anew from the file that is still open; if another log
+has taken its place, the trials are added to that one. So a run never ends with a verdict and no
+log.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping
+from itertools import repeat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpassay import __version__
+from dpassay._scratch import temporary_folder
+from dpassay.errors import InvalidArgument, LogError, LogLost
+from dpassay.runs import damage
+from dpassay.runs.checksums import add_to_digest, row_checksums, text_checksum
+from dpassay.runs.outcomes import NO_WORLD, Outcomes, nothing
+from dpassay.runs.protocol import RunRecord, merge, now, only, plain_json
+from dpassay.runs.schema import (
+    SCHEMA_VERSION,
+    connect,
+    explained,
+    insert_run,
+    make_log,
+    migrate,
+    new_file,
+    publish,
+    transaction,
+    vet,
+)
+
+FEW = 500  # trials that are looked up one by one; more are looked up by their range
+_PLAIN = (
+    "INSERT INTO trials (run, trial, state, world, score, seconds, checksum, part) "
+    "VALUES (?, ?, 'done', ?, ?, ?, ?, ?)"
+)
+_FULL = (
+    "INSERT INTO trials (run, trial, world, score, seconds, checksum, part, state, payload, "
+    "features, error) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+_RUNS = (
+    "SELECT key, configuration, description, created, version, checksum, n_done, n_failed FROM runs"
+)
+
+
+class SqliteLog:
+    """A trial log in an SQLite file, which is made if there is none.
+
+    A new log can be read by its user alone (0600), and so can the files that SQLite puts beside it.
+    A log of version 1 is turned into version 2 when it is opened. A log that may not be written, on
+    read-only media for example, can be read all the same.
+
+    Raises:
+        LogError: the file is not a trial log, is damaged, is of a newer dpassay, or cannot be
+            written. Such a file is left as it was.
+
+    """
+
+    def __init__(self, path: str | Path, *, make: bool = True) -> None:
+        self.path = Path(path)
+        self._place = self.path.absolute()  # A trial may change the working directory.
+        self._stack = contextlib.ExitStack()
+        self._writes = False  # whether anything was written that a reader must find at the end
+        with explained(self.path):
+            if make and not os.path.lexists(self._place):
+                make_log(self._place)
+            try:
+                self._open()
+            except BaseException:
+                self._stack.close()
+                raise
+
+    def _open(self) -> None:
+        place, read_only = self._place, _is_read_only(self._place)
+        if read_only:
+            place = _copied(place, self._stack.enter_context(temporary_folder()))
+        if vet(place) < SCHEMA_VERSION:
+            with damage.named(self.path, "it holds values of another kind than it should"):
+                migrate(place)
+        self._connection = connect(place)
+        # A commit is on the disk when it returns, even if the power fails.
+        self._connection.execute("PRAGMA synchronous = FULL")
+        if read_only:  # Or what is written would go into a copy and be lost.
+            self._connection.execute("PRAGMA query_only = ON")
+        self._identity = _identity(self._place)
+
+    # ----------------------------------------------------------------- writing
+
+    def begin(
+        self,
+        key: str,
+        configuration: Mapping[str, Any],
+        description: Mapping[str, Any] | None = None,
+    ) -> None:
+        settings = plain_json("configuration", dict(configuration))
+        about = None if description is None else plain_json("description", dict(description))
+        with self._writing():
+            insert_run(self._connection, None, (key, settings, "{}", now(), __version__))
+            if about is not None:
+                self._describe(key, about)
+
+    def _describe(self, key: str, about: str) -> None:
+        query = "SELECT configuration, created, version FROM runs WHERE key = ?"
+        settings, created, version = self._connection.execute(query, (key,)).fetchone()
+        checksum = text_checksum(key, settings, about, created, version)
+        self._connection.execute(
+            "UPDATE runs SET description = ?, checksum = ? WHERE key = ?", (about, checksum, key)
+        )
+
+    def add(self, key: str, outcomes: Outcomes, part: str | None = None) -> Outcomes:
+        with self._writing():
+            run, n_done, n_failed, digest = self._run(key)
+            fresh = self._fresh(run, outcomes)
+            checksums = row_checksums(key, fresh, part)
+            self._insert(run, fresh, checksums.tolist(), part)
+            self._connection.execute(
+                "UPDATE runs SET n_done = ?, n_failed = ?, digest = ? WHERE id = ?",
+                (
+                    n_done + len(fresh) - fresh.n_failed,
+                    n_failed + fresh.n_failed,
+                    add_to_digest(digest, checksums),
+                    run,
+                ),
+            )
+        if len(fresh) == len(outcomes):
+            return outcomes
+        with explained(self.path):
+            low, high = int(outcomes.trials.min()), int(outcomes.trials.max())
+            return only(self._read(key, (low, high)), outcomes)
+
+    def _fresh(self, run: int, outcomes: Outcomes) -> Outcomes:
+        """Those whose trials are not in the log, each once."""
+        numbers = outcomes.trials.tolist()
+        if len(set(numbers)) < len(numbers):
+            outcomes = outcomes[np.sort(np.unique(outcomes.trials, return_index=True)[1])]
+            numbers = outcomes.trials.tolist()
+        if not numbers:
+            return outcomes
+        where, values = "trial BETWEEN ? AND ?", [min(numbers), max(numbers)]
+        if len(numbers) <= FEW:
+            where, values = f"trial IN ({', '.join('?' * len(numbers))})", numbers
+        query = f"SELECT trial FROM trials WHERE run = ? AND {where}"
+        known = {trial for (trial,) in self._connection.execute(query, (run, *values))}
+        if known.isdisjoint(numbers):
+            return outcomes
+        return outcomes[np.array([number not in known for number in numbers])]
+
+    def _insert(self, run: int, fresh: Outcomes, checksums: list[int], part: str | None) -> None:
+        worlds = [None if world == NO_WORLD else world for world in fresh.worlds.tolist()]
+        # NaN becomes NULL.
+        columns = (fresh.trials.tolist(), worlds, fresh.scores.tolist(), fresh.seconds.tolist())
+        rows = zip(repeat(run), *columns, checksums, repeat(part))
+        blobs = (fresh.payloads, fresh.features, fresh.errors)
+        if not any(blobs):
+            self._connection.executemany(_PLAIN, rows)
+            return
+        self._connection.executemany(
+            _FULL,
+            (
+                (
+                    *row,
+                    "done" if row[1] not in fresh.errors else "failed",
+                    *(blob.get(row[1]) for blob in blobs),
+                )
+                for row in rows
+            ),
+        )
+
+    def note(self, key: str, name: str, value: Any) -> None:
+        self.revise(key, name, lambda _: value)
+
+    def revise(self, key: str, name: str, change: Callable[[Any], Any]) -> Any:
+        with self._writing():
+            run = self._run(key)[0]
+            value = change(self.notes(key).get(name))
+            stored = value if isinstance(value, bytes) else plain_json(name, value)
+            self._connection.execute(
+                "INSERT OR REPLACE INTO notes (run, name, value, checksum) VALUES (?, ?, ?, ?)",
+                (run, name, stored, text_checksum(key, name, stored)),
+            )
+        return value if isinstance(value, bytes) else json.loads(stored)
+
+    # ----------------------------------------------------------------- reading
+
+    def outcomes(self, key: str) -> Outcomes:
+        with explained(self.path):
+            return self._read(key)
+
+    def parts(self, key: str) -> dict[int, str]:
+        query = f"SELECT trial, part FROM trials WHERE run = {_RUN_OF} AND part IS NOT NULL"
+        with explained(self.path):
+            return dict(self._connection.execute(query, (key,)).fetchall())
+
+    def counts(self, key: str) -> dict[str, int]:
+        query = "SELECT n_done, n_failed FROM runs WHERE key = ?"
+        with explained(self.path):
+            done, failed = self._connection.execute(query, (key,)).fetchone() or (0, 0)
+        return {"done": done, "failed": failed}
+
+    def runs(self) -> list[RunRecord]:
+        with explained(self.path):
+            rows = self._connection.execute(f"{_RUNS} ORDER BY id").fetchall()
+        return [self._record(*row) for row in rows]
+
+    def _record(
+        self, key: str, settings: str, about: str, created: str, version: str, *rest: int
+    ) -> RunRecord:
+        checksum, n_done, n_failed = rest
+        what = f"the configuration or description of run {str(key)[:12]} was changed"
+        with damage.named(self.path, what):
+            damage.check(text_checksum(key, settings, about, created, version) == checksum)
+            configuration, description = json.loads(settings), json.loads(about)
+        return RunRecord(key, configuration, created, version, n_done, n_failed, description)
+
+    def noted(self, key: str, name: str, default: Any = None) -> Any:
+        return self.notes(key).get(name, default)
+
+    def notes(self, key: str) -> dict[str, Any]:
+        query = f"SELECT name, value, checksum FROM notes WHERE run = {_RUN_OF} ORDER BY name"
+        with explained(self.path):
+            rows = self._connection.execute(query, (key,)).fetchall()
+        found = {}
+        for name, value, checksum in rows:
+            with damage.named(self.path, f"the note {name!r} of run {key[:12]} was changed"):
+                damage.check(text_checksum(key, name, value) == checksum)
+                found[name] = value if isinstance(value, bytes) else json.loads(value)
+        return found
+
+    def _run(self, key: str) -> tuple[int, int, int, int]:
+        """The number of a run, its counts and its digest."""
+        query = "SELECT id, n_done, n_failed, digest FROM runs WHERE key = ?"
+        row = self._connection.execute(query, (key,)).fetchone()
+        if row is None:
+            raise InvalidArgument(f"key={key!r} is not a run of {self.path}; begin it first.")
+        return row
+
+    def _read(self, key: str, between: tuple[int, int] | None = None) -> Outcomes:
+        """The outcomes of a run, or of some trials, if they are what was written."""
+        where = "FROM trials WHERE run = ?"
+        if between is not None:
+            where += f" AND trial BETWEEN {between[0]} AND {between[1]}"
+        query = "SELECT id, n_done, n_failed, digest FROM runs WHERE key = ?"
+        with transaction(self._connection, "BEGIN"):  # all queries see the same log
+            run = self._connection.execute(query, (key,)).fetchone()
+            if run is None:
+                return nothing()
+            rows = damage.Rows(self.path, key, lambda q: self._connection.execute(q, run[:1]))
+            outcomes, checksums, parts = rows.read(where)
+        wrong = outcomes.trials[row_checksums(key, outcomes, parts) != checksums]
+        whole = None if between is not None else run[1:]
+        damage.refuse(self.path, key, outcomes, wrong, checksums, whole)
+        return outcomes
+
+    # ----------------------------------------------------------------- staying in place
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """A transaction, after which the log is still where its name says."""
+        with explained(self.path):
+            with transaction(self._connection):
+                yield
+            self._writes = True
+            if _identity(self._place) != self._identity:
+                self._write_anew()
+
+    def _write_anew(self) -> None:
+        """Put all that the open file holds to where the log was, or into what is there now."""
+        try:
+            with new_file(self._place) as new:
+                with contextlib.closing(connect(new)) as copy:
+                    self._connection.backup(copy)
+                # Closed while its name is not its own any more: SQLite then leaves alone what
+                # stands at that name.
+                self._connection.close()
+                self._put(new)
+            self._open()
+        except (LogError, OSError, sqlite3.Error) as error:
+            self._writes = False  # there is nothing left to look after
+            raise LogLost(
+                f"store={self.path}: the log was deleted or replaced while it was written, and "
+                f"cannot be written anew ({error}). Put it back, or run the same again with "
+                "another store=."
+            ) from error
+
+    def _put(self, new: Path) -> None:
+        try:
+            publish(new, self._place)
+        except FileExistsError:
+            self._put_into(new)
+
+    def _put_into(self, new: Path) -> None:
+        """Add what there is to the log that has taken the place; keep it elsewhere if it is none."""
+        try:
+            there = SqliteLog(self._place, make=False)
+        except LogError as error:
+            kept = self._place.with_name(f"{self._place.name}.kept")
+            publish(new, kept)
+            raise LogLost(f"{error} All trials so far are in {kept}") from error
+        with contextlib.closing(there), contextlib.closing(SqliteLog(new, make=False)) as ours:
+            merge(there, ours)
+
+    def close(self) -> None:
+        with explained(self.path):
+            try:
+                if self._writes:
+                    self._writes = False
+                    self._look_again()
+            finally:
+                self._connection.close()
+                self._stack.close()
+
+    def _look_again(self) -> None:
+        """See that a reader who comes now finds what was written: the file may be cut or gone."""
+        if _identity(self._place) != self._identity:
+            self._write_anew()
+        ours = dict(self._connection.execute(_SIZES).fetchall())
+        try:
+            with contextlib.closing(connect(self._place, "ro")) as fresh:
+                theirs = dict(fresh.execute(_SIZES).fetchall())
+        except sqlite3.Error as error:
+            raise LogLost(
+                f"store={self.path}: the log cannot be read any more ({error})."
+            ) from error
+        if any(theirs.get(key, -1) < size for key, size in ours.items()):
+            raise LogLost(f"store={self.path}: the log was replaced by one with fewer trials.")
+
+
+_RUN_OF = "(SELECT id FROM runs WHERE key = ?)"
+_SIZES = "SELECT key, n_done + n_failed FROM runs"
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file this is; None if there is none, or an emptied one."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if found.st_size else None
+
+
+def _is_read_only(path: Path) -> bool:
+    """Whether SQLite could not write here: it needs room beside the file even to read."""
+    if not path.is_file():
+        return False
+    return not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
+
+
+def _copied(path: Path, folder: Path) -> Path:
+    """A copy of a log; what was committed last may be in the write-ahead log alone."""
+    for suffix in ("", "-wal"):
+        beside = path.with_name(path.name + suffix)
+        if beside.exists():
+            shutil.copyfile(beside, folder / f"log{suffix}")
+    return folder / "log"

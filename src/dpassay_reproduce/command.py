@@ -1,0 +1,111 @@
+"""``dpassay reproduce``: the experiments of the source documents."""
+
+import inspect
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated, Any
+
+import typer
+
+from dpassay.cli.options import Json
+from dpassay.cli.output import emit, example, say, working
+from dpassay.errors import InvalidArgument
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    command = "dpassay reproduce slides --out slides --format svg"
+    app.command("reproduce", epilog=example(command))(reproduce)
+
+
+def reproduce(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Which experiment: slides, hw3, clipping, thesis, debugging, one-dimension, "
+            "adversaries or synth."
+        ),
+    ],
+    out: Annotated[
+        Path | None, typer.Option(help="Folder to write to; by default its name.", file_okay=False)
+    ] = None,
+    image_format: Annotated[str, typer.Option("--format", help="svg or png.")] = "svg",
+    figure: Annotated[
+        str | None, typer.Option(help="One figure of thesis, such as 4.21; by default all.")
+    ] = None,
+    literal: Annotated[
+        bool, typer.Option("--literal", help="thesis: with the document's own delta and noise.")
+    ] = False,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            help="adversaries: mnist, digits, location30, adult, cifar10 or purchase100; by "
+            "default mnist where it is there, else digits."
+        ),
+    ] = None,
+    full: Annotated[
+        bool,
+        typer.Option(
+            "--full",
+            help="adversaries: 1000 trainings a world instead of 200; synth: more seeds, larger n.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Draw the figures of a source document anew, with the numbers behind them."""
+    from dpassay import _check
+    from dpassay.report.figures import FORMATS
+    from dpassay_reproduce import experiment
+
+    module = experiment(name)
+    _check.choice("image_format", image_format, FORMATS)
+    options = _options(module, name, figure=figure, literal=literal, data=data, full=full)
+    folder = out if out is not None else Path(_folder(name, **options))
+    with working(f"running {name}") as shown:
+        if _takes(module, "progress"):
+            options["progress"] = lambda part: shown.update(f"running {name}: {part} …")
+        files = module.run(folder, image_format=image_format, **options)
+    if as_json:
+        emit({"experiment": name, "out": str(folder), "files": [str(path) for path in files]})
+        return
+    for path in files:
+        say(str(path))
+    say(f"Open {folder / 'index.html'}.")
+
+
+def _options(module: ModuleType, name: str, **given: Any) -> dict[str, Any]:
+    """Those options that were given; an experiment that does not take one says so."""
+    options = {option: value for option, value in given.items() if value}
+    for option in options:
+        if not _takes(module, option):
+            raise InvalidArgument(
+                f"--{option} is of no use for name={name!r}. Leave it out; it is for "
+                f"{_FOR[option]}."
+            )
+    return options
+
+
+def _takes(module: ModuleType, option: str) -> bool:
+    return option in inspect.signature(module.run).parameters
+
+
+_FOR = {
+    "figure": "thesis",
+    "literal": "thesis",
+    "data": "adversaries",
+    "full": "adversaries and synth",
+}
+
+
+def _folder(
+    name: str,
+    figure: str | None = None,
+    literal: bool = False,
+    data: str | None = None,
+    full: bool = False,
+) -> str:
+    """A folder of its own for every choice, so that no page is written over by another.
+
+    But not for more of the same: --full goes on with the trainings that are there.
+    """
+    return "-".join([name, *["literal"] * literal, *(part for part in (figure, data) if part)])

@@ -1,0 +1,82 @@
+"""The largest one-run bound over the number of guesses, which nothing pays for: no bound at all."""
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dpassay._rng import RngLike, generator
+from dpassay.bounds.onerun.guesses import Audit
+from dpassay.bounds.onerun.pvalues import Steinke, largest_epsilon, pure_epsilon
+from dpassay.bounds.onerun.ranking import IntArray
+from dpassay.types import LowerBound
+
+__all__ = ["INVALID", "naive_one_run"]
+
+INVALID = "a number of guesses fixed in advance, which it was not (INVALID)"
+MOST_GUESSES = 1000  # the homework stops at 500 of each kind
+
+
+def naive_one_run(
+    scores: ArrayLike,
+    members: ArrayLike,
+    *,
+    delta: float,
+    confidence: float = 0.95,
+    sides: str = "both",
+    max_guesses: int = MOST_GUESSES,
+    rng: RngLike = 0,
+) -> LowerBound:
+    """The largest of the bounds of :func:`dpassay.one_run` over every number of guesses.
+
+    Not a lower bound: at epsilon = 0 it exceeds the truth with probability .32 instead of .05 (500
+    numbers of each kind, exact). The result says so in its assumption.
+
+    Args:
+        scores: one per canary; higher says "in".
+        members: the coins, True for "in".
+        delta: the delta at which epsilon is bounded.
+        confidence: what each of the bounds has for itself, and their maximum has not.
+        sides: "both" kinds of guess, or only the "top" or the "bottom" scores.
+        max_guesses: the most guesses; the homework stops at 500 of each kind.
+        rng: breaks ties between equal scores.
+
+    """
+    audit = Audit(
+        scores=np.asarray(scores, float),
+        members=np.asarray(members, bool),
+        delta=delta,
+        level=1 - confidence,
+        sides=sides,
+        max_guesses=max_guesses,
+        rng=generator(rng),
+    )
+    most = min(max_guesses, MOST_GUESSES * audit.per_unit // 2)
+    audit = replace(audit, max_guesses=most)
+    plan = audit.plan(np.arange(1, audit.most_units + 1))
+    ranking = audit.rank(plan)
+    correct = ranking.correct(plan.top, plan.bottom)
+    epsilon, at = _largest(audit, plan.guesses, correct)
+    ceiling, _ = _largest(audit, plan.guesses, ranking.perfect(plan.top, plan.bottom))
+    guessed = {"guesses": float(plan.guesses[at]), "correct": float(correct[at])}
+    return LowerBound(
+        epsilon=epsilon,
+        delta=delta,
+        confidence=1 - audit.level,
+        method="naive",
+        assumption=INVALID,
+        ceiling=ceiling,
+        threshold=(int(plan.top[at]), int(plan.bottom[at])),
+        selection=f"INVALID: largest over {plan.top.size} numbers of guesses, not paid for",
+        details={"looks": float(plan.top.size), **guessed},
+    )
+
+
+def _largest(audit: Audit, guesses: IntArray, correct: IntArray) -> tuple[float, int]:
+    """The largest bound among the candidates, each at the whole level, and which one that is."""
+    if audit.delta > 0:
+        p_value = Steinke(audit.canaries, audit.delta)
+        return largest_epsilon(p_value, guesses, correct, audit.level)
+    epsilons = pure_epsilon(guesses, correct, audit.level)
+    at = int(np.argmax(epsilons))
+    return max(float(epsilons[at]), 0.0), at

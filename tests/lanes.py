@@ -1,0 +1,62 @@
+"""Which tests are not in the quick lane: they train, play long games or start programs.
+
+``make quick`` leaves them out. One table instead of a mark in every module, so that the quick lane
+can be read at one place.
+"""
+
+from pathlib import Path
+
+# Folders and files below tests/, without their ending, and parts of dpassay whose doctests train.
+SLOW = (
+    "adversaries",
+    "attacks/test_likelihood",
+    "attacks/test_membership",
+    "attacks/test_outputs",
+    "attacks/test_private_models",
+    "attacks/test_shadows",
+    "attacks/test_thresholds",
+    "attacks/test_whitebox",
+    "auditing/test_adapters",
+    "auditing/test_adapters_command",
+    "auditing/test_adapters_script",
+    "auditing/test_audit",
+    "auditing/test_plan",
+    "bounds/onerun",
+    "bounds/test_bayes",
+    "bounds/test_betting",
+    "bounds/test_sequential",
+    "bounds/test_worst_case",
+    "cli",
+    "learn",
+    "nets",
+    "optim",
+    "plugin",
+    "privacy/test_calibration",
+    "privacy/test_fourier",
+    "privacy/test_loss_distribution",
+    "report/test_browser",
+    "reproduce",
+    "runs/test_hostile",
+    "runs/test_play",
+    "runs/test_survival",
+    "synth",
+    "test_datasets",
+    "test_docs",
+    "test_examples",
+    "test_probe",
+    "test_skips",
+    "typing",
+    "zoo/test_training_bugs",
+)
+
+
+def is_slow(path, tests):
+    """Whether a test file belongs to the slow ones; doctests count by the part they stand in."""
+    path = Path(path)
+    try:
+        name = path.relative_to(tests)
+    except ValueError:
+        parts = path.parts[path.parts.index("src") + 2 :] if "src" in path.parts else ()
+        return bool(parts) and parts[0] in SLOW
+    stem = str(name.with_suffix(""))
+    return any(stem == slow or stem.startswith(slow + "/") for slow in SLOW)
