@@ -13,7 +13,17 @@ import dpassay
 
 ROOT = Path(dpassay.__file__).parent
 NEXT_DOOR = ROOT.with_name("dpassay_reproduce")
-LEAVES = {"errors", "_check", "_files", "_lazy", "_rng", "_scratch", "_special", "types"}
+LEAVES = {
+    "errors",
+    "_check",
+    "_files",
+    "_handed",
+    "_lazy",
+    "_rng",
+    "_scratch",
+    "_special",
+    "types",
+}
 # Each part may import the leaves, what is listed, and itself.
 LEFT_OF = {
     "privacy": set(),
@@ -34,6 +44,7 @@ LEFT_OF = {
 ALLOWED = {part: LEAVES | left for part, left in LEFT_OF.items()} | {
     "errors": set(),
     "_check": {"errors"},
+    "_handed": {"errors"},
     "_rng": {"errors"},
     "_files": {"errors", "_scratch"},
     "_lazy": set(),

@@ -1,6 +1,7 @@
 """Outputs appear whole or not at all; temporary things are private, and gone afterwards."""
 
 import os
+import re
 import shutil
 import signal
 import socket
@@ -19,6 +20,28 @@ from dpassay.learn import Ledger
 from dpassay.privacy import Pure
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="permissions and signals of POSIX")
+
+
+SOURCES = Path(_files.__file__).parent.parent
+WRITES = re.compile(
+    r"\.write_(text|bytes)\(|os\.(replace|rename|link)\(|\.rename\(\w*path|mkdtemp|mkstemp|"
+    r"TemporaryDirectory|NamedTemporary|\bopen\([^)]*[\"'][wax]b?[\"']|savefig\((path|out|file)"
+)
+MAY_WRITE = {
+    "dpassay/_files.py",
+    "dpassay/runs/schema.py",  # gives a new log its place, which must be empty
+    "dpassay/runs/parcel.py",  # into the private folder of a run
+    "dpassay/auditing/adapters/command.py",  # likewise, of a trial
+}
+
+
+def test_all_outputs_go_through_one_module():
+    found = set()
+    for path in SOURCES.rglob("*.py"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        if any(WRITES.search(line) for line in lines if ">>>" not in line):
+            found.add(str(path.relative_to(SOURCES)))
+    assert found == MAY_WRITE
 
 
 def mode(path):

@@ -20,8 +20,24 @@ from typing import Any
 import numpy as np
 
 from dpassay._rng import RngLike, generator
-from dpassay.errors import DpassayError
+from dpassay.errors import DatasetMissing
 from dpassay.types import FloatArray
+
+__all__ = [
+    "ADULT_CATEGORIES",
+    "ADULT_RANGES",
+    "VARIABLE",
+    "Dataset",
+    "DatasetMissing",
+    "adult_features",
+    "load_adult",
+    "load_adult_codes",
+    "load_cifar10",
+    "load_location30",
+    "load_mnist",
+    "load_purchase100",
+    "made_up_profiles",
+]
 
 VARIABLE = "DPASSAY_DATA"
 ADULT_RANGES = {
@@ -67,10 +83,6 @@ _ADULT_COLUMNS = (
     "native-country",
     "income",
 )
-
-
-class DatasetMissing(DpassayError, FileNotFoundError):
-    """A data set is neither in the folder nor to be downloaded; the message says what to do."""
 
 
 @dataclass(frozen=True, eq=False)

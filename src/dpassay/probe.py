@@ -21,6 +21,8 @@ from typing import Any
 
 from dpassay.errors import InvalidArgument
 
+__all__ = ["Trial", "data", "playing", "release"]
+
 
 @dataclass
 class Trial:

@@ -13,6 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay import _check
+from dpassay._special.margins import ARITHMETIC
+
+__all__ = [
+    "Evidence",
+    "FloatArray",
+    "Floats",
+    "Kind",
+    "LowerBound",
+    "Neighbouring",
+    "NoiseLevel",
+    "PrivacyCurve",
+    "Release",
+    "Verdict",
+]
 
 Neighbouring = Literal["add-remove", "replace-one"]
 Kind = Literal["exact", "upper bound", "estimate"]
@@ -76,12 +90,18 @@ class Release(Generic[T]):
         return replace(self, value=function(self.value))  # type: ignore[return-value]
 
 
-def _rounded_down(x: float) -> str:
-    """Five digits, never above x: a lower bound must stay one in print."""
+def _rounded_down(x: float, digits: int = 5) -> str:
+    """So many digits, never above x: a lower bound must stay one in print."""
     if not 0 < x < math.inf:
         return f"{x:g}"
-    place = 10.0 ** (4 - math.floor(math.log10(x)))
-    return f"{math.floor(x * place * (1 + 1e-12)) / place:.5g}"
+    place = 10.0 ** (digits - 1 - math.floor(math.log10(x)))
+    return f"{math.floor(x * place * (1 + ARITHMETIC)) / place:.{digits}g}"
+
+
+def _shown_above(x: float, claimed: float) -> str:
+    """A lower bound with as many digits as it takes to see that it is above the claim."""
+    texts = (_rounded_down(x, digits) for digits in range(5, 12))
+    return next((text for text in texts if float(text) > claimed), _rounded_down(x))
 
 
 @dataclass(frozen=True)
@@ -229,7 +249,8 @@ class Verdict:
     def __str__(self) -> str:
         claimed = float(self.claim.epsilon(self.bound.delta))
         head = "refuted" if self.refuted else "not refuted"
-        shown = f"epsilon >= {_rounded_down(self.bound.epsilon)} at delta={self.bound.delta:g}"
+        seen = _shown_above(self.bound.epsilon, claimed)
+        shown = f"epsilon >= {seen} at delta={self.bound.delta:g}"
         if self.fell_at is not None and not self.bound.epsilon > claimed:
             shown = f"{self.fell_at}; {shown}"
         return (

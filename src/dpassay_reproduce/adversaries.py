@@ -91,7 +91,7 @@ class Setting:
 
     @property
     def n_features(self) -> int:
-        """Of a record."""
+        """The number of features of a record."""
         return self.data.records.X.shape[1]
 
 
@@ -324,7 +324,7 @@ def summary_picture(found: Grid, where: Setting, hidden: int, per_world: int) ->
         for (name, e), p in found.items()
     }
     return Picture(
-        _named("six", hidden),
+        _name("six", hidden),
         title,
         _said(facts, per_world, epsilons),
         figure,
@@ -359,7 +359,7 @@ def order_picture(found: Grid, where: Setting, hidden: int) -> Picture:
     )
     title = f"How well each tells the worlds apart, {_model(hidden)} on {where.name}"
     claim = order_claim(found)
-    return Picture(_named("order", hidden), title, caption, figure, facts, {}, (claim,))
+    return Picture(_name("order", hidden), title, caption, figure, facts, {}, (claim,))
 
 
 def largest_area(curve: PrivacyCurve) -> float:
@@ -376,7 +376,7 @@ def _model(hidden: int) -> str:
     return f"a network with {hidden} hidden units" if hidden else "a softmax model"
 
 
-def _named(name: str, hidden: int) -> str:
+def _name(name: str, hidden: int) -> str:
     return f"{name}-mlp{hidden}" if hidden else name
 
 

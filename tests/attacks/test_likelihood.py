@@ -18,7 +18,7 @@ from dpassay.attacks import (
 from dpassay.attacks.likelihood import (
     Predictive,
     _inverse_trigamma,
-    resolved,
+    resolve,
     shrinkage,
     with_common_shift,
 )
@@ -138,14 +138,14 @@ def test_what_trees_cannot_resolve_is_next_to_what_they_can():
     p = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]])
     phi = log_odds(Outputs(probabilities=p, labels=[0, 0, 0]))
     seen = log_odds(Outputs(probabilities=[[[0.95, 0.05], [0.5, 0.5], [1.0, 0.0]]], labels=[0] * 3))
-    found, others = resolved(phi, seen)
+    found, others = resolve(phi, seen)
     most = np.log(19) + np.log(2)
     np.testing.assert_allclose(found, [most, np.log(9), -most])
     np.testing.assert_allclose(others, [[np.log(19), 0, most]], atol=1e-12)
-    votes = resolved(phi[[0, 2]], phi[None, [2, 0]])
+    votes = resolve(phi[[0, 2]], phi[None, [2, 0]])
     np.testing.assert_allclose(votes[0], [np.log(2), -np.log(2)])
     far = np.array([90.0, -100.0])  # small, but said
-    assert resolved(far, far[None])[0] is far
+    assert resolve(far, far[None])[0] is far
 
 
 def trees(X, y, rng):

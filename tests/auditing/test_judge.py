@@ -36,7 +36,8 @@ def assert_same(one, other):
     """Every field, arrays by their bits."""
     assert one.claim == other.claim
     assert one.bound == other.bound
-    for name in ("refuted", "confidence", "trials", "ended", "attack", "replay", "details"):
+    names = ("refuted", "confidence", "trials", "ended", "attack", "replay", "details", "fell_at")
+    for name in names:
         assert getattr(one, name) == getattr(other, name), name
     paths = [None if v.log_wealth is None else v.log_wealth.tobytes() for v in (one, other)]
     assert paths[0] == paths[1]

@@ -1,5 +1,7 @@
 """Verdict and bound are one statement: properties over random trials, claims and levels."""
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -26,9 +28,9 @@ def trials(seed, n, scale, shift=1.0):
 @pytest.mark.parametrize("both_ways", [False, True])
 def test_a_true_claim_is_seldom_refuted(both_ways):
     """Laplace noise at exactly the claimed epsilon, watched at every trial: 5 % at the most."""
-    refuted = 0
+    refuted, fresh = 0, Referee(rules(da.PureDP(1.0), 200, both_ways=both_ways))
     for seed in range(200):
-        judge = Referee(rules(da.PureDP(1.0), 200, both_ways=both_ways))
+        judge = deepcopy(fresh)
         refuted += judge.take(*trials(seed, 200, scale=1.0))
     assert_rate_at_most(refuted, 200, 0.05)
 
@@ -127,9 +129,9 @@ def test_a_look_before_the_end_does_not_spend_the_count_at_the_end():
 def test_a_claim_waits_for_all_smaller_ones():
     """The claim's own bets may win first; it falls when every smaller epsilon has fallen too."""
     waited = 0
-    for seed in range(25):
-        referee = Referee(rules(da.PureDP(2.0), 1500))
-        referee.take(*trials(seed, 1500, scale=0.3))
+    for seed in range(8):
+        referee = Referee(rules(da.PureDP(2.0), 500))
+        referee.take(*trials(seed, 500, scale=0.25))
         own = np.flatnonzero(referee.wealth_path() >= referee.wealth_needed)
         if referee.refuted_at is None:
             assert referee.bound().epsilon <= 2.0
@@ -137,7 +139,7 @@ def test_a_claim_waits_for_all_smaller_ones():
         assert own[0] + 1 <= referee.refuted_at
         waited += own[0] + 1 < referee.refuted_at
         assert referee.bound().epsilon > 2.0
-    assert waited < 5
+    assert waited < 4
 
 
 CLAIMS = {
@@ -149,7 +151,7 @@ CLAIMS = {
 scales = st.sampled_from([0.05, 0.3, 0.5, 0.8, 1.0, 3.0])
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=80, deadline=None, derandomize=True)
 @given(
     kind=st.sampled_from(sorted(CLAIMS)),
     size=st.floats(0.05, 4.0),
@@ -169,12 +171,12 @@ def test_verdict_and_count_are_one_statement(
     assert_one_statement(judge)
 
 
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=10, deadline=None, derandomize=True)
 @given(
     kind=st.sampled_from(sorted(CLAIMS)),
     size=st.sampled_from([0.3, 1.0, 2.0]),
     scale=scales,
-    n=st.integers(2, 250),
+    n=st.integers(2, 120),
     seed=st.integers(0, 10**6),
     delta=st.sampled_from([None, 1e-3]),
 )
@@ -199,3 +201,20 @@ def assert_one_statement(judge):
         assert fell_at.delta_allowed == pytest.approx(
             float(judge.rules.claim.delta(fell_at.epsilon)), abs=1e-9
         )
+
+
+@pytest.mark.parametrize("scale", [0.2, 0.5])
+def test_a_refutation_shows_a_bound_above_the_claim(scale):
+    """In print too: "refuted: epsilon >= 1, claimed 1" says nothing."""
+    verdict = da.audit(
+        lambda data, rng: data + rng.laplace(scale=scale),
+        (1.0, 0.0),
+        claim=da.PureDP(1.0),
+        score=float,
+        trials=1000,
+    )
+    assert verdict.refuted
+    assert verdict.bound.epsilon > 1.0
+    assert float(str(verdict).split("epsilon >= ")[1].split()[0]) > 1.0
+    assert verdict.fell_at is not None
+    assert verdict.fell_at.kind == "estimate"

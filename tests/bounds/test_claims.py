@@ -135,7 +135,16 @@ def test_family_bound_stays_in_its_range():
     nothing = lower_bound_in_family(x, x, low=0.1, high=1.0, **families)
     assert nothing.epsilon == 0
     everything = lower_bound_in_family(x, y, low=0.1, high=0.5, **families)
-    assert everything.epsilon == everything.ceiling == GDP(mu=0.5).epsilon(1e-5)
+    assert everything.epsilon == everything.ceiling
+    assert everything.epsilon == pytest.approx(GDP(mu=0.5).epsilon(1e-5), rel=1e-12)
+    assert everything.epsilon < GDP(mu=0.5).epsilon(1e-5)
+
+
+def test_a_family_of_upper_bounds_is_refused():
+    with pytest.raises(InvalidArgument, match="no lower bound"):
+        lower_bound_in_family(
+            [1.0], [0.0], family=lambda rho: ZCDP(rho), low=0.1, high=1.0, delta=1e-5
+        )
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from dpassay.bounds.sequential import (
     sequential_bound,
     sequential_test,
 )
+from dpassay.bounds.steps import epsilon_of_steps
 from dpassay.bounds.wealth import PastRanks, Rounds, next_lesson
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP, ApproxDP, PureDP, dp_sgd_event, gaussian
@@ -493,11 +494,13 @@ def test_a_family_of_noise_levels():
     family = Family.of(
         lambda sigma: account(dp_sgd_event(sigma, 1.0, 4), "pld"),
         noise_multipliers=[1.0, 4.0, 2.0],
+        epsilons=[epsilon_of_steps(1 / sigma, 1.0, 4, 1e-5) for sigma in (1.0, 4.0, 2.0)],
         delta=1e-5,
         assumption="DP-SGD with some noise multiplier",
     )
     exact = [GDP(mu=2 / sigma) for sigma in (4.0, 2.0, 1.0)]
     assert family.epsilons == pytest.approx([c.epsilon(1e-5) for c in exact], rel=2e-3)
+    assert all(e <= c.epsilon(1e-5) for e, c in zip(family.epsilons, exact, strict=True))
     for curve, gdp in zip(family.curves, exact, strict=True):
         lines = Lines.of(curve)
         steep = lines.slopes >= 1
@@ -505,6 +508,23 @@ def test_a_family_of_noise_levels():
     bound = sequential_bound(*coin_trials(23, 400, 2.0), delta=1e-5, family=family)
     assert bound.epsilon == family.epsilons[1]
     assert bound.assumption == "DP-SGD with some noise multiplier"
+
+
+def test_upper_bounds_label_no_lower_bound():
+    with pytest.raises(InvalidArgument, match="its epsilon is no lower bound"):
+        Family.of(
+            lambda sigma: account(dp_sgd_event(sigma, 0.1, 4), "rdp"),
+            noise_multipliers=[1.0, 2.0],
+            delta=1e-5,
+        )
+    with pytest.raises(InvalidArgument, match="epsilons has 1 entries for 2 curves"):
+        Family.of([PureDP(1.0), PureDP(2.0)], epsilons=[1.0], delta=0.0)
+
+
+def test_labels_are_rounded_down():
+    family = Family.of([GDP(1.0), GDP(2.0)], delta=1e-5)
+    for label, curve in zip(family.epsilons, family.curves, strict=True):
+        assert curve.epsilon(1e-5) * (1 - 1e-10) < label < curve.epsilon(1e-5)
 
 
 def test_a_family_of_curves_is_sorted():
@@ -521,7 +541,7 @@ def test_a_family_of_curves_is_sorted():
     [
         ([0, 1], [0.0, np.nan], r"scores\[1\]=nan .* score -inf"),
         ([0, np.nan], [0.0, 1.0], r"worlds\[1\]=nan"),
-        ([0, 2], [0.0, 1.0], r"worlds\[1\]=2 must lie in \[0, 1\]"),
+        ([0, 2], [0.0, 1.0], r"worlds\[1\] must lie in \[0, 1\]"),
         ([0, 0.5], [0.0, 1.0], r"worlds=0.5 must be 0 or 1"),
         ([0, 1, 1], [0.0, 1.0], r"worlds has shape \(3,\), scores \(2,\)"),
         ([[0, 1]], [[0.0, 1.0]], r"shape \(1, 2\)"),
@@ -555,7 +575,7 @@ def test_pairs_must_be_one_of_each(form):
         (lambda: ConfidenceSequence([GDP(mu=1.0)]), "must be a Family"),
         (lambda: ConfidenceSequence(Family.gdp(1e-5, [1]), confidence=0), "confidence=0"),
         (lambda: Family.gdp(0.0), "delta=0 must lie in .* Gaussian noise has no finite epsilon"),
-        (lambda: Family.gdp(1e-5, [0.0, 1.0]), r"epsilons\[0\]=0"),
+        (lambda: Family.gdp(1e-5, [0.0, 1.0]), r"epsilons\[0\] must"),
         (lambda: Family.approx_dp(1.0), "delta=1 must lie in"),
         (lambda: Family.approx_dp(1e-5, [2.0, 1.0]), "must increase"),
         (lambda: Family.approx_dp(1e-5, []), "epsilons is empty"),

@@ -172,7 +172,7 @@ def test_another_place_has_the_same_key(home, folder, undisturbed):
     wait_until(lambda: logged(folder), process)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 3, err
+    assert process.returncode == 130, err
     assert "The same command goes on" in err
     early = json.loads(out)
     assert (early["ended"], early["run"]) == ("interrupted", undisturbed["run"])

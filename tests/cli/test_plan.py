@@ -3,7 +3,7 @@ import xml.etree.ElementTree as ET
 
 from typer.testing import CliRunner
 
-from dpassay.cli.app import app
+from dpassay.cli import app
 
 
 def run(*words):

@@ -27,7 +27,7 @@ from dpassay.learn.base import Budget, PrivateMixin
 from dpassay.learn.logistic_plans import GradientDescent, Setting, StochasticGradient
 from dpassay.learn.perturbation import ObjectivePerturbation, OutputPerturbation
 from dpassay.learn.ridge_plans import SufficientStatistics
-from dpassay.learn.search_price import planned
+from dpassay.learn.search_price import plan_search
 from dpassay.mechanisms import gaussian, gaussian_multiplier
 from dpassay.optim import frank_wolfe
 from dpassay.privacy import Gaussian
@@ -194,7 +194,7 @@ DESCENTS = {
 @pytest.mark.parametrize("solver", DESCENTS)
 def test_gradient_steps(solver, honest, monkeypatch):
     share, epsilon, options = DESCENTS[solver]
-    drawn, prepare = {}, GradientDescent._conditioned
+    drawn, prepare = {}, GradientDescent._condition
 
     def spy(self, X, rng):
         drawn["last"] = prepare(self, X, rng)
@@ -203,7 +203,7 @@ def test_gradient_steps(solver, honest, monkeypatch):
     pair, fit = across_a_crowd(), classifier(solver, epsilon, 1e-5, **FIT, **options)
     fitted = fit(pair[0], 0)
     claim, noise = fitted.privacy_, fitted.noise_multiplier_
-    monkeypatch.setattr(GradientDescent, "_conditioned", spy)
+    monkeypatch.setattr(GradientDescent, "_condition", spy)
     if not honest:
         scaled(monkeypatch, Setting, "mu", 1 / share)  # the noise of preparation and of full steps
     if solver == "sgd":  # its calibration takes a second
@@ -360,7 +360,7 @@ def best_sum_delta(noise, epsilons):
 
 def test_a_search_breaks_its_claim_at_70_percent_by_its_exact_law():
     epsilons = np.linspace(0, 1, 21)
-    event, noise = planned(Budget(1.0, 0.01, "add-remove"), 2.0, "poisson", 1.0)
+    event, noise = plan_search(Budget(1.0, 0.01, "add-remove"), 2.0, "poisson", 1.0)
     claim = da.account(event)
     allowed = np.array([float(claim.delta(float(e))) for e in epsilons])
     assert (best_sum_delta(noise, epsilons) <= allowed).all()
@@ -390,7 +390,7 @@ def test_search(honest, monkeypatch):
     pair = (X, y), (X[:-1], y[:-1])
     claim = chosen(pair[0], 0).privacy_
     if not honest:
-        monkeypatch.setattr(search, "planned", lambda *a: less_noise(planned(*a)))
+        monkeypatch.setattr(search, "plan_search", lambda *a: less_noise(plan_search(*a)))
     verdict = audited(best, pair, claim, 300 if honest else 2500)
     assert verdict.refuted is not honest, str(verdict)
 

@@ -22,9 +22,9 @@ from dpassay.learn.base import Budget
 from dpassay.learn.ledger import Ledger
 from dpassay.learn.logistic import PrivateLogisticRegression
 from dpassay.learn.logistic_frank_wolfe import FrankWolfe
-from dpassay.learn.logistic_plans import GradientDescent, Setting, planned
+from dpassay.learn.logistic_plans import GradientDescent, Setting, plan_for
 from dpassay.learn.perturbation import ObjectivePerturbation, OutputPerturbation, minimiser
-from dpassay.optim.conditioning import column_sizes, conditioned, second_moment, typical_norm
+from dpassay.optim.conditioning import column_sizes, condition_rows, second_moment, typical_norm
 from dpassay.optim.losses import Logistic, Multinomial, Rows
 from dpassay.privacy import gaussian
 from rates import assert_rate
@@ -174,11 +174,11 @@ def test_which_frank_wolfe_takes_sparse_rows(thin_rows, monkeypatch, settings, l
 def test_frank_wolfe_ends_by_a_public_rule():
     budget = Budget(100.0, 1e-6, "add-remove")
     setting = Setting(10**7, 50, 2, 1.0, budget)
-    plan = planned("frank-wolfe", setting)
+    plan = plan_for("frank-wolfe", setting)
     assert plan.steps == 3000
     assert da.account(plan.event).epsilon(1e-6) <= 100
-    assert planned("frank-wolfe", replace(setting, max_iter=4000)).steps == 4000
-    assert planned("frank-wolfe", replace(setting, n_records=1000)).steps < 3000
+    assert plan_for("frank-wolfe", replace(setting, max_iter=4000)).steps == 4000
+    assert plan_for("frank-wolfe", replace(setting, n_records=1000)).steps < 3000
 
 
 def test_sparse_input_is_never_densified(monkeypatch):
@@ -225,7 +225,7 @@ def test_declared_classes_need_no_record(two_classes):
     ).fit(X, y)
     assert model.coef_.shape == (3, 6)
     assert model.privacy_.assumptions == (f"n={len(X)}",)
-    with pytest.raises(InvalidArgument, match="'no'"):
+    with pytest.raises(InvalidArgument, match="lacks a label that a record has"):
         PrivateLogisticRegression(data_norm=1.0, classes=["maybe", "yes"]).fit(X, y)
     with pytest.raises(InvalidArgument, match="maybe"):
         PrivateLogisticRegression(math.inf, classes=["maybe", "no", "yes"]).fit(X, y)
@@ -343,12 +343,14 @@ def test_conditioned_rows_have_unit_size_and_go_back():
     rng = np.random.default_rng(5)
     X = table(rng, n=500) * [1.0, 0.1, 0.01, 1.0]
     options = {"norm_bound": 1.0, "n_records": 500, "noise": (1.0, 1.0, 1.0), "intercept": True}
-    even = conditioned(X, evenness=0.1, rng=np.random.default_rng(0), **options)
+    even = condition_rows(X, evenness=0.1, rng=np.random.default_rng(0), **options)
     assert np.median(even.rows.norms()) == pytest.approx(1, abs=0.15)
     W = rng.normal(size=(5, 2))
     coef, intercept = even.restored(W)
     np.testing.assert_allclose(X @ coef.T + intercept, even.rows.scores(W))
-    thin = conditioned(sparse.csr_matrix(X), evenness=0.1, rng=np.random.default_rng(0), **options)
+    thin = condition_rows(
+        sparse.csr_matrix(X), evenness=0.1, rng=np.random.default_rng(0), **options
+    )
     np.testing.assert_allclose(thin.rows.scores(W), even.rows.scores(W), atol=1e-9)
 
 

@@ -24,7 +24,7 @@ from dpassay.learn.ridge_plans import (
     OutputPerturbation,
     Setting,
     SufficientStatistics,
-    chosen,
+    choose_solver,
     with_constant,
 )
 from dpassay_reproduce.printed.ridge import PrintedPerturbation
@@ -303,9 +303,9 @@ def test_infinite_epsilon_keeps_declared_bounds():
 
 
 def test_the_rule_prefers_descent_until_data_abound():
-    assert chosen(setting(400, 10)) == "gd"
-    assert chosen(setting(32_561, 108, epsilon=10.0)) == "gd"
-    assert chosen(setting(10**8, 10, epsilon=1.0)) == "adassp"
+    assert choose_solver(setting(400, 10)) == "gd"
+    assert choose_solver(setting(32_561, 108, epsilon=10.0)) == "gd"
+    assert choose_solver(setting(10**8, 10, epsilon=1.0)) == "adassp"
 
 
 def test_the_rule_does_not_depend_on_units():

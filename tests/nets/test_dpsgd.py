@@ -439,7 +439,7 @@ def test_records_refused(X, y, named):
         ({"members": np.full(40, 0.5)}, "members"),
         ({"start": np.ones(3)}, r"start has shape \(3,\)"),
         ({"start": np.full(SIZE, np.nan)}, "start"),
-        ({"start": np.full(SIZE, 1e39)}, r"start\[0\]=1e\+39"),
+        ({"start": np.full(SIZE, 1e39)}, r"start\[0\] must"),
         ({"canary": 5.0}, "canary=5.0 must be"),
         ({"canary": float("nan")}, "canary=nan must be"),
     ],

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpassay as da
-from dpassay.errors import InvalidArgument
-from dpassay.privacy import Best, Gaussian, Repeated, Sampled
+from dpassay.errors import InvalidArgument, UnsupportedEvent
+from dpassay.privacy import Best, Gaussian, Repeated, Sampled, accounting, events
 from dpassay.privacy.tradeoff import Tradeoff
 
 ORDERS = np.array([1.5, 2, 4, 8, 16, 64, np.inf])
@@ -210,3 +210,23 @@ def test_bad_arguments_of_the_methods(curve, bad):
 def test_unknown_keyword_is_a_type_error():
     with pytest.raises(TypeError, match="colour"):
         da.PureDP(1.0, colour="red")
+
+
+@pytest.mark.parametrize(
+    ("event", "floor"),
+    [
+        (events.NonPrivate(), 1.0),
+        (events.Approx(1.0, 0.1), 0.1),
+        (events.Sequence((events.Approx(1.0, 0.05), events.Gaussian(1.0))), 0.05),
+        (events.Sampled(events.Approx(1.0, 1e-3), 0.01), 1e-5),
+    ],
+)
+def test_delta_at_infinity_is_the_limit_and_not_zero(event, floor):
+    """An infinite loss has its probability whatever epsilon is, also by searched inverses."""
+    for method in accounting.METHODS:
+        try:
+            curve = accounting.account(event, method)
+        except UnsupportedEvent:
+            continue
+        assert curve.delta(np.inf) >= floor * (1 - 1e-9), method
+        assert curve.delta(np.inf) >= curve.delta(1e6) * (1 - 1e-9), method

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import dpassay as da
-from dpassay.privacy import accounting, composition, events, gaussian, loss_distribution
+from dpassay.privacy import composition, events, gaussian, loss_distribution
 from dpassay.privacy.accounting import pld
 from dpassay.privacy.loss_distribution import Composition, LossPmf, discretise
 from dpassay.privacy.profiles import profiles

@@ -30,7 +30,7 @@ def test_figures_with_their_numbers_and_claims(literal):
 def test_the_document_learns_against_a_reference_class_and_we_do_not(literal):
     assert "a reference class" in literal["4.21"].caption
     for choice, scores in ((True, 2), (False, 3)):
-        played, _ = multinomial._played(Setting(choice, 1), "no", (0.5, 1.0))
+        played, _ = multinomial._play(Setting(choice, 1), "no", (0.5, 1.0))
         assert played.weights["DP-FW"].shape == (scores, 2, 3)
 
 
@@ -38,7 +38,7 @@ def test_classes_apart_are_learned_and_overlap_costs_target_accuracy():
     """Without privacy .99 apart, .85 overlapping, a third where all are one."""
     setting = Setting(repetitions=3)
     apart, slight, complete = (
-        multinomial._played(setting, overlap, (0.5, 6.0))[0].targets
+        multinomial._play(setting, overlap, (0.5, 6.0))[0].targets
         for overlap in multinomial.OVERLAPS
     )
     assert apart["without privacy"].mean() > 0.98

@@ -89,7 +89,7 @@ def test_the_mutant_that_leaves_the_noise_out_is_caught():
     target = real.prepared(real.deal(TABLE, 400), plain, **FEW)
     found = {name: target.attacked(**given) for name, given in real.attacks(target)}
     results = dict.fromkeys((real.PLAIN, *real.EPSILONS), found)
-    assert not real._kept(results).holds
+    assert not real._holds(results).holds
 
 
 def test_shadows_are_kept(tmp_path):

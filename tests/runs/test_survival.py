@@ -109,6 +109,24 @@ def test_all_workers_end_with_the_process_they_work_for(tmp_path):
 
 
 @posix
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGKILL"])
+def test_temporary_data_goes_with_the_process(tmp_path, name):
+    """Its own signal handler removes it, or else its workers do when they find it gone."""
+    diary, temporary = tmp_path / "diary", tmp_path / "temporary"
+    temporary.mkdir()
+    env = {**os.environ, "TMPDIR": str(temporary)}
+    process = start(tmp_path / "run.db", 2, diary=diary, env=env)
+    wait_until(lambda: len(begun(diary)) > 8)
+    (folder,) = temporary.iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    process.send_signal(getattr(signal, name))
+    assert process.wait(20) == -getattr(signal, name)
+    process.stdout.close()
+    process.stderr.close()
+    wait_until(lambda: not list(temporary.iterdir()))
+
+
+@posix
 def test_kill_workers(tmp_path, undisturbed):
     store, diary, over = tmp_path / "run.db", tmp_path / "diary", threading.Event()
     killed = []
@@ -251,9 +269,9 @@ def test_damage_in_another_run(tmp_path):
 def test_log_of_a_newer_schema_is_left_alone(tmp_path):
     path = tmp_path / "run.db"
     whole = filled(path)
-    newer = whole[:60] + (2).to_bytes(4, "big") + whole[64:]
+    newer = whole[:60] + (3).to_bytes(4, "big") + whole[64:]
     path.write_bytes(newer)
-    with pytest.raises(LogError, match=r"schema 2, this dpassay .* reads 1. Upgrade dpassay"):
+    with pytest.raises(LogError, match=r"schema 3, this dpassay .* reads 1 to 2. Upgrade dpassay"):
         open_log(path)
     assert path.read_bytes() == newer
 

@@ -3,7 +3,7 @@ CREATE TABLE runs (
     id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, configuration TEXT NOT NULL,
     created TEXT NOT NULL, version TEXT NOT NULL
 );
-INSERT INTO "runs" VALUES(1,'cec8e0d0771546f349a6f4b94ef960cd782cf0e5eb084e8b3ee27fc7df35f10d','{"block": 0, "n_learning": 0, "seed": 0, "~description": {"assumptions": [], "audit": "many trials", "claim": "1.0", "command": "dpassay audit laplace.py:f", "confidence": 0.95, "delta": 0.0, "distinguisher": null, "epsilon": 1.0, "group": 1, "learned": false, "max_failed_share": 0.1, "neighbouring": "add-remove", "sequential": true, "target": "laplace.py:f", "trials": 60, "writer": {"host": "vm", "n_logged": 0, "pid": 16497, "since": "2026-11-17T15:59:19.254091+00:00"}}}','2026-11-17T15:59:19+00:00','0.1.0');
+INSERT INTO "runs" VALUES(1,'cec8e0d0771546f349a6f4b94ef960cd782cf0e5eb084e8b3ee27fc7df35f10d','{"block": 0, "n_learning": 0, "seed": 0, "~description": {"assumptions": [], "audit": "many trials", "claim": "1.0", "command": "dpassay audit laplace.py:f", "confidence": 0.95, "delta": 0.0, "distinguisher": null, "epsilon": 1.0, "group": 1, "learned": false, "max_failed_share": 0.1, "neighbouring": "add-remove", "sequential": true, "target": "laplace.py:f", "trials": 60, "writer": {"host": "elsewhere", "n_logged": 0, "pid": 1, "since": "2026-11-17T15:59:19.254091+00:00"}}}','2026-11-17T15:59:19+00:00','0.1.0');
 INSERT INTO "runs" VALUES(2,'other','{"nested": {"a": [1]}, "seed": 3}','2026-11-17T15:59:21+00:00','0.1.0');
 CREATE TABLE trials (
     run INTEGER NOT NULL REFERENCES runs (id), trial INTEGER NOT NULL,
@@ -62,7 +62,7 @@ INSERT INTO "trials" VALUES(1,48,'done',NULL,-9.31885161866614852854e-01,1.06058
 INSERT INTO "trials" VALUES(1,49,'done',NULL,-8.59501089524119521456e-02,1.39470000021901796571e-04,NULL,NULL);
 INSERT INTO "trials" VALUES(1,50,'done',NULL,9.95483757180579242884e-01,1.16517000151361571624e-04,NULL,NULL);
 INSERT INTO "trials" VALUES(2,0,'done',1,0.0,0.5,NULL,NULL);
-INSERT INTO "trials" VALUES(2,1,'done',NULL,Inf,0.0,X'00726177FF',NULL);
+INSERT INTO "trials" VALUES(2,1,'done',NULL,9e999,0.0,X'00726177FF',NULL);
 INSERT INTO "trials" VALUES(2,2,'failed',0,NULL,0.001,NULL,'Traceback
 ünïcode');
 INSERT INTO "trials" VALUES(2,7,'done',1,NULL,2.0,X'',NULL);

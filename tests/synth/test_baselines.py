@@ -150,7 +150,7 @@ def test_files_give_the_same_model(method, tmp_path):
 
 
 def test_files_that_are_none(tmp_path):
-    with pytest.raises(InvalidArgument, match="cannot be read"):
+    with pytest.raises(InvalidArgument, match="is not a file"):
         load(tmp_path / "none.npz")
     path = Independent(SCHEMA, rng=0).fit(table()).save(tmp_path / "m.npz")
     whole = path.read_bytes()

@@ -124,7 +124,7 @@ def test_mixtures(picks, relation, share, monkeypatch):
         seen[:] = found
         return Mixture(schema, np.ones(1), np.concatenate(column_shares(schema, found))[None])
 
-    monkeypatch.setattr(mixture, "fitted", kept)
+    monkeypatch.setattr(mixture, "fit_mixture", kept)
     monkeypatch.setattr(mixture, "measure", less(share))
     schema = Schema({"a": range(70), "b": range(70), "c": range(6)})
     codes, workload = np.zeros((900, 3), int), Workload.all_marginals(schema, 3)
@@ -175,7 +175,7 @@ def test_selected_sets(relation):
     """One record moves a score by 1, or by 2 where it is replaced: noise of 2 such over epsilon."""
     schema = Schema({name: range(2) for name in "abcd"})
     workload = Workload.marginals([("a", "b", "c"), ("b", "c", "d")])
-    plan = mixture.planned(schema, workload, budget(1.0, 1e-6, relation), 1)
+    plan = mixture.plan_mixture(schema, workload, budget(1.0, 1e-6, relation), 1)
     data = Records(schema, np.array([[0, 0, 0, 0]] * 7 + [[1, 0, 0, 0]] * 5), 12)
     model = Mixture(schema, np.ones(1), np.full((1, 8), 0.5))
     scores = [np.abs(data.counts(c) - 12 * model.marginal(c)).sum() for c in plan.candidates]
@@ -184,7 +184,7 @@ def test_selected_sets(relation):
 
     def choice(noise):
         gumbels = np.where(np.arange(2) == worse, noise, 0)
-        return mixture.selected(data, model, plan, relation, Chosen(gumbels))
+        return mixture.select_sets(data, model, plan, relation, Chosen(gumbels))
 
     lead = max(scores) - min(scores)
     moved = {"add-remove": 1, "replace-one": 2}[relation]
@@ -199,7 +199,7 @@ def test_mwem(delta, relation, monkeypatch):
     workload = Workload.conjunctions([{"x": 1}, {"y": 1}])
     data = Records(schema, np.array([[1, 0]] * 80 + [[0, 1]] * 30 + [[0, 0]] * 90), 200)
     fitted = MWEM(schema, workload, replays=0)
-    plan = mwem.planned(1, budget(1.0, delta, relation))
+    plan = mwem.plan_rounds(1, budget(1.0, delta, relation))
     moved = []
     monkeypatch.setattr(mwem.Weights, "update", lambda self, *pair: moved.append(pair) or 0.0)
 

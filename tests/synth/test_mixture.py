@@ -23,7 +23,7 @@ from dpassay.synth import (
 )
 from dpassay.synth.descent import Target, _Descent, column_shares, information
 from dpassay.synth.measurements import Measurement
-from dpassay.synth.mixture import Plan, planned, selected
+from dpassay.synth.mixture import Plan, plan_mixture, select_sets
 from dpassay.synth.models import Mixture, Records
 from rates import assert_rate
 
@@ -150,7 +150,7 @@ def test_columns_outside_the_workload_keep_their_shares_and_stay_independent():
 @pytest.mark.parametrize("neighbouring", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("picks", [None, 2])
 def test_the_statement_meets_the_budget_and_wastes_nothing(neighbouring, picks):
-    plan = planned(SCHEMA, TRIPLES, budget(0.7, 1e-6, neighbouring), picks)
+    plan = plan_mixture(SCHEMA, TRIPLES, budget(0.7, 1e-6, neighbouring), picks)
     spent = account(plan.event).epsilon(1e-6)
     assert 0.7 * (1 - 1e-3) < spent <= 0.7 * (1 + 1e-9)
     assert plan.event.neighbouring == neighbouring
@@ -171,7 +171,7 @@ def noise_energy(plan, neighbouring, monkeypatch, shrink=1.0):
         seen.extend(found)
         return Mixture(schema, np.ones(1), np.concatenate(column_shares(schema, found))[None])
 
-    monkeypatch.setattr(mixture, "fitted", kept)
+    monkeypatch.setattr(mixture, "fit_mixture", kept)
     codes = table(400)
     ProductMixture(SCHEMA, TRIPLES, epsilon=1.0, delta=1e-6, neighbouring=neighbouring, rng=5).fit(
         codes
@@ -187,7 +187,7 @@ def noise_energy(plan, neighbouring, monkeypatch, shrink=1.0):
 
 @pytest.mark.parametrize(("neighbouring", "distance"), [("add-remove", 1), ("replace-one", 2**0.5)])
 def test_the_noise_that_is_drawn_is_the_noise_that_is_stated(neighbouring, distance, monkeypatch):
-    plan = planned(SCHEMA, TRIPLES, budget(1.0, 1e-6, neighbouring))
+    plan = plan_mixture(SCHEMA, TRIPLES, budget(1.0, 1e-6, neighbouring))
     mu = distance * math.sqrt(sum(sigma**-2 for sigma in plan.sigmas))
     assert mu == pytest.approx(1 / gaussian_noise_multiplier(1.0, 1e-6))
     energy, cells = noise_energy(plan, neighbouring, monkeypatch)
@@ -229,7 +229,7 @@ def test_selections_have_the_probabilities_of_the_exponential_mechanism():
         (("a", "b", "c"), ("a", "b", "d"), ("b", "d", "e")),
     )
     model = Mixture(SCHEMA, np.ones(1), np.full((1, 14), 0.3))
-    base = planned(SCHEMA, TRIPLES, budget(1.0, 1e-6, "add-remove"), 1)
+    base = plan_mixture(SCHEMA, TRIPLES, budget(1.0, 1e-6, "add-remove"), 1)
     plan = Plan(base.columns, base.sigmas, candidates, 1, 0.2, 0.5, base.event)
     scores = np.array(
         [
@@ -240,7 +240,7 @@ def test_selections_have_the_probabilities_of_the_exponential_mechanism():
     )
     chances = special.softmax(0.2 / 2 * scores)
     rng = np.random.default_rng(0)
-    picks = [selected(data, model, plan, "add-remove", rng)[0] for _ in range(3000)]
+    picks = [select_sets(data, model, plan, "add-remove", rng)[0] for _ in range(3000)]
     for candidate, chance in zip(candidates, chances, strict=True):
         assert_rate(picks.count(candidate), 3000, float(chance))
     mutant, best = special.softmax(0.2 * scores), int(np.argmax(scores))
@@ -270,15 +270,15 @@ def test_what_is_wrong_beyond_noise_is_selected_and_set_right():
 def test_large_sets_are_left_to_selection_or_to_their_pairs():
     schema = Schema({f"c{j}": range(60) for j in range(4)} | {"d": range(2)})
     workload = Workload.all_marginals(schema, 3)
-    plan = planned(schema, workload, budget(1.0, 1e-6, "add-remove"))
+    plan = plan_mixture(schema, workload, budget(1.0, 1e-6, "add-remove"))
     assert {len(names) for names in plan.columns} == {1, 2, 3}  # 907 200 cells: all at once
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(mixture, "MOST_CELLS", 100_000)
-        plan = planned(schema, workload, budget(1.0, 1e-6, "add-remove"))
+        plan = plan_mixture(schema, workload, budget(1.0, 1e-6, "add-remove"))
         assert {names[-1] for names in plan.candidates} == {"d"}  # the others are above LARGEST
         assert plan.picks == 5
         patch.setattr(mixture, "LARGEST", 100)
-        plan = planned(schema, workload, budget(1.0, 1e-6, "add-remove"))
+        plan = plan_mixture(schema, workload, budget(1.0, 1e-6, "add-remove"))
         assert plan.picks == 0
         assert {len(names) for names in plan.columns} == {1, 2}
 

@@ -11,7 +11,7 @@ from dpassay.privacy import account
 from dpassay.privacy.budget import budget
 from dpassay.synth import MWEM, Schema, Workload, compare
 from dpassay.synth.models import Distribution, Records
-from dpassay.synth.mwem import Weights, default_rounds, planned
+from dpassay.synth.mwem import Weights, default_rounds, plan_rounds
 from synth.tables_by_hand import with_impossible_cells
 
 BITS = Schema({f"b{j}": [0, 1] for j in range(10)})
@@ -29,7 +29,7 @@ def biased_bits(n=10_000, seed=0):
 @pytest.mark.parametrize("neighbouring", ["add-remove", "replace-one"])
 @pytest.mark.parametrize("count", [1, 7])
 def test_rounds_spend_the_budget(delta, neighbouring, count):
-    plan = planned(count, budget(0.8, delta, neighbouring))
+    plan = plan_rounds(count, budget(0.8, delta, neighbouring))
     spent = account(plan.event).epsilon(delta)
     assert 0.8 * (1 - 1e-6) < spent <= 0.8 * (1 + 1e-9)
     assert plan.event.neighbouring == neighbouring
@@ -47,7 +47,7 @@ def test_one_round_has_exactly_the_probabilities_of_its_event():
     """
     schema, workload = Schema({"x": [0, 1]}), Workload.marginals([("x",)])
     epsilon = 1.0
-    plan = planned(1, budget(epsilon, 0.0, "add-remove"))
+    plan = plan_rounds(1, budget(epsilon, 0.0, "add-remove"))
     start = Weights(schema, workload).answers()
     worst = 0.0
 

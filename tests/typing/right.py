@@ -45,5 +45,7 @@ ball = da.optim.L1Ball(3, 1.0)
 plan = da.optim.frank_wolfe.plan
 rows = da.datasets.made_up_profiles(100, rng=np.random.default_rng(0))
 
+
 # Reports.
-da.report.write_report(da.report.audit_report(verdict), Path("report.html"))
+def write(path: Path) -> list[Path]:
+    return da.report.write_report(da.report.audit_report(verdict), path)

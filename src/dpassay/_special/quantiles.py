@@ -46,24 +46,25 @@ def beta_lower_tail(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Floats:
 
 def _beta_above(a: Floats, b: Floats, x: Floats) -> Floats:
     tail = np.asarray(special.betaincc(a, b, x))
-    if np.any(tail > 0.5):
+    if (tail > 0.5).any():
         tail = np.where(tail > 0.5, 1 - special.betainc(a, b, x), tail)
     return _in_range(tail, a, b, x, a <= (a + b) * x)
 
 
 def _beta_below(a: Floats, b: Floats, x: Floats) -> Floats:
     tail = np.asarray(special.betainc(a, b, x))
-    if np.any(tail > 0.5):
+    if (tail > 0.5).any():
         tail = np.where(tail > 0.5, 1 - special.betaincc(a, b, x), tail)
     return _in_range(tail, a, b, x, a >= (a + b) * x)
 
 
 def _in_range(tail: Floats, a: Floats, b: Floats, x: Floats, beyond_mean: Mask) -> Floats:
     """The tail where the library may be believed, elsewhere Chernoff's bound on it."""
-    out = ~(tail >= _SMALLEST_TAIL) | (a + b > _LARGEST_SHAPE)
-    out &= (x > 0) & (x < 1)  # at the ends a tail of 0 is exact
-    if not out.any():
+    shape = a + b
+    if tail.size and tail.min() >= _SMALLEST_TAIL and shape.max() <= _LARGEST_SHAPE:
         return tail
+    out = ~(tail >= _SMALLEST_TAIL) | (shape > _LARGEST_SHAPE)
+    out = out & (x > 0) & (x < 1)  # at the ends a tail of 0 is exact
     bound = np.where(beyond_mean, np.exp(_log_chernoff(a, b, x)), 1.0)
     return np.where(out, bound, tail)
 
@@ -94,13 +95,14 @@ def beta_upper(a: ArrayLike, b: ArrayLike, level: ArrayLike) -> Floats:
 
 def _beta_upper(a: Floats, b: Floats, level: Floats) -> Floats:
     goal = level * (1 - 2 * TAIL)
-    x = np.array(special.betainccinv(a, b, np.clip(goal, 0, 1)))
+    x = np.array(special.betainccinv(a, b, goal))
     wrong = _is_wrong(_beta_above(a, b, x), goal, level)
     if wrong.any():
+        a, b, goal = (np.broadcast_to(y, x.shape) for y in (a, b, goal))
         shapes, least = (a[wrong], b[wrong]), goal[wrong]
         ends = np.zeros_like(least), np.ones_like(least)
         x[wrong] = first_true(lambda t: _beta_above(*shapes, t) <= least, *ends)
-    return np.where(level >= 1, 0.0, np.where(level > 0, x, 1.0))
+    return _at_the_ends(x, level, at_0=1.0, at_1=0.0)
 
 
 def beta_lower(a: ArrayLike, b: ArrayLike, level: ArrayLike) -> Floats:
@@ -113,18 +115,27 @@ def beta_lower(a: ArrayLike, b: ArrayLike, level: ArrayLike) -> Floats:
 
 def _beta_lower(a: Floats, b: Floats, level: Floats) -> Floats:
     goal = level * (1 - 2 * TAIL)
-    x = np.array(special.betaincinv(a, b, np.clip(goal, 0, 1)))
+    x = np.array(special.betaincinv(a, b, goal))
     wrong = _is_wrong(_beta_below(a, b, x), goal, level)
     if wrong.any():
+        a, b, goal = (np.broadcast_to(y, x.shape) for y in (a, b, goal))
         shapes, least = (a[wrong], b[wrong]), goal[wrong]
         ends = np.zeros_like(least), np.ones_like(least)
         x[wrong] = last_true(lambda t: _beta_below(*shapes, t) <= least, *ends)
-    return np.where(level >= 1, 1.0, np.where(level > 0, x, 0.0))
+    return _at_the_ends(x, level, at_0=0.0, at_1=1.0)
 
 
 def _is_wrong(tail: Floats, goal: Floats, level: Floats) -> Mask:
     """Whether a tail that was asked to be ``goal`` is not; NaN is wrong. See rule 2."""
-    return ~(np.abs(tail - goal) <= TAIL * level) & (level > 0) & (level < 1)
+    wrong = ~(np.abs(tail - goal) <= TAIL * level)
+    return wrong & (level > 0) & (level < 1) if wrong.any() else wrong
+
+
+def _at_the_ends(x: Floats, level: Floats, at_0: float, at_1: float) -> Floats:
+    """The limits, with the trivial ones where the level is not inside (0, 1)."""
+    if ((level > 0) & (level < 1)).all():
+        return x
+    return np.where(level >= 1, at_1, np.where(level > 0, x, at_0))
 
 
 def binomial_upper(count: ArrayLike, trials: ArrayLike, level: ArrayLike) -> Floats:
@@ -157,8 +168,8 @@ def log_odds_lower(count: ArrayLike, others: ArrayLike, level: ArrayLike) -> Flo
     """A lower limit on the log odds of a coin that showed ``count`` against ``others``.
 
     Holds except with probability level; -inf where the count is 0, negative where the coin may
-    favour the other side. It is the logit of :func:`binomial_lower`, computed from the upper limit
-    on the other side, which keeps its digits where the odds are large.
+    favour the other side. It is the logit of :func:`binomial_lower`; where that is above one
+    half it is taken from the upper limit on the other side, which keeps its digits.
 
     >>> log_odds_lower(80, 20, 0.05)
     array(0.958392)
@@ -168,6 +179,9 @@ def log_odds_lower(count: ArrayLike, others: ArrayLike, level: ArrayLike) -> Flo
     other = _beta_upper(rest + 1, np.maximum(k, 1), alpha)
     with np.errstate(divide="ignore"):
         odds = np.asarray(np.log1p(-other) - np.log(other))
+        if np.any(other > 0.5):
+            own = _beta_lower(np.maximum(k, 1), rest + 1, alpha)
+            odds = np.where(other > 0.5, np.log(own) - np.log1p(-own), odds)
     # Two logarithms are subtracted: where the odds are even they cancel.
     return np.where(k > 0, round_down(odds, ARITHMETIC, size=1.0), -np.inf)
 
@@ -179,7 +193,7 @@ def binomial_most(trials: ArrayLike, rate: ArrayLike, level: ArrayLike) -> Float
     array(350.)
 
     """
-    n, p, alpha = _floats(trials, rate, level)
+    n, p, alpha = np.broadcast_arrays(*_floats(trials, rate, level))
     goal = alpha * (1 - TAIL)
 
     def seldom(m: Floats) -> Mask:
@@ -214,15 +228,16 @@ def gamma_upper(a: ArrayLike, level: ArrayLike) -> Floats:
 
 def _gamma_upper(a: Floats, level: Floats) -> Floats:
     goal = level * (1 - 2 * TAIL)
-    x = np.array(special.gammainccinv(a, np.clip(goal, 0, 1)))
+    x = np.array(special.gammainccinv(a, goal))
     wrong = _is_wrong(_gamma_above(a, x), goal, level)
     if wrong.any():
+        a, goal = (np.broadcast_to(y, x.shape) for y in (a, goal))
         shape, least = a[wrong], goal[wrong]
         # x = a + sqrt(2 a L) + L has a tail of at most e^-L (Boucheron, Lugosi and Massart 2013).
         nats = -np.log(least)
         high = 1.01 * (shape + np.sqrt(2 * shape * nats) + nats)
         x[wrong] = first_true(lambda t: _gamma_above(shape, t) <= least, 0 * high, high)
-    return np.where(level >= 1, 0.0, np.where(level > 0, x, np.inf))
+    return _at_the_ends(x, level, at_0=np.inf, at_1=0.0)
 
 
 def normal_upper(p: ArrayLike) -> Floats:
@@ -252,5 +267,5 @@ def _normal_quantile(p: Floats) -> Floats:
 
 
 def _floats(*values: ArrayLike) -> Any:
-    """The values as float arrays of one shape."""
-    return np.broadcast_arrays(*(np.asarray(x, float) for x in values))
+    """The values as float arrays."""
+    return [np.asarray(x, float) for x in values]

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from dpassay.adversaries.family import lower_bound_in_noise
     from dpassay.adversaries.game import (
         Game,
-        GameStopped,
         play,
         steps_bound,
     )
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
         Adversary,
         capabilities,
     )
+    from dpassay.errors import GameStopped
 
 _PUBLIC = {
     "LikelihoodRatio": "dpassay.adversaries.likelihood",
@@ -56,7 +56,7 @@ _PUBLIC = {
     "Adversary": "dpassay.adversaries.six",
     "capabilities": "dpassay.adversaries.six",
     "Game": "dpassay.adversaries.game",
-    "GameStopped": "dpassay.adversaries.game",
+    "GameStopped": "dpassay.errors",
     "play": "dpassay.adversaries.game",
     "steps_bound": "dpassay.adversaries.game",
     "lower_bound_in_noise": "dpassay.adversaries.family",

@@ -219,7 +219,7 @@ class GradientCanary:
         seeds = rng.integers(2**62, size=self.shadows)
         moved = [_without_noise(training, data, seed, Movement()) for seed in seeds]
         direction = _pattern(self, np.sum(moved, axis=(0, 1)), rng)
-        crafted = _inserted(training, data.records, direction)
+        crafted = _insert(training, data.records, direction)
         clean = [
             _without_noise(training, data, seed, AlongGradient(), crafted.context) for seed in seeds
         ]
@@ -249,7 +249,7 @@ def _pattern(canary: GradientCanary, moved: FloatArray, rng: np.random.Generator
     return direction / np.linalg.norm(direction)
 
 
-def _inserted(training: Training, records: Records, direction: FloatArray) -> Crafted:
+def _insert(training: Training, records: Records, direction: FloatArray) -> Crafted:
     """A game of one gradient, of the clipping norm."""
     hooks = Hooks(gradient=FixedGradient(), observe=AlongGradient())
     return Crafted(records, hooks, {"gradient": (training.clip * direction).astype(np.float32)})
@@ -297,7 +297,7 @@ class MaliciousData:
         start, records = certain_start(network, X, n, rng)
         still = np.zeros(network.n_parameters)
         direction = _pattern(GradientCanary(self.pattern, self.pairs), still, rng)
-        return replace(_inserted(training, records, direction), start=start)
+        return replace(_insert(training, records, direction), start=start)
 
 
 @dataclass(frozen=True)

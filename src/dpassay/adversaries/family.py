@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpassay import _check
+from dpassay._special.margins import NUMERICAL
+from dpassay._special.search import last_true
 from dpassay.bounds.bands import BANDS, common_level
 from dpassay.bounds.claims import delta_shown
 from dpassay.bounds.scores import limits_at_cuts, sorted_scores
@@ -24,7 +26,6 @@ _BAND = "band"
 _POINTS = np.concatenate([[0.0], np.geomspace(0.1, 12, 23)])  # epsilons at which curves are tested
 _SPAN, _MEMBERS = (6.0, 0.25), 128  # of the stated noise, from much to little
 _COARSE = 4  # of the accountant's interval: deviations are a thousandth too large
-_ROUNDING = 1e-9
 
 
 def lower_bound_in_noise(
@@ -83,12 +84,14 @@ def _least_refuted(
 ) -> float | None:
     """The smallest noise whose curve the error rates refute; None if none is. Noises fall."""
     shown = delta_shown(_POINTS, fpr, fnr)
-    low, high = -1, len(noises)  # refuted up to the one, standing from the other on
-    while high - low > 1:
-        middle = (low + high) // 2
-        allowed = _curve(float(noises[middle]), rate, steps)
-        low, high = (middle, high) if np.any(shown > allowed + _ROUNDING) else (low, middle)
-    return float(noises[low]) if low >= 0 else None
+
+    def refuted(index: FloatArray) -> bool:
+        allowed = _curve(float(noises[int(index)]), rate, steps)
+        return bool(np.any(shown > allowed + NUMERICAL))
+
+    if not refuted(np.zeros(())):
+        return None
+    return float(noises[int(last_true(refuted, 0, len(noises) - 1, whole=True))])
 
 
 @lru_cache(maxsize=1024)

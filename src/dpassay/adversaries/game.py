@@ -26,7 +26,7 @@ from dpassay.adversaries.six import Adversary, Score
 from dpassay.adversaries.trainers import Trainer
 from dpassay.bounds import lower_bound, lower_bound_from_steps
 from dpassay.bounds.sequential import SequentialTest, sequential_bound
-from dpassay.errors import DpassayError, InvalidArgument
+from dpassay.errors import GameStopped, InvalidArgument
 from dpassay.nets import Training
 from dpassay.privacy import account
 from dpassay.runs import Outcome, Outcomes, Played, TrialLog, Workers, opened, run_key
@@ -35,10 +35,6 @@ from dpassay.types import Evidence, FloatArray, LowerBound, PrivacyCurve, Verdic
 
 _COIN, _TRAINING, _CRAFTING, _CHOOSING = range(4)  # streams of randomness
 CHOOSING_TRIALS = 100
-
-
-class GameStopped(DpassayError):
-    """Too many trainings failed, or the user interrupted; the first error is in the message."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,22 +162,22 @@ def play(
     """
     trials = _check.count("trials", trials, remedy="It is the number of trainings that count.")
     choosing = _check.count("choosing", choosing, low=4)
-    seed = _check.count("rng", rng, low=0, remedy="Pass a seed: a game must be reproducible.")
+    seed = _check.seed("rng", rng, remedy="Pass a seed: a game must be reproducible.")
     crafted = crafted_for(adversary, training, data, seed) if crafted is None else crafted
     options = {"executor": executor, "workers": workers, "progress": progress}
     with opened(store) as log:
         task = _Trials(adversary.train, training, crafted, seed)
         candidates = dict(adversary.distinguish(training, crafted))
         n_choosing = choosing if len(candidates) > 1 else 0
-        name, score = _chosen(candidates, task, n_choosing, log, options)
+        name, score = _choose(candidates, task, n_choosing, log, options)
         bets = None if claim is None else SequentialTest(claim, confidence=confidence)
 
         def refuted(seen: Outcomes) -> bool:
             assert bets is not None
-            return bets.update(*_scored(task, seen, score))
+            return bets.update(*_score_all(task, seen, score))
 
-        run = _played(task, trials, log, options, None if bets is None else refuted)
-    worlds, scores = _scored(task, run.outcomes, score)
+        run = _play_all(task, trials, log, options, None if bets is None else refuted)
+    worlds, scores = _score_all(task, run.outcomes, score)
     evidence = Evidence(worlds, scores, run.key, seed, run.n_failed)
     return Game(
         adversary, training, crafted, evidence, name, n_choosing, run.n_deaths, bets is not None
@@ -236,10 +232,10 @@ def steps_bound(
     hooks = replace(crafted.hooks, gradient=Coined(crafted.hooks.gradient), rate=1.0)
     task = _Trials(adversary.train, training, replace(crafted, hooks=hooks), rng, by_steps=True)
     with opened(store) as log:
-        run = _played(task, trainings, log)
+        run = _play_all(task, trainings, log)
     if run.n_failed:
         raise GameStopped(f"{run.n_failed} trainings failed; the first said:\n{run.first_error}")
-    seen = np.concatenate([_observed(run.outcomes.payloads[k]) for k in range(trainings)])
+    seen = np.concatenate([_observe(run.outcomes.payloads[k]) for k in range(trainings)])
     coins = np.concatenate([task.coins(k) for k in range(trainings)]) > 0
     noise = training.clip * training.noise_multiplier
     known = {
@@ -282,7 +278,7 @@ class _Trials:
         return np.asarray(seen, np.float32).tobytes()
 
     def world(self, trial: int) -> int:
-        """1 with, 0 without."""
+        """The world of a trial: 1 with the canary, 0 without."""
         return int(for_trial(self.seed, trial, _COIN, self.stream).integers(2))
 
     def coins(self, trial: int) -> FloatArray:
@@ -302,7 +298,7 @@ class _Trials:
         )
 
 
-def _played(
+def _play_all(
     task: _Trials,
     trials: int,
     log: TrialLog,
@@ -324,11 +320,11 @@ def _played(
     return run
 
 
-def _observed(payload: bytes) -> FloatArray:
+def _observe(payload: bytes) -> FloatArray:
     return np.frombuffer(payload, np.float32).astype(float)
 
 
-def _scored(task: _Trials, outcomes: Outcomes, score: Score) -> tuple[Any, FloatArray]:
+def _score_all(task: _Trials, outcomes: Outcomes, score: Score) -> tuple[Any, FloatArray]:
     """Worlds and scores in number order.
 
     A training that failed, or showed what is not finite, has the lowest score there is.
@@ -337,7 +333,7 @@ def _scored(task: _Trials, outcomes: Outcomes, score: Score) -> tuple[Any, Float
     worlds = np.array([task.world(trial) for trial in numbers], dtype=int)
     scores = np.full(len(numbers), -np.inf)
     shown = {
-        i: _observed(outcomes.payloads[k]) for i, k in enumerate(numbers) if k in outcomes.payloads
+        i: _observe(outcomes.payloads[k]) for i, k in enumerate(numbers) if k in outcomes.payloads
     }
     done = [i for i, seen in shown.items() if np.isfinite(seen).all()]
     if done:
@@ -346,7 +342,7 @@ def _scored(task: _Trials, outcomes: Outcomes, score: Score) -> tuple[Any, Float
     return worlds, scores
 
 
-def _chosen(
+def _choose(
     candidates: dict[str, Score],
     task: _Trials,
     trials: int,
@@ -357,8 +353,8 @@ def _chosen(
     if not trials:
         return next(iter(candidates.items()))
     task = replace(task, stream=_CHOOSING)
-    run = _played(task, trials, log, options)
-    shown = {name: separation(*_scored(task, run.outcomes, s)) for name, s in candidates.items()}
+    run = _play_all(task, trials, log, options)
+    shown = {name: separation(*_score_all(task, run.outcomes, s)) for name, s in candidates.items()}
     best = max(shown, key=shown.__getitem__)
     return best, candidates[best]
 

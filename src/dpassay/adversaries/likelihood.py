@@ -120,12 +120,12 @@ class LikelihoodRatio:
         if not ratio.ndim:
             raise InvalidArgument("seen must have one entry per step. Pass an array.")
         if self.scheme == "shuffled":
-            return self._shuffled(ratio)
+            return self._log_ratio_shuffled(ratio)
         if self.sampling_rate < 1:
             ratio = np.logaddexp(np.log1p(-self.sampling_rate), np.log(self.sampling_rate) + ratio)
         return ratio.sum(axis=-1)
 
-    def _shuffled(self, ratio: FloatArray) -> FloatArray:
+    def _log_ratio_shuffled(self, ratio: FloatArray) -> FloatArray:
         steps = self._epoch
         if ratio.shape[-1] % steps:
             raise InvalidArgument(

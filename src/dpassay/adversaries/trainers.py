@@ -67,9 +67,9 @@ def by_epochs(
 
 
 def _example(insert: Any, step: int, parameters: Any, context: Any) -> Any:
-    return jax.tree.map(np.asarray, _compiled(insert)(np.int32(step), parameters, context))
+    return jax.tree.map(np.asarray, _compile(insert)(np.int32(step), parameters, context))
 
 
 @lru_cache(maxsize=16)
-def _compiled(insert: Any) -> Any:
+def _compile(insert: Any) -> Any:
     return jax.jit(lambda step, parameters, context: insert(Before(step, parameters, context)))

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from dpassay.attacks.outputs import Outputs, observe
     from dpassay.attacks.quantile import quantile_scores
     from dpassay.attacks.scores import log_odds, metric_scores
-    from dpassay.attacks.shadows import Shadows, ShadowsStopped, train_shadows
+    from dpassay.attacks.shadows import Shadows, train_shadows
     from dpassay.attacks.whitebox import WhiteBox, full_vector, white_box_features
+    from dpassay.errors import ShadowsStopped
 
 _PUBLIC = {
     "attack": "dpassay.attacks.membership",
@@ -33,7 +34,7 @@ _PUBLIC = {
     "metric_scores": "dpassay.attacks.scores",
     "log_odds": "dpassay.attacks.scores",
     "Shadows": "dpassay.attacks.shadows",
-    "ShadowsStopped": "dpassay.attacks.shadows",
+    "ShadowsStopped": "dpassay.errors",
     "train_shadows": "dpassay.attacks.shadows",
     "lira_scores": "dpassay.attacks.likelihood",
     "rmia_scores": "dpassay.attacks.likelihood",

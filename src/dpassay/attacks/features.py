@@ -38,7 +38,7 @@ def _walk(output: Any) -> Iterator[FloatArray]:
     if output is None:
         yield np.array([np.nan])
     elif isinstance(output, str | bytes):
-        yield np.array([_hashed(output)])
+        yield np.array([_hash(output)])
     elif isinstance(output, bool | int | float | complex | np.number | np.bool_ | np.ndarray):
         yield from _numbers(np.asarray(output))
     elif isinstance(output, Mapping):
@@ -50,7 +50,7 @@ def _walk(output: Any) -> Iterator[FloatArray]:
     elif hasattr(output, "__array__"):
         yield from _numbers(np.asarray(output))
     else:
-        yield from _learned(output)
+        yield from _learned_parts(output)
 
 
 def _numbers(values: Any) -> Iterator[FloatArray]:
@@ -65,11 +65,11 @@ def _numbers(values: Any) -> Iterator[FloatArray]:
             yield from _walk(value if not isinstance(value, np.ndarray) else value.tolist())
 
 
-def _learned(model: Any) -> Iterator[FloatArray]:
+def _learned_parts(model: Any) -> Iterator[FloatArray]:
     """What a fitted model has learned, or the hash of its printed form."""
     parts = _parts(model)
     if not parts:
-        yield np.array([_hashed(repr(model))])
+        yield np.array([_hash(repr(model))])
     for part in parts:
         yield from _walk(part)
 
@@ -96,7 +96,7 @@ def _is_fitted(name: str, value: Any) -> bool:
     return name.endswith("_") and not name.startswith("_") and isinstance(value, kinds)
 
 
-def _hashed(text: str | bytes) -> float:
+def _hash(text: str | bytes) -> float:
     """A number in [0, 1) that only equal texts share."""
     data = text.encode() if isinstance(text, str) else text
     return int.from_bytes(hashlib.sha256(data).digest()[:6], "big") / 2**48

@@ -69,8 +69,8 @@ def shadow_scores(
             "the shadows hold no white-box features. Pass features= to train_shadows too."
         )
     inner = None if features is None else shadows.features
-    known = _joined(black_box_features(shadows.outputs, sort=not per_class), inner)
-    asked = _joined(black_box_features(outputs, sort=not per_class), features)
+    known = _join(black_box_features(shadows.outputs, sort=not per_class), inner)
+    asked = _join(black_box_features(outputs, sort=not per_class), features)
     if asked.shape[-1] != known.shape[-1]:
         raise InvalidArgument(
             f"the target has {asked.shape[-1]} features, the shadows {known.shape[-1]}. The models "
@@ -81,11 +81,11 @@ def shadow_scores(
     table = known[used], shadows.inside[used], labels[used]
     random = generator(rng)
     if not per_class:
-        return _learned(*table[:2], learner, random, "the shadows")(asked)
+        return _learn(*table[:2], learner, random, "the shadows")(asked)
     return _per_class(table, asked, outputs.labels, learner, random)
 
 
-def _joined(vectors: FloatArray, more: FloatArray | None) -> FloatArray:
+def _join(vectors: FloatArray, more: FloatArray | None) -> FloatArray:
     return vectors if more is None else np.concatenate([vectors, more], axis=-1)
 
 
@@ -100,12 +100,12 @@ def _per_class(
     scores = np.empty(len(asked))
     for label in np.unique(labels):
         mine, theirs = classes == label, labels == label
-        fitted = _learned(rows[mine], inside[mine], learner, rng, f"class {label} of the shadows")
+        fitted = _learn(rows[mine], inside[mine], learner, rng, f"class {label} of the shadows")
         scores[theirs] = fitted(asked[theirs])
     return scores
 
 
-def _learned(
+def _learn(
     rows: FloatArray, inside: Any, learner: str, rng: np.random.Generator, where: str
 ) -> Callable[[FloatArray], FloatArray]:
     """A fitted attack model: rows of features in, log odds out."""

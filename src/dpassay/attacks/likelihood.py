@@ -84,7 +84,7 @@ def lira_scores(
 
     """
     _check.choice("variance", variance, VARIANCES)
-    phi, seen = resolved(log_odds(outputs), log_odds(shadows.outputs))
+    phi, seen = resolve(log_odds(outputs), log_odds(shadows.outputs))
     if phi.ndim != 1 or seen.shape[1:] != phi.shape:
         raise InvalidArgument(
             f"the shadows were observed at {seen.shape[1]} records, the target at {phi.size}. "
@@ -102,7 +102,7 @@ def lira_scores(
     return within.log_density(phi) - without.log_density(phi)
 
 
-def resolved(phi: FloatArray, seen: FloatArray) -> tuple[FloatArray, FloatArray]:
+def resolve(phi: FloatArray, seen: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Log odds of target and shadows, those of probability 0 or 1 next to the farthest others.
 
     A tree counts records and a forest votes: their 0 means "fewer than I can say", not 1e-45. That

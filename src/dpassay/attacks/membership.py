@@ -172,7 +172,7 @@ def attack(
     how = METHODS[method]
     check_options(method, options)
     case, n_in = candidates(target, members, non_members, shadows, reference, features, rng)
-    scores = _checked(how.score(case, **options), len(case.outputs))
+    scores = _check_sides(how.score(case, **options), len(case.outputs))
     scored = Scored(scores, n_in, method, case.outputs, shadows)
     cut = _cut(threshold, scored, how)
     margins = scores - cut.at(case.outputs.labels)
@@ -194,10 +194,10 @@ def attack(
         source=how.source,
         membership=membership,
     )
-    return _judged(result, claim, delta, rng)
+    return _judge(result, claim, delta, rng)
 
 
-def _judged(
+def _judge(
     result: AttackResult, claim: PrivacyCurve | None, delta: float, rng: RngLike
 ) -> AttackResult:
     """The result with the ceilings of a claim, and with a bound where one follows."""
@@ -238,7 +238,7 @@ def _cut(threshold: str | float, scored: Scored, how: Method) -> Cut:
     return Cut("a fixed threshold", value, "a threshold fixed in advance", chosen_here=False)
 
 
-def _checked(scores: FloatArray, n: int) -> FloatArray:
+def _check_sides(scores: FloatArray, n: int) -> FloatArray:
     remedy = "A record whose score is not a number cannot be judged."
     scores = _check.array("scores", scores, finite=False, ndim=1, remedy=remedy)
     if scores.size != n:

@@ -182,7 +182,7 @@ def candidates(
     else:
         pairs = [records("members", members), records("non_members", non_members)]
         sides = [observe(target, *pair) for pair in pairs]
-        X = _stacked(pairs[0][0], pairs[1][0])
+        X = _stack(pairs[0][0], pairs[1][0])
         y = np.concatenate([pair[1] for pair in pairs])
     outputs = sides[0].joined(sides[1])
     _refuse_constant(outputs)
@@ -205,7 +205,7 @@ def _given(name: str, value: Any) -> Outputs:
     return Outputs(losses=losses)
 
 
-def _stacked(a: Any, b: Any) -> Any:
+def _stack(a: Any, b: Any) -> Any:
     if hasattr(a, "iloc"):
         import pandas as pd
 

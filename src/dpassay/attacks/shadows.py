@@ -19,15 +19,11 @@ from dpassay import _check
 from dpassay._rng import for_trial
 from dpassay.attacks.outputs import Outputs, observe, records
 from dpassay.attacks.scores import log_odds
-from dpassay.errors import DpassayError, InvalidArgument
+from dpassay.errors import InvalidArgument, ShadowsStopped
 from dpassay.runs import PAYLOAD_MAX, Outcome, TrialLog, Workers, fingerprint, play, run_key
 from dpassay.types import FloatArray
 
 UNUSED = -1
-
-
-class ShadowsStopped(DpassayError):
-    """Shadow trainings failed or were interrupted; the first error is in the message."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,9 +133,11 @@ def train_shadows(
     n_shadows = _check.count("n_shadows", n_shadows, low=2, remedy="LiRA takes 4 at least.")
     _check.choice("design", design, DESIGNS)
     _check.choice("keep", keep, KEEP)
-    seed = _check.count("rng", rng, low=0, remedy="Pass a seed: shadows must be reproducible.")
+    seed = _check.seed("rng", rng, remedy="Pass a seed: shadows must be reproducible.")
     if not callable(train):
-        raise InvalidArgument(f"train={train!r} must be callable: train(X, y, rng) -> target.")
+        raise InvalidArgument(
+            f"train={_check.shown(train)} must be callable: train(X, y, rng) -> target."
+        )
     inside = assign(len(y), n_shadows, design, seed)
     at = (X, y) if observed is None else records("observed", observed)
     configuration = {"design": design, "seed": seed, "keep": keep}
@@ -161,7 +159,7 @@ def train_shadows(
     if run.n_failed or len(run.outcomes) < n_shadows:
         raise ShadowsStopped(_what_happened(run.first_error, len(run.outcomes), n_shadows))
     seen = inside if observed is None else np.zeros((n_shadows, len(at[1])), np.int8)
-    return _gathered([run.outcomes.payloads[i] for i in range(n_shadows)], seen, records_of(*at))
+    return _gather([run.outcomes.payloads[i] for i in range(n_shadows)], seen, records_of(*at))
 
 
 def records_of(X: Any, y: Any) -> str:
@@ -241,12 +239,12 @@ def _check_classes(seen: Any, all_labels: Any) -> None:
     missing = set(np.unique(all_labels).tolist()) - set(np.unique(seen).tolist())
     if missing:
         raise InvalidArgument(
-            f"class {sorted(missing, key=str)[0]!r} is missing in the training set of a shadow. "
+            f"{len(missing)} class(es) are missing in the training set of a shadow. "
             "Train fewer shadows, give more data, or take design='halves'."
         )
 
 
-def _gathered(payloads: list[bytes], inside: NDArray[np.int8], records: str) -> Shadows:
+def _gather(payloads: list[bytes], inside: NDArray[np.int8], records: str) -> Shadows:
     parts: dict[str, list[FloatArray]] = {}
     for payload in payloads:
         with np.load(io.BytesIO(payload), allow_pickle=False) as archive:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dpassay._special.quantiles import binomial_upper
+from dpassay._special.quantiles import binomial_lower, binomial_upper
 from dpassay.attacks.outputs import Outputs
 from dpassay.attacks.scores import METRICS, metric_scores
 from dpassay.attacks.shadows import Shadows
@@ -57,7 +57,7 @@ class Scored:
 
 
 def _median(scored: Scored) -> Cut:
-    """As many as there are members are called so: the printed algorithm on sorted losses."""
+    """The cut at which as many records are called members as there are."""
     ordered = np.sort(scored.scores)
     value = float(ordered[ordered.size - scored.n_in])
     return Cut("median", value, "how many candidates are members")
@@ -167,7 +167,7 @@ def rates(
 
 
 def _exact(k: int, n: int, level: float) -> Interval:
-    lower = 1 - float(binomial_upper(n - k, n, level / 2))
+    lower = float(binomial_lower(k, n, level / 2))
     upper = float(binomial_upper(k, n, level / 2))
     return Interval(k / n, lower, upper, 1 - level, "clopper-pearson")
 

@@ -9,8 +9,6 @@ from dpassay._lazy import lazily
 
 if TYPE_CHECKING:
     from dpassay.auditing.adapters import (
-        CommandFailed,
-        ScriptFailed,
         from_command,
         from_estimator,
         from_jax,
@@ -19,14 +17,14 @@ if TYPE_CHECKING:
     from dpassay.auditing.claims import parse_claim
     from dpassay.auditing.judging import judge
     from dpassay.auditing.many import audit
-    from dpassay.auditing.question import AuditStopped
     from dpassay.auditing.single import audit_one_run
     from dpassay.auditing.targets import load_pair, load_target
+    from dpassay.errors import AuditStopped, CommandFailed, ScriptFailed
 
 _PUBLIC = {
-    "AuditStopped": "dpassay.auditing.question",
-    "CommandFailed": "dpassay.auditing.adapters",
-    "ScriptFailed": "dpassay.auditing.adapters",
+    "AuditStopped": "dpassay.errors",
+    "CommandFailed": "dpassay.errors",
+    "ScriptFailed": "dpassay.errors",
     "audit": "dpassay.auditing.many",
     "audit_one_run": "dpassay.auditing.single",
     "from_command": "dpassay.auditing.adapters",

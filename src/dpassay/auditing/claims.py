@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from dpassay import _check
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP, ZCDP, ApproxDP, PureDP, account, dp_sgd_event
 from dpassay.privacy.curves import Curve
@@ -42,8 +43,8 @@ def check_curve(claim: Any) -> None:
     """Raise unless the claim is a privacy curve."""
     if not isinstance(claim, PrivacyCurve):
         raise InvalidArgument(
-            f"claim={claim!r} must be a privacy curve, for example ApproxDP(3.0, 1e-5); "
-            "dpassay.auditing.parse_claim makes one from text."
+            f"claim={_check.shown(claim)} must be a privacy curve, for example "
+            "ApproxDP(3.0, 1e-5); dpassay.auditing.parse_claim makes one from text."
         )
 
 

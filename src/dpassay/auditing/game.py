@@ -7,7 +7,6 @@ number fixes everything.
 """
 
 import inspect
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +17,7 @@ from dpassay._rng import for_trial
 from dpassay.attacks.distinguisher import Distinguisher
 from dpassay.attacks.features import MAX_FEATURES, features
 from dpassay.runs import Outcome
+from dpassay.runs.guard import error_text
 from dpassay.types import FloatArray
 
 Mechanism = Callable[..., Any]
@@ -129,8 +129,8 @@ class Watch:
         """One trial; what the mechanism or the score raises is its outcome."""
         try:
             return self._seen(trial, self.game.outputs(trial))
-        except Exception:
-            return Outcome(error=traceback.format_exc(limit=-6))
+        except Exception as error:
+            return Outcome(error=error_text(error))
 
     def _seen(self, trial: int, outputs: Any) -> Outcome:
         if not self.game.block and _is_nan(outputs[0]):

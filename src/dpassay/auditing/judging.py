@@ -5,7 +5,7 @@ from pathlib import Path
 
 from dpassay.auditing.question import MANY, Change, question_of
 from dpassay.auditing.single import ONE_RUN, judged_one_run
-from dpassay.errors import InvalidArgument
+from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.runs import RunRecord, TrialLog, opened
 from dpassay.types import PrivacyCurve, Verdict
 
@@ -71,7 +71,15 @@ def judged(log: TrialLog, record: RunRecord, change: Change | None = None) -> Ve
             f"run {record.key[:12]} was not written by an audit of this version: its log does not "
             "say what was asked. Give the audit again with this store; nothing is played twice."
         )
-    return _JUDGES[kind](log, record, change or Change())
+    try:
+        return _JUDGES[kind](log, record, change or Change())
+    except DpassayError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+        raise InvalidArgument(
+            f"run {record.key[:12]}: the log does not say what was asked in the way an audit "
+            "writes it. Restore a copy of the log, or give the audit again with another store."
+        ) from None
 
 
 _JUDGES: dict[str, Callable[[TrialLog, RunRecord, Change], Verdict]] = {

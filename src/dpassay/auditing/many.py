@@ -222,9 +222,13 @@ class _Setting:
 
 def _setting(mechanism: Any, score: Any, trials: int, rng: Any) -> _Setting:
     if not callable(mechanism):
-        raise InvalidArgument(f"mechanism={mechanism!r} must be callable: mechanism(data, rng).")
+        raise InvalidArgument(
+            f"mechanism={_check.shown(mechanism)} must be callable: mechanism(data, rng)."
+        )
     if score is not None and not callable(score):
-        raise InvalidArgument(f"score={score!r} must be callable: score(output) -> float.")
+        raise InvalidArgument(
+            f"score={_check.shown(score)} must be callable: score(output) -> float."
+        )
     trials = _check.count("trials", trials, low=1)
     block = int(np.clip(trials // _BLOCKS, 1, _LARGEST_BLOCK)) if draws_many(mechanism) else 0
     n_calls = trials // max(block, 1)
@@ -287,7 +291,7 @@ def _seed(rng: Any) -> int | None:
         return int(rng.integers(2**62))
     if rng is None:
         return None
-    return _check.count("rng", rng, low=0, remedy="Pass a seed, a generator or None.")
+    return _check.seed("rng", rng, remedy="Pass a seed, a generator or None.")
 
 
 def _sklearn_version() -> str:

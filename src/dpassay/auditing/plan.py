@@ -17,7 +17,9 @@ from scipy import special
 
 from dpassay import _check
 from dpassay._rng import generator
-from dpassay._special.quantiles import binomial_upper
+from dpassay._special.margins import round_down
+from dpassay._special.quantiles import binomial_upper, normal_upper
+from dpassay._special.search import first_true
 from dpassay.bounds.alternatives import gaussian as gaussian_masses
 from dpassay.bounds.bands import BANDS, common_level
 from dpassay.bounds.betting import FORMS, Lines, factors, growth, log_optimal
@@ -107,9 +109,9 @@ class _World:
         t = _THRESHOLDS + self.mu / 2
         rates = np.stack([special.ndtr(-t), special.ndtr(t - self.mu)])
         # Both counts must be lucky enough together; errors above are cut at n.
-        z = float(special.ndtri(math.sqrt(self.power)))
+        z = float(normal_upper(math.sqrt(self.power)))
         counts = n * rates + z * np.sqrt(n * rates * (1 - rates))
-        fp, fn = np.minimum(np.ceil(counts - 1e-9), n)
+        fp, fn = np.minimum(np.ceil(round_down(counts)), n)
         return fp, fn
 
     def drawn(self, n: int) -> tuple[FloatArray, FloatArray]:
@@ -157,7 +159,7 @@ def _fixed(
 
 
 def _curve(claim: PrivacyCurve, world: _World, alpha: float, delta: float) -> Plan:
-    """The whole curve under the band of the test itself, which pays for every threshold.
+    """The whole curve under the band of ``check_claim``, which pays for every threshold.
 
     Any threshold may refute, so that the power is not that of the best one: it is the share of
     ``_DRAWS`` audits, drawn as counts, in which some threshold does; the error of that share is
@@ -214,10 +216,7 @@ def _smallest(holds: Callable[[int], bool], most: int = _MOST, share: float = 0.
 
 def _between(holds: Callable[[int], bool], low: int, high: int, share: float) -> float:
     """The smallest number in (low, high] at which a condition holds, as it does at high."""
-    while high - low > max(1, share * high):
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return float(high)
+    return float(first_true(lambda n: holds(int(n)), low, high, within=share, whole=True))
 
 
 def as_rows(plans: list[Plan]) -> list[dict[str, Any]]:

@@ -15,7 +15,7 @@ from dpassay.auditing.account import Account
 from dpassay.auditing.claims import claim_text, parse_claim
 from dpassay.auditing.game import coins
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
-from dpassay.errors import DpassayError, InvalidArgument
+from dpassay.errors import AuditStopped, InvalidArgument
 from dpassay.runs import Outcomes, Played, RunRecord, TrialLog, replayed
 from dpassay.types import FloatArray, PrivacyCurve, Verdict
 
@@ -27,10 +27,6 @@ _ENDED = {
     "interrupted": "interrupted",
     "too many failures": "too many failures",
 }
-
-
-class AuditStopped(DpassayError):
-    """Too many trials failed to say anything; the first error is in the message."""
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ over two true claims, at 2 alpha. So the audit ends when the claim and all small
 
 import functools
 import math
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -36,6 +35,7 @@ from dpassay.types import Evidence, Fall, FloatArray, LowerBound, PrivacyCurve
 
 DEFAULT_DELTA = 1e-5
 CURVE = 0.8  # of each level, to the test of a curve that no family of bounds contains
+_MUS = np.geomspace(0.01, 20.0, 200)  # to predict which epsilon shows most; decides power alone
 _FARTHEST = 500.0  # a claim of more than this is beyond any number of trials
 
 
@@ -63,7 +63,7 @@ class Rules:
         """The probability with which verdict or bound may be wrong."""
         return 1 - self.confidence
 
-    @property
+    @functools.cached_property
     def claimed(self) -> float:
         """The claimed epsilon at the delta of the bound."""
         return float(self.claim.epsilon(self.delta))
@@ -79,6 +79,17 @@ class Rules:
         if isinstance(self.claim, ApproxDP):
             return self.claim.delta_upper == self.delta
         return self.gaussian or (isinstance(self.claim, PureDP) and self.delta == 0)
+
+    @functools.cached_property
+    def points(self) -> tuple[FloatArray, FloatArray]:
+        """Points (epsilon, delta) of the claim, its corners among them, to be tested at."""
+        if self.nested and not self.gaussian:
+            return np.array([self.claimed]), np.array([self.delta])
+        ends = [float(self.claim.epsilon(delta)) for delta in (0.0, self.delta, 1e-6)]
+        finite = [end for end in ends if end < _FARTHEST] or [10.0]
+        grid = np.linspace(0, max(1.2 * max(finite[-1], 0.1), finite[0]), 40)
+        epsilon = np.union1d(grid, finite)
+        return epsilon, np.asarray(self.claim.delta(epsilon))
 
     def levels(self, share: float) -> tuple[float, float]:
         """Of a share of alpha, the levels of the claim's own test and of the bound."""
@@ -236,28 +247,28 @@ def _canonical(rules: Rules) -> PrivacyCurve:
 
 
 def _sequence_for(rules: Rules) -> ConfidenceSequence:
-    """A sequence that has seen nothing yet: a copy, since to prepare its bets takes a second."""
-    member = _canonical(rules) if rules.nested else None
+    """A sequence that has seen nothing yet, of the family that the bound is taken from."""
     level = rules.levels(rules.account.betting)[1]
+    member = _canonical(rules) if rules.nested else None
     mu = member.mu if isinstance(member, GDP) else None
-    claimed = rules.claimed if member is not None else None
-    return deepcopy(_sequence(rules.delta, claimed, mu, 1 - level, rules.both_ways))
+    family = _family(rules.delta, rules.claimed if member is not None else None, mu)
+    return ConfidenceSequence(family, confidence=1 - level, both_ways=rules.both_ways)
 
 
-@functools.lru_cache(maxsize=8)
-def _sequence(
-    delta: float, claimed: float | None, mu: float | None, confidence: float, both_ways: bool
-) -> ConfidenceSequence:
+@functools.lru_cache(maxsize=16)
+def _family(delta: float, claimed: float | None, mu: float | None) -> Family:
+    """Members at many epsilons, the claim among them if it is one; the same object every time."""
     grid = np.geomspace(0.05, 12.0, 36)
     if claimed is not None:
         grid = grid[np.abs(grid - claimed) > 1e-3 * claimed]
     family = (Family.approx_dp if mu is None else Family.gdp)(delta, grid.tolist())
-    if claimed is not None and claimed < _FARTHEST:
-        family = _joined(family, claimed, ApproxDP(claimed, delta) if mu is None else GDP(mu), mu)
-    return ConfidenceSequence(family, confidence=confidence, both_ways=both_ways)
+    if claimed is None or not claimed < _FARTHEST:
+        return family
+    member = ApproxDP(claimed, delta) if mu is None else GDP(mu)
+    return _joined(family, claimed, member, claimed if mu is None else mu)
 
 
-def _joined(family: Family, epsilon: float, member: PrivacyCurve, mu: float | None) -> Family:
+def _joined(family: Family, epsilon: float, member: PrivacyCurve, parameter: float) -> Family:
     """The family with one more member, in its place."""
     at = int(np.searchsorted(family.epsilons, epsilon))
 
@@ -268,7 +279,7 @@ def _joined(family: Family, epsilon: float, member: PrivacyCurve, mu: float | No
         family,
         curves=put(family.curves, member),
         epsilons=put(family.epsilons, epsilon),
-        parameters=put(family.parameters, epsilon if mu is None else mu),
+        parameters=put(family.parameters, parameter),
     )
 
 
@@ -288,25 +299,13 @@ def _by_bets(rules: Rules, evidence: Evidence, fallen: bool) -> Finding:
 
 def _where(rules: Rules, worlds: Any, scores: FloatArray) -> Fall:
     """Where these trials exceed the claim most, by the shares that were seen: an estimate."""
-    epsilon, delta = _points(rules)
+    epsilon, delta = rules.points
     candidates = Candidates.of(worlds, scores, len(worlds), rules.both_ways)
     i, rule = candidates.best_against(epsilon, delta) if len(candidates) else (0, Rule(0.0, 0.0))
     seen = rule.count(worlds, scores)
     leak = (seen.correct - math.exp(epsilon[i]) * seen.wrong) / max(seen.trials, 1)
     shown = min(max(leak / seen.leak(1.0), 0.0), 1.0)
     return Fall(float(epsilon[i]), shown, float(delta[i]), "estimate")
-
-
-def _points(rules: Rules) -> tuple[FloatArray, FloatArray]:
-    """Points of the claimed curve, its corners among them, at which it may be tested."""
-    claim = rules.claim
-    if rules.nested and not rules.gaussian:
-        return np.array([rules.claimed]), np.array([rules.delta])
-    ends = [float(claim.epsilon(delta)) for delta in (0.0, rules.delta, 1e-6)]
-    finite = [end for end in ends if end < _FARTHEST] or [10.0]
-    grid = np.linspace(0, max(1.2 * max(finite[-1], 0.1), finite[0]), 40)
-    epsilon = np.union1d(grid, finite)
-    return epsilon, np.asarray(claim.delta(epsilon))
 
 
 # ------------------------------------------------------------------------------- by a count
@@ -342,9 +341,10 @@ def _count_gaussian(
     rules: Rules, candidates: Candidates, worlds: Any, scores: FloatArray, _: float, level: float
 ) -> Finding:
     """The Gaussian trade-offs that allow less than the delta that is shown at one epsilon fall."""
-    epsilon, allowed = _points(rules)
+    epsilon, allowed = rules.points
     predicted, chosen = candidates.best_deltas(epsilon, level)
-    at = int(np.argmax(gaussian.mu_of(epsilon, np.minimum(predicted, 1 - 1e-12))))
+    table = gaussian.delta_of(epsilon[:, None], _MUS)
+    at = int(np.argmax([np.interp(d, row, _MUS) for d, row in zip(predicted, table, strict=True)]))
     seen = chosen[at].count(worlds, scores)
     shown = delta_lower(seen, float(epsilon[at]), level)
     mu = _mu_lower(float(epsilon[at]), shown)
@@ -358,6 +358,7 @@ def _count_gaussian(
     return Finding(bound, Fall(float(epsilon[at]), shown, float(allowed[at]), "lower bound"))
 
 
+@functools.lru_cache(maxsize=1024)
 def _mu_lower(epsilon: float, delta: float) -> float:
     return float(gaussian.mu_of(np.float64(epsilon), np.float64(min(delta, 1 - 1e-12))))
 
@@ -372,7 +373,7 @@ def _count_curve(
 ) -> Finding:
     """One point of the curve, and beside it the bound at the delta of the question."""
     found = _count_point(rules, candidates, worlds, scores, 0.0, bound_level)
-    epsilon, allowed = _points(rules)
+    epsilon, allowed = rules.points
     at, rule = candidates.best_against(epsilon, allowed)
     shown = delta_lower(rule.count(worlds, scores), float(epsilon[at]), curve_level)
     if shown > allowed[at]:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from dpassay import _check
 from dpassay._rng import for_trial
 from dpassay.auditing.claims import check_curve
-from dpassay.auditing.question import AuditStopped, Change, coin_seed, described
+from dpassay.auditing.question import Change, coin_seed, described
 from dpassay.auditing.referee import CURVE, claimed_delta
 from dpassay.bounds import one_run
-from dpassay.errors import InvalidArgument
+from dpassay.errors import AuditStopped, InvalidArgument
 from dpassay.privacy import GDP, ApproxDP, PureDP
 from dpassay.runs import Outcome, Played, RunRecord, TrialLog, play, replayed, run_key
 from dpassay.types import Evidence, FloatArray, LowerBound, PrivacyCurve, Verdict
@@ -74,7 +74,7 @@ def audit_one_run(
             f"claim.neighbouring={claim.neighbouring!r}: a canary is put in or left out, which is "
             "add-remove. State the claim for that relation."
         )
-    seed = None if rng is None else _check.count("rng", rng, low=0)
+    seed = None if rng is None else _check.seed("rng", rng)
     configuration = {"seed": seed, "one_run": True}
     key = run_key(configuration, code=[train, score], data=[data, canaries])
     question = _Question(
@@ -248,7 +248,8 @@ def _length(records: Any) -> int:
             size = len(records)
         except TypeError:
             raise InvalidArgument(
-                f"canaries={records!r} must be records: an array, a frame, a list or (X, y)."
+                f"canaries, a {type(records).__qualname__}, must be records: an array, a frame, a "
+                "list or (X, y)."
             ) from None
     return _check.count("canaries", size, remedy="Give at least one; hundreds show more.")
 

@@ -10,6 +10,7 @@ from dpassay._lazy import lazily
 if TYPE_CHECKING:
     from dpassay.bounds.bayes import credible_interval
     from dpassay.bounds.claims import ClaimCheck, check_claim, lower_bound_in_family
+    from dpassay.bounds.conditional import lower_bound_from_coins
     from dpassay.bounds.counts import lower_bound_from_counts
     from dpassay.bounds.location import lower_bound_gaussian_location
     from dpassay.bounds.metrics import (
@@ -64,6 +65,7 @@ __all__ = [
     "check_claim",
     "credible_interval",
     "lower_bound",
+    "lower_bound_from_coins",
     "lower_bound_from_counts",
     "lower_bound_from_steps",
     "lower_bound_gaussian_location",

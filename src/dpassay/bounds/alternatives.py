@@ -10,6 +10,7 @@ from functools import cache
 import numpy as np
 from scipy import special
 
+from dpassay._special.margins import TINY
 from dpassay.bounds.betting import Lines, bin_masses
 from dpassay.types import FloatArray
 
@@ -36,7 +37,7 @@ def alternatives(lines: Lines) -> tuple[FloatArray, FloatArray]:
 
 def _beyond(lines: Lines, ladder: FloatArray, shares: Iterable[float]) -> FloatArray:
     """The rungs of a ladder whose best asset earns nearest these shares of a perfect attack's."""
-    earns = _excess(lines, ladder) / max(float(_excess(lines, perfect())), 1e-300)
+    earns = _excess(lines, ladder) / max(float(_excess(lines, perfect())), TINY)
     return ladder[[int(np.abs(earns - share).argmin()) for share in shares]]
 
 

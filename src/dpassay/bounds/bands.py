@@ -31,10 +31,9 @@ import numpy as np
 from scipy import special
 from scipy.fft import next_fast_len
 
+from dpassay._special.margins import NUMERICAL
 from dpassay._special.quantiles import binomial_upper
 from dpassay.types import FloatArray
-
-_ROUNDING = 1e-8  # more than the Fourier transforms of the exact price err by
 
 
 @dataclass(frozen=True)
@@ -92,7 +91,7 @@ def _exact_price(n: int, level: float) -> float:
     grid = _many_ranks(n)
     union = min(1.0, grid.size * level)
     crossing = crossing_probability(grid + 1, binomial_upper(grid, n, level), n)
-    return min(union, crossing + _ROUNDING)
+    return min(union, max(crossing, 0.0) + NUMERICAL)
 
 
 def crossing_probability(orders: FloatArray, bounds: FloatArray, n: int) -> float:

@@ -25,6 +25,8 @@ import numpy as np
 from scipy import special
 
 from dpassay import _check
+from dpassay._special.quantiles import beta_lower
+from dpassay._special.search import last_below
 from dpassay.types import FloatArray
 
 _STEPS = np.array([8.2, 6.5, 5, 4, 3, 2.25, 1.5, 0.75, 0])
@@ -69,8 +71,8 @@ class _Beta:
 
     def __init__(self, a: float, b: float) -> None:
         self.a, self.b = a, b
-        upper = 1 - special.betaincinv(b, a, _TAILS)
-        self.quantiles = np.concatenate([special.betaincinv(a, b, _TAILS), upper[::-1]])
+        upper = 1 - beta_lower(b, a, _TAILS)
+        self.quantiles = np.concatenate([beta_lower(a, b, _TAILS), upper[::-1]])
 
     def log_density(self, x: FloatArray) -> FloatArray:
         """The log density of t, x = sin²(t), relative to its mode: accurate at a billion trials."""
@@ -123,11 +125,9 @@ class _Posterior:
 
 def _quantile(posterior: _Posterior, above: float) -> float:
     """The epsilon that is exceeded with this posterior probability; 0 where none is."""
-    from scipy.optimize import brentq
-
     if posterior.above(0.0) <= above:
         return 0.0
     high = 1.0
     while posterior.above(high) > above:
         high *= 2
-    return float(brentq(lambda x: posterior.above(x) - above, 0.0, high, xtol=1e-10))  # type: ignore[arg-type]
+    return last_below(lambda x: above - posterior.above(x), 0.0, high)

@@ -32,6 +32,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpassay._special.margins import ARITHMETIC, NUMERICAL, TINY
 from dpassay.types import FloatArray, PrivacyCurve
 
 N_BINS = 40
@@ -43,8 +44,6 @@ PER_SIDE = (6, 10)
 _GAP = 0.5
 _RAMP = np.geomspace(1e-9, 0.5, 400)
 _FPR = np.unique(np.concatenate([[0], _RAMP, np.linspace(0, 1, 401), 1 - _RAMP, [1]]))
-_ROUNDING = 1e-12
-_TINY = 1e-300
 # No slope is steeper than e to this.
 _FAR = 500.0
 
@@ -55,7 +54,8 @@ def _largest_loss(claim: PrivacyCurve) -> float:
     Few values of delta are asked for, since some curves are slow. 0 if the claim excludes nothing.
     """
     with np.errstate(invalid="ignore"):
-        floor = float(claim.delta(np.inf))
+        # A curve that rounds its deltas upwards comes near its floor but not down to its bits.
+        floor = float(claim.delta(np.inf)) * (1 + NUMERICAL)
 
     def small(loss: float) -> bool:
         return float(claim.delta(loss)) <= max(floor, 1e-4)
@@ -112,7 +112,7 @@ class Lines:
     @classmethod
     def _priced(cls, s: FloatArray, d: FloatArray) -> "Lines":
         # Dividing by slightly more keeps rounding on the safe side.
-        price = (s + d) * (1 + _ROUNDING)
+        price = (s + d) * (1 + ARITHMETIC)
         pays = np.stack([np.append(2 * s / price, [0, 2]), np.append(2 / price, [2, 0])])
         return cls(s, d, pays)
 
@@ -142,9 +142,9 @@ def dearer(pays: FloatArray, claim: PrivacyCurve) -> float:
     loss = np.log(s)
     delta = np.asarray(claim.delta(np.abs(loss)))
     d = np.where(loss >= 0, delta, _mirrored(np.abs(loss), delta))
-    new = 2 / ((s + d) * (1 + _ROUNDING))
+    new = 2 / ((s + d) * (1 + ARITHMETIC))
     ratio = np.minimum(new / with_canary, 1.0)
-    return float(-np.log(ratio.min(initial=1.0))) + 2 * _ROUNDING  # prices are rounded up
+    return float(-np.log(ratio.min(initial=1.0))) + 2 * ARITHMETIC  # prices are rounded up
 
 
 def _heights(slopes: FloatArray, offsets: FloatArray) -> FloatArray:
@@ -270,7 +270,7 @@ FORMS = {
 def _returns(f: FloatArray, pays: FloatArray, evidence: FloatArray, form: Form) -> FloatArray:
     """The mean of E / F of every asset [..., j, k] under the evidence."""
     # A bin that pays nothing was never seen: 0 / 0 counts as 0.
-    ratio = form.per_bin(evidence / np.maximum(form.payoffs(f), _TINY))
+    ratio = form.per_bin(evidence / np.maximum(form.payoffs(f), TINY))
     gain = np.zeros((*ratio.shape[:-1], N_BINS + 1))
     np.add.accumulate(ratio[..., 0, :], axis=-1, out=gain[..., 0, 1:])
     np.add.accumulate(ratio[..., 1, ::-1], axis=-1, out=gain[..., 1, -2::-1])
@@ -279,7 +279,7 @@ def _returns(f: FloatArray, pays: FloatArray, evidence: FloatArray, form: Form) 
 
 def growth(f: FloatArray, evidence: FloatArray, form: Form) -> FloatArray:
     """The mean log payoff of a bet F under the evidence, which sums to 1."""
-    return (evidence * np.log(np.maximum(form.payoffs(f), _TINY))).sum(axis=(-1, -2))
+    return (evidence * np.log(np.maximum(form.payoffs(f), TINY))).sum(axis=(-1, -2))
 
 
 def improve(

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike
 
 from dpassay import _check
 from dpassay.bounds.bands import BANDS, common_level, total_price
+from dpassay.bounds.labels import epsilon_label
 from dpassay.bounds.scores import Scores, limits_at_cuts, sorted_scores
 from dpassay.types import FloatArray, LowerBound, PrivacyCurve
 
@@ -189,9 +190,9 @@ def lower_bound_in_family(
         scores_in: one score per independent trial with the canary; higher says "with".
         scores_out: one score per independent trial without it.
         family: maps a parameter to a curve; a larger parameter must be less private everywhere,
-            for example ``GDP``. A member that is itself only an upper bound, as an accountant's,
-            labels the answer with its own epsilon, too large where it is loose; for DP-SGD
-            :func:`dpassay.adversaries.lower_bound_in_noise` composes from below instead.
+            for example ``GDP``. A member must be exact: one that is only an upper bound, as an
+            accountant's, would label the answer with too large an epsilon, and is refused; for
+            DP-SGD :func:`dpassay.adversaries.lower_bound_in_noise` composes from below instead.
         low: the smallest parameter considered; if it stands, the bound is 0.
         high: the largest parameter considered.
         delta: where on the privacy curve the bound is stated; in [0, 1).
@@ -199,7 +200,8 @@ def lower_bound_in_family(
         band: how every threshold is paid for: "band", "bonferroni" or "dkw".
 
     Raises:
-        InvalidArgument: for NaN scores, an empty side, or a value out of range.
+        InvalidArgument: for NaN scores, an empty side, a value out of range, or a member that is
+            not exact.
 
     """
     _check.choice("band", band, tuple(BANDS))
@@ -210,16 +212,17 @@ def lower_bound_in_family(
     level = common_level(band, n_in, n_out, 1 - confidence)
     _, fpr, fnr = limits_at_cuts(scores, band, level)
     perfect = (BANDS[band].limits(np.zeros(1), n, level) for n in (n_out, n_in))
+    epsilon_label(family(high), delta)  # refuse upper bounds before any work is done
     points = functools.cache(lambda parameter: _Points(family(parameter)))
     found = _largest_refuted(points, low, high, fpr, fnr)
     most = _largest_refuted(points, low, high, *perfect)
     return LowerBound(
-        epsilon=0.0 if found is None else float(family(found).epsilon(delta)),
+        epsilon=0.0 if found is None else epsilon_label(family(found), delta),
         delta=delta,
         confidence=confidence,
         method="family",
         assumption="the privacy curve is a member of the family",
-        ceiling=0.0 if most is None else float(family(most).epsilon(delta)),
+        ceiling=0.0 if most is None else epsilon_label(family(most), delta),
         selection=f"the best of all thresholds; {BANDS[band].words}",
         details={} if found is None else {"parameter_lower": found},
     )

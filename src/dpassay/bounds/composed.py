@@ -20,7 +20,9 @@ import math
 import numpy as np
 from scipy import special
 
-from dpassay.privacy._search import smallest_true
+from dpassay._special.margins import NUMERICAL, TINY
+from dpassay._special.quantiles import normal_lower
+from dpassay._special.search import last_true
 from dpassay.privacy.loss_distribution import Composition, LossPmf
 from dpassay.types import FloatArray
 
@@ -28,7 +30,7 @@ _CELLS = 1 << 20
 _FINE = 1e-3  # the interval in deviations of one loss
 _FAR = 12.0  # deviations of the noise beyond which a mean has nothing to gain
 _ETA = 1e-3  # of delta
-_MARGIN = 1e-6  # of delta, for rounding
+_MARGIN = 100 * NUMERICAL  # of delta: transforms err relative to the largest cell
 
 
 def epsilon_lower(mu: float, sampling_rate: float, steps: int, delta: float) -> float:
@@ -42,7 +44,7 @@ def epsilon_lower(mu: float, sampling_rate: float, steps: int, delta: float) -> 
 
     """
     # Losses beyond this many deviations are rounded down to it; they are worth 1e-6 of delta.
-    reach = -float(special.ndtri(max(min(1e-6 * delta / (sampling_rate * steps), 0.1), 1e-300)))
+    reach = -float(normal_lower(max(min(1e-6 * delta / (sampling_rate * steps), 0.1), TINY)))
     interval = _interval(mu, sampling_rate, steps, reach)
     pmf, remainder = rounded_down(mu, sampling_rate, interval, reach)
     composed = Composition([(pmf, steps)])
@@ -50,15 +52,15 @@ def epsilon_lower(mu: float, sampling_rate: float, steps: int, delta: float) -> 
     shift = max(steps * remainder - spread, 0.0)
     needed = delta * (1 + _MARGIN + (_ETA if shift > 0 else 0.0))
 
-    def too_large(epsilon: FloatArray) -> FloatArray:
-        return np.asarray(composed.delta_lower(float(epsilon) - shift) < needed)
+    def shown(epsilon: FloatArray) -> FloatArray:
+        return np.asarray(composed.delta_lower(float(epsilon) - shift) >= needed)
 
     # Chernoff's answer is close: walk down from it, since every other place costs a transform.
     low = high = composed.reach(np.array(delta)) + shift
     step = composed.deviation / 2
-    while low > 0 and too_large(low):
+    while low > 0 and not shown(low):
         low, high, step = np.maximum(low - step, 0.0), low, 2 * step
-    return float(smallest_true(too_large, low, high, iterations=60)) * (1 - 1e-9)
+    return float(last_true(shown, low, high, within=1e-12)) if shown(low) else 0.0
 
 
 def rounded_down(

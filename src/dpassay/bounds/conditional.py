@@ -47,16 +47,21 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from scipy import special, stats
+from scipy import special
 
 from dpassay import _check
-from dpassay._special.quantiles import binomial_upper
+from dpassay._special.margins import ARITHMETIC, ULP, round_down, round_up
+from dpassay._special.quantiles import (
+    beta_lower_tail,
+    binomial_lower,
+    binomial_most,
+    binomial_upper,
+)
 from dpassay.errors import InvalidArgument
 from dpassay.types import LowerBound
 
 Leak = Literal["share", "marks"]
 SPENT = 0.1  # of alpha, on the nuisance: the share of guesses, or the number of marks
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True)
@@ -110,18 +115,11 @@ class Guesses:
         """A lower limit on the chance of a guess, except with probability ``spent``."""
         if not self.abstains:
             return 1.0
-        if self.made == 0 or spent == 0:
-            return 0.0
-        # One minus a limit near 1 loses digits; give away more than it can lose.
-        share = 1 - float(binomial_upper(self.trials - self.made, self.trials, spent))
-        return max(share * (1 - 1e-9) - 1e-15, 0.0)
+        return float(binomial_lower(self.made, self.trials, spent))
 
     def marks(self, delta: float, spent: float) -> int:
         """The most trials that delta can give away, except with probability ``spent``."""
-        leak = self.leak(delta)
-        if leak == 0:
-            return 0
-        return int(stats.binom.isf(spent, self.trials, leak))
+        return int(binomial_most(self.trials, self.leak(delta), spent)) if delta > 0 else 0
 
     def perfect(self) -> "Guesses":
         """The counts of an attack that never errs, in as many trials."""
@@ -146,7 +144,7 @@ def _excess(seen: Guesses, delta: float, spent: float) -> float:
     if leak == 0:
         return 0.0
     share = seen.share_lower(spent)
-    return leak / share * (1 + _ROUNDING) if share > 0 else math.inf
+    return round_up(leak / share) if share > 0 else math.inf
 
 
 def _log_odds(correct: int, wrong: int, level: float, excess: float) -> float:
@@ -154,8 +152,11 @@ def _log_odds(correct: int, wrong: int, level: float, excess: float) -> float:
     if correct <= 0:
         return -math.inf
     wrong_upper = float(binomial_upper(wrong, correct + wrong, level))
-    odds = (1 - wrong_upper - excess) / wrong_upper
-    return math.log(odds) if odds > 0 else -math.inf
+    # 1 - u is exact where it is small; what may be lost beside the excess is taken off.
+    right_lower = 1 - wrong_upper - excess - (ULP if excess else 0.0)
+    if not right_lower > 0:
+        return -math.inf
+    return round_down(math.log(right_lower) - math.log(wrong_upper), ARITHMETIC, size=1.0)
 
 
 def delta_lower(seen: Guesses, epsilon: float, alpha: float) -> float:
@@ -168,9 +169,9 @@ def delta_lower(seen: Guesses, epsilon: float, alpha: float) -> float:
     if seen.correct == 0:
         return 0.0
     wrong_upper = float(binomial_upper(seen.wrong, seen.made, alpha - spent))
-    excess = 1 - wrong_upper * (1 + math.exp(min(epsilon, 700.0)))
-    leak = excess * seen.share_lower(spent) * (1 - _ROUNDING)
-    return min(max(2 * leak / seen.sides, 0.0), 1.0)
+    allowed = wrong_upper * (1 + math.exp(min(epsilon, 700.0)))
+    leak = round_down(1 - allowed, size=1.0) * seen.share_lower(spent)
+    return min(max(round_down(2 * leak / seen.sides), 0.0), 1.0)
 
 
 def p_value(
@@ -183,18 +184,15 @@ def p_value(
     """
     if seen.correct == 0:
         return 1.0
-    log_odds, correct, excess = epsilon, seen.correct, 0.0
-    if form == "marks":
-        correct -= seen.marks(delta, spent)
-    else:
-        excess = _excess(seen, delta, spent)
-    # The chance of a wrong guess, without cancellation where the odds are high.
-    right = float(special.expit(log_odds)) + excess * float(special.expit(-log_odds))
+    marks = form == "marks"
+    correct = seen.correct - (seen.marks(delta, spent) if marks else 0)
+    excess = 0.0 if marks else _excess(seen, delta, spent)
+    # The most likely a guess may be right: e^epsilon / (1 + e^epsilon), and what delta adds.
+    right = float(special.expit(epsilon)) + excess * float(special.expit(-epsilon))
     if correct <= 0 or right >= 1:
         return 1.0
     # P(Bin(n, p) >= k) is the Beta(k, n - k + 1) distribution function at p.
-    tail = float(special.betainc(correct, seen.wrong + 1, right))
-    return min(1.0, tail + spent)
+    return min(1.0, float(beta_lower_tail(correct, seen.wrong + 1, right)) + spent)
 
 
 def lower_bound_from_coins(

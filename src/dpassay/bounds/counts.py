@@ -21,7 +21,6 @@ import numpy as np
 from dpassay import _check
 from dpassay._special.margins import ARITHMETIC, ULP, round_down
 from dpassay._special.quantiles import beta_upper, binomial_upper, normal_lower, normal_upper
-from dpassay._special.search import last_true
 from dpassay.bounds import bayes
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian
@@ -110,14 +109,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
         )
     if mu in (0, math.inf):
         return mu
-    # delta(epsilon) falls: an epsilon is a lower bound where its delta is seen to be larger.
-    target, margin = math.log(delta), ARITHMETIC * max(1.0, -math.log(delta))
-    found = float(gaussian.epsilon_of(np.float64(delta * math.exp(2 * margin)), np.float64(mu)))
-
-    def below(epsilon: FloatArray) -> FloatArray:
-        return gaussian.log_delta(epsilon, mu) >= target + margin
-
-    return found if below(np.array(found)) else float(last_true(below, 0.0, found))
+    return float(gaussian.epsilon_lower(np.float64(delta), np.float64(mu)))
 
 
 def katz(counts: Counts, delta: float, alpha: float) -> float:

@@ -13,9 +13,11 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from dpassay import _check
+from dpassay._special.margins import NUMERICAL, round_down
+from dpassay._special.quantiles import normal_lower
+from dpassay._special.search import first_true
 from dpassay.bounds.counts import epsilon_of_mu
 from dpassay.errors import InvalidArgument
-from dpassay.privacy._search import smallest_true
 from dpassay.types import FloatArray, LowerBound
 
 METHOD = "gaussian location"
@@ -109,8 +111,10 @@ of deviation at most 1 in both worlds; ceiling inf)
 def _mu_of_known(x: FloatArray, y: FloatArray, sigma: float, alpha: float) -> float:
     """The lower limit on the difference of means, in units of sigma; 0 where it is negative."""
     error = math.sqrt(1 / x.size + 1 / y.size)
-    mu = float((x.mean() - y.mean()) / sigma + special.ndtri(alpha) * error)
-    return min(max(mu, 0.0), _FAR)
+    # Means of a million scores lose some digits, relative to the largest of them.
+    size = max(float(np.abs(z).max()) for z in (x, y)) / sigma
+    mu = float((x.mean() - y.mean()) / sigma + normal_lower(alpha) * error)
+    return min(max(round_down(mu, size=size), 0.0), _FAR)
 
 
 def _mu_of_unknown(x: FloatArray, y: FloatArray, alpha: float) -> float:
@@ -141,9 +145,9 @@ def noncentrality_lower(t: float, df: int, alpha: float) -> float:
     least two. P(T >= t) grows with the noncentrality; the limit is where it is alpha.
     """
     tail = _over_deviations(t, df) if t * t < 2 * df else _over_noise(t, df)
-    high = np.float64(max(t, 0.0) * (1 + _width(df)) + 40.0)
-    found = smallest_true(lambda nc: tail(nc) >= alpha, np.float64(0.0), high)  # type: ignore[arg-type]
-    return float(found) * (1 - 1e-9)
+    high = max(t, 0.0) * (1 + _width(df)) + 40.0
+    found = first_true(lambda nc: tail(nc) >= alpha, 0.0, high)
+    return round_down(float(found), NUMERICAL)
 
 
 def _width(df: int) -> float:

@@ -5,7 +5,6 @@ its ``assumption`` says otherwise.
 """
 
 import math
-from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +12,17 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from dpassay import _check
-from dpassay._special.quantiles import binomial_upper
+from dpassay._special.margins import ARITHMETIC, TAIL, round_down, round_up
+from dpassay._special.quantiles import (
+    beta_lower_tail,
+    beta_upper_tail,
+    binomial_lower,
+    binomial_upper,
+    normal_lower,
+)
+from dpassay._special.search import first_true
 from dpassay.bounds.bands import BANDS, common_level
 from dpassay.bounds.scores import sorted_scores
-from dpassay.privacy._search import smallest_true
 from dpassay.types import FloatArray
 
 
@@ -67,7 +73,7 @@ def auc(
     area = float(won_in.mean())
     variance = sum(float(np.var(w)) / max(w.size - 1, 1) for w in (won_in, won_out))
     if method == "delong" and variance > 0:
-        half = -float(special.ndtri(alpha / 2)) * math.sqrt(variance)
+        half = -float(normal_lower(alpha / 2)) * math.sqrt(variance)
         ends = max(area - half, 0.0), min(area + half, 1.0)
         return Interval(area, *ends, confidence, "delong", "asymptotic normality")
     ends = _chernoff(area, min(scores.sizes), alpha)
@@ -85,11 +91,14 @@ def _chernoff(mean: float, n: int, alpha: float) -> tuple[float, float]:
 
     def largest(m: float) -> float:
         def far(p: FloatArray) -> FloatArray:
-            return special.rel_entr(m, p) + special.rel_entr(1 - m, 1 - p) >= limit
+            # The two terms cancel near m; each of them is at most 1 or so there.
+            entropy = np.asarray(special.rel_entr(m, p) + special.rel_entr(1 - m, 1 - p))
+            return round_down(entropy, ARITHMETIC, size=1.0) >= limit
 
-        return float(smallest_true(far, np.array(m), np.array(1.0)))
+        return float(first_true(far, m, 1.0))
 
-    return 1 - largest(1 - mean), largest(mean)
+    ends = round_down(1 - largest(1 - mean), size=1.0), round_up(largest(mean), size=1.0)
+    return max(ends[0], 0.0), min(ends[1], 1.0)
 
 
 def tpr_at_fpr(
@@ -118,11 +127,12 @@ def tpr_at_fpr(
     lower, upper = 0.0, 1.0
     if few >= 0:
         missed = np.searchsorted(scores.inside, outside[few], side="right")
-        lower = 1 - float(binomial_upper(missed, n_in, share))
+        lower = float(binomial_lower(n_in - missed, n_in, share))
     if many < n_out:
         found = n_in - np.searchsorted(scores.inside, outside[many])
         upper = float(binomial_upper(found, n_in, share))
-    at = outside[min(math.floor(fpr * n_out + 1e-9), n_out - 1)]
+    # A product such as .29 * 100 may be just below the whole number that is meant.
+    at = outside[min(math.floor(round_up(fpr * n_out)), n_out - 1)]
     value = 1 - float(np.searchsorted(scores.inside, at, side="right")) / n_in
     return Interval(value, lower, upper, confidence, "clopper-pearson")
 
@@ -134,9 +144,16 @@ def _ranks_around(fpr: float, n: int, alpha: float) -> tuple[int, int]:
     second it is more than fpr (index n: none will do). With V_(i+1) as in
     :mod:`dpassay.bounds.bands`, V_(i+1) lies between the two rates at i and is Beta(i + 1, n - i).
     """
-    first = bisect_left(range(n), True, key=lambda i: special.betaincc(i + 1, n - i, fpr) > alpha)
-    second = bisect_left(range(n), True, key=lambda i: special.betainc(i + 1, n - i, fpr) <= alpha)
-    return first - 1, second
+    level = alpha * (1 - TAIL)
+
+    def too_high(i: FloatArray) -> FloatArray:
+        return (i >= n) | (beta_upper_tail(i + 1, np.maximum(n - i, 1), fpr) > level)
+
+    def low_enough(i: FloatArray) -> FloatArray:
+        return (i >= n) | (beta_lower_tail(i + 1, np.maximum(n - i, 1), fpr) <= level)
+
+    first, second = (first_true(holds, 0, n, whole=True) for holds in (too_high, low_enough))
+    return int(first) - 1, int(second)
 
 
 def advantage(

@@ -14,10 +14,11 @@ from scipy import special
 
 from dpassay import _check, _rng
 from dpassay._rng import RngLike
-from dpassay._special.quantiles import binomial_upper
+from dpassay._special.margins import ARITHMETIC, round_up
+from dpassay._special.quantiles import binomial_upper, normal_upper
+from dpassay._special.search import last_true
 from dpassay.bounds.counts import epsilon_of_mu
 from dpassay.bounds.scores import CHOOSING, Scores, checked_scores
-from dpassay.privacy._search import smallest_true
 from dpassay.types import FloatArray, LowerBound
 
 METHOD = "gdp, pooled errors"
@@ -115,13 +116,12 @@ def mu_of_errors(errors: int, n_in: int, n_out: int, alpha: float) -> float:
     n = n_in + n_out
     limit = float(binomial_upper(errors, n, alpha))
     share = n_in / n
-    high = np.float64(2 * abs(float(special.ndtri(limit))) + 80.0)
-    found = smallest_true(
-        lambda mu: bayes_risk(mu, share) <= limit,
-        np.float64(0.0),  # type: ignore[arg-type]
-        high,  # type: ignore[arg-type]
-    )
-    return float(found) * (1 - 1e-12)
+    if limit >= min(share, 1 - share):  # the risk of mu = 0: nothing is excluded
+        return 0.0
+    high = 2 * abs(float(normal_upper(limit))) + 80.0
+    # The risk falls in mu: where it is certainly above the limit, mu is too small.
+    least = round_up(limit, ARITHMETIC)
+    return float(last_true(lambda mu: bayes_risk(mu, share) >= least, 0.0, high))
 
 
 def bayes_risk(mu: Any, share: float) -> FloatArray:

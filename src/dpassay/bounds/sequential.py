@@ -18,10 +18,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpassay import _check
 from dpassay.bounds.betting import FORMS, dearer
+from dpassay.bounds.labels import epsilon_label
 from dpassay.bounds.wealth import Bettor, Book, Rounds
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian
-from dpassay.privacy.curves import GDP, ApproxDP, PureDP
+from dpassay.privacy.curves import GDP, ApproxDP, PureDP, check_same_relation
 from dpassay.types import FloatArray, LowerBound, PrivacyCurve
 
 FormName = Literal["coin", "pairs", "shared-seed"]
@@ -204,7 +205,8 @@ def _book(claims: Sequence[PrivacyCurve], form: str) -> Book:
 def _curve(name: str, value: Any) -> PrivacyCurve:
     if not isinstance(value, PrivacyCurve):
         raise InvalidArgument(
-            f"{name}={value!r} must be a privacy curve, such as ApproxDP(epsilon=1, delta=1e-5)."
+            f"{name}={_check.shown(value)} must be a privacy curve, such as "
+            "ApproxDP(epsilon=1, delta=1e-5)."
         )
     return value
 
@@ -241,6 +243,7 @@ class Family:
                 f"epsilons={self.epsilons} must increase, one for each of {len(self.curves)} "
                 "curves. Leave out members that are alike."
             )
+        check_same_relation("curves[0]", self.curves[0].neighbouring, "curves", self.curves)
         self._check_labels(epsilons)
         middle = float(np.median(epsilons))
         deltas = [(curve.delta(0.0), curve.delta(middle)) for curve in self.curves]
@@ -292,12 +295,17 @@ class Family:
         *,
         delta: float,
         noise_multipliers: Iterable[float] | None = None,
+        epsilons: Iterable[float] | None = None,
         assumption: str = "privacy curve of the family",
     ) -> "Family":
         """Any curves, or those of a mechanism at several noise levels, sorted by epsilon(delta).
 
-        For DP-SGD: ``Family.of(lambda sigma: account(dp_sgd_event(sigma, 0.01, 1000), "pld"),
-        noise_multipliers=np.geomspace(4, 0.5, 40), delta=1e-5)``.
+        ``epsilons`` are lower bounds on epsilon(delta), one for each curve. They may be left out
+        where curves are exact. An accountant's curve is an upper bound, whose own epsilon would
+        label a refuted member too high: without ``epsilons`` it is refused. For DP-SGD, with
+        ``noise = np.geomspace(4, 0.5, 40)``: ``Family.of(lambda sigma: account(dp_sgd_event(sigma,
+        0.01, 1000), "pld"), noise_multipliers=noise, epsilons=[epsilon_of_steps(1 / sigma, 0.01,
+        1000, 1e-5) for sigma in noise], delta=1e-5)``, by :mod:`dpassay.bounds.steps`.
         """
         delta = _check.delta(delta)
         if callable(curves):
@@ -305,10 +313,25 @@ class Family:
             members = [curves(_check.noise_multiplier(level)) for level in levels]
         else:
             members = list(curves)
-        labelled = [(float(_curve("curves", c).epsilon(delta)), i) for i, c in enumerate(members)]
-        labelled.sort()
+        members = [_curve("curves", member) for member in members]
+        labels = (
+            [epsilon_label(member, delta) for member in members]
+            if epsilons is None
+            else _check.array("epsilons", tuple(epsilons), low=0, ndim=1).tolist()
+        )
+        if len(labels) != len(members):
+            raise InvalidArgument(
+                f"epsilons has {len(labels)} entries for {len(members)} curves; give one for each."
+            )
+        labelled = sorted((label, i) for i, label in enumerate(labels))
         ordered = tuple(members[i] for _, i in labelled)
         return cls(ordered, tuple(epsilon for epsilon, _ in labelled), delta, assumption)
+
+
+@functools.lru_cache(maxsize=16)
+def _family_book(family: Family, form: str) -> Book:
+    """The book on all members, which takes a second to prepare and does not change."""
+    return _book(family.curves, form)
 
 
 def _leading(watch: _Watch) -> int:
@@ -353,7 +376,7 @@ class ConfidenceSequence:
             raise InvalidArgument(f"family={family!r} must be a Family, such as Family.gdp(1e-5).")
         self.family = family
         confidence = _check.confidence(confidence)
-        book = _book(family.curves, form)
+        book = _family_book(family, form)
         self._watch = _Watch(book, confidence, rest=True, both_ways=both_ways)
         self._worlds: list[NDArray[Any]] = []
 

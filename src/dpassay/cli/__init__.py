@@ -1,5 +1,12 @@
 """The command line. Nothing heavy is imported before a command needs it."""
 
-from dpassay.cli.app import app, main
+from typing import TYPE_CHECKING
 
+from dpassay._lazy import lazily
+from dpassay.cli.ending import main
+
+if TYPE_CHECKING:
+    from dpassay.cli.program import app
+
+__getattr__ = lazily("dpassay.cli", {"app": "dpassay.cli.program"})
 __all__ = ["app", "main"]

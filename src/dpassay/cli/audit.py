@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from dpassay.cli.ending import STOPPED, ending
 from dpassay.cli.options import Json, Neighbours
-from dpassay.cli.output import complain, emit, example, say
-from dpassay.cli.verdicts import STOPPED, About, Paper, Proof, exit_code, show
+from dpassay.cli.output import complain, emit, example, explain_failure, say
+from dpassay.cli.verdicts import About, Paper, Proof, exit_code, show
 
 if TYPE_CHECKING:
     from dpassay.types import PrivacyCurve
@@ -99,7 +100,7 @@ def audit(
 ) -> None:
     """Play a mechanism many times on two neighbouring data sets and test its claim.
 
-    Exit code 0: not refuted, 1: refuted, 2: misuse, 3: stopped before it could say.
+    Exit code 0: not refuted, 1: refuted, 2: misuse, 3: stopped before it could say, 130: Ctrl-C.
     """
     from dpassay.auditing import AuditStopped
     from dpassay.auditing import audit as run_audit
@@ -137,12 +138,12 @@ def audit(
                 description=said,
             )
     except AuditStopped as stopped:
-        typer.echo(f"dpassay: {stopped}", err=True)
+        explain_failure(str(stopped))
         raise typer.Exit(STOPPED) from None
     show(verdict, claim or repr(curve), as_json)
     if verdict.ended == "interrupted":
         goes_on = "The same command goes on." if store else "Give --store to be able to go on."
-        complain(f"interrupted; this is what is known so far. {goes_on}")
+        ending.tell_interrupted(f"interrupted; this is what is known so far. {goes_on}")
     for path in paper.write_or_complain(verdict, f"Audit of {target}"):
         if not as_json:
             say(f"Written: {path}")
@@ -285,9 +286,9 @@ class _Timing:
         if run.ended == "interrupted":
             raise KeyboardInterrupt
         if run.first_error:
-            lines = run.first_error.strip().splitlines()
-            at = -1 if lines[0].startswith("Traceback") else 0
-            complain(f"the trial for timing failed: {lines[at]}")
+            first, *frames = run.first_error.strip().splitlines()
+            where = f" at {frames[-1].strip()}" if frames else ""
+            complain(f"the trial for timing failed: {first}{where}")
         return float(run.outcomes.scores[0])
 
 

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpassay import _files
+from dpassay.cli.ending import MISUSE, REFUTED, STOPPED
 from dpassay.cli.output import complain, emit, say
+from dpassay.errors import DpassayError, describe_shortly
 
 if TYPE_CHECKING:
     from dpassay.report import Report
     from dpassay.types import Verdict
 
-REFUTED, MISUSE, STOPPED = 1, 2, 3
 _COLOURS = {0: "green", REFUTED: "red", STOPPED: "yellow"}
 
 About = Annotated[
@@ -145,5 +146,6 @@ class Paper:
         try:
             return self.write(verdict, title)
         except Exception as error:
-            complain(f"the report was not written: {error} The verdict stands.")
+            words = str(error) if isinstance(error, DpassayError) else describe_shortly(error)
+            complain(f"the report was not written: {words} The verdict stands.")
             raise typer.Exit(MISUSE) from None

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dpassay import _check
 from dpassay.learn.base import (
@@ -19,6 +19,7 @@ from dpassay.learn.base import (
     as_they_are,
     bounded_features,
     bounded_targets,
+    checked_data,
 )
 from dpassay.learn.ledger import Ledger
 from dpassay.optim import frank_wolfe as fw
@@ -120,7 +121,7 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
             BudgetExceeded: the ledger refused; nothing was computed.
 
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         budget = self._budget()
         remedy = "It is the l1 norm that the coefficients may have."
         radius = _check.number("radius", self.radius, low=0, low_open=True, remedy=remedy)
@@ -137,7 +138,7 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
         targets = bounded_targets(y, self.target_bound)
         constant = features.norm if self.fit_intercept else 0.0
         loss = self._loss(radius * features.norm, targets.bound)
-        plan = self._planned(
+        plan = self._make_plan(
             L1Ball(X.shape[1] + self.fit_intercept, radius),
             n_records=n_records,
             lipschitz=lipschitz(loss, features.norm, math.inf),
@@ -150,12 +151,12 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
         objective = LinearObjective(
             loss, Rows(features.values, constant), targets.values, n_records
         )
-        done = _solved(objective, radius, plan, self._rng())
+        done = _solve(objective, radius, plan, self._rng())
         assert done.noise is not None
         self.n_iter_, self.selection_, self.noise_ = plan.steps, plan.selection, done.noise
         return self._keep(objective.matrix(done.w)[:, 0], constant, features, targets)
 
-    def _planned(self, polytope: Polytope, **public: Any) -> fw.Plan:
+    def _make_plan(self, polytope: Polytope, **public: Any) -> fw.Plan:
         """The fit, decided from public quantities before any data are touched."""
         return fw.plan(polytope, selection=self.selection, steps=self.steps, **public)
 
@@ -196,12 +197,12 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> FloatArray:
         """``X @ coef_ + intercept_``."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = checked_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return X @ self.coef_ + self.intercept_
 
 
-def _solved(objective: LinearObjective, radius: float, plan: fw.Plan, rng: Any) -> fw.Solution:
-    """By the sparse solver where it applies."""
+def _solve(objective: LinearObjective, radius: float, plan: fw.Plan, rng: Any) -> fw.Solution:
+    """Run Frank-Wolfe, by the sparse solver where it applies."""
     chosen, rows = plan.selection, objective.rows
     if chosen is not None and chosen.kind == "gumbel" and sparse.issparse(rows.X):
         return sparse_frank_wolfe(

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
@@ -18,10 +18,11 @@ from dpassay.learn.base import (
     RandomState,
     as_they_are,
     bounded_features,
+    checked_data,
     label_set,
 )
 from dpassay.learn.ledger import Ledger
-from dpassay.learn.logistic_plans import Plan, Setting, chosen, planned
+from dpassay.learn.logistic_plans import Plan, Setting, choose_solver, plan_for
 from dpassay.optim.products import is_sparse, row_products
 from dpassay.types import FloatArray, Neighbouring
 
@@ -117,7 +118,7 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
             BudgetExceeded: the ledger refused; nothing was computed.
 
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=_DTYPES)
+        X, y = checked_data(self, X, y, accept_sparse="csr", dtype=_DTYPES)
         check_classification_targets(y)
         budget = self._budget()
         _check.choice("solver", self.solver, SOLVERS)
@@ -126,7 +127,7 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
             return self._fit_plain(X, codes, budget)
         features = bounded_features(X, self.data_norm, self.bounds, self._norm())
         setting = self._setting(features, budget)
-        plan = self._planned(setting)
+        plan = self._make_plan(setting)
         self._spend(plan.event, setting.n_records, assumptions)
         self.n_iter_, self.noise_multiplier_ = plan.steps, plan.noise_multiplier
         solution = plan.solve(features.values, codes, self._rng())
@@ -134,10 +135,10 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
         self._set(features, solution.coef, solution.intercept)
         return self
 
-    def _planned(self, setting: Setting) -> Plan:
+    def _make_plan(self, setting: Setting) -> Plan:
         """The fit, decided from public quantities before any data are touched."""
-        self.solver_ = chosen(setting) if self.solver == "auto" else self.solver
-        return planned(self.solver_, setting)
+        self.solver_ = choose_solver(setting) if self.solver == "auto" else self.solver
+        return plan_for(self.solver_, setting)
 
     def _norm(self) -> Any:
         return "inf" if self.solver == "frank-wolfe" else "l2"
@@ -170,7 +171,7 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
         self.coef_, self.intercept_ = features.restored(coef, intercept)
 
     def _fit_plain(self, X: Any, codes: Any, budget: Budget) -> "PrivateLogisticRegression":
-        """Scikit-learn's own; bounds are kept where they were declared."""
+        """Fit scikit-learn's model without privacy, inside the bounds that were declared."""
         from sklearn.linear_model import LogisticRegression
 
         absent = np.setdiff1d(np.arange(len(self.classes_)), codes)
@@ -201,7 +202,7 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
         must not see others change with a record (:func:`~dpassay.optim.products.row_products`).
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=_DTYPES, reset=False)
+        X = checked_data(self, X, accept_sparse="csr", dtype=_DTYPES, reset=False)
         X = X if is_sparse(X) else np.ascontiguousarray(X)
         scores = row_products(X, self.coef_.T) + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores

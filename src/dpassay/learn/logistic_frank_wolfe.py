@@ -51,18 +51,18 @@ class FrankWolfe:
     setting: Setting
 
     def radius(self, unit: float) -> float:
-        """Of the l1 ball, for rows divided by the unit; a given radius is one for rows as given."""
+        """The radius of the l1 ball for rows in units; a given radius is for rows as given."""
         given = self.setting.radius
         return _RADIUS if given is None else given * unit
 
     @cached_property
     def _plan(self) -> fw.Plan:
-        plan = self._planned(self.setting.max_iter)
+        plan = self._plan_steps(self.setting.max_iter)
         if self.setting.max_iter is None and plan.steps > _MOST_STEPS:
-            return self._planned(_MOST_STEPS)
+            return self._plan_steps(_MOST_STEPS)
         return plan
 
-    def _planned(self, steps: int | None) -> fw.Plan:
+    def _plan_steps(self, steps: int | None) -> fw.Plan:
         setting, budget = self.setting, self.setting.budget
         return fw.plan(
             self._ball(setting.row_bound),
@@ -90,7 +90,7 @@ class FrankWolfe:
         return smoothness(self.setting.loss, 1.0, order=1)
 
     def _selection(self, unit: float) -> fw.Selection:
-        """Of vertices: its sensitivity is for rows divided by the unit."""
+        """How vertices are selected; the sensitivity is for rows divided by the unit."""
         budget, planned = self.setting.budget, self._plan.selection
         assert planned is not None
         sensitivity = fw.score_sensitivity(
@@ -100,7 +100,7 @@ class FrankWolfe:
 
     @cached_property
     def _epsilon(self) -> float:
-        """Of one selection, where the unit takes one more than the steps."""
+        """The epsilon of one selection; there is one more than steps, which chooses the unit."""
         budget = self.setting.budget
         return fw.calibrated_selection(
             "gumbel",

@@ -41,7 +41,7 @@ from dpassay.learn.base import Budget
 from dpassay.learn.logistic_shrinkage import Shrinkage
 from dpassay.mechanisms.additive import gaussian_multiplier
 from dpassay.mechanisms.noise import source
-from dpassay.optim.conditioning import Conditioned, conditioned
+from dpassay.optim.conditioning import Conditioned, condition_rows
 from dpassay.optim.gradient import noisy_gradient_descent, step_event
 from dpassay.optim.losses import Logistic, Loss, Multinomial
 from dpassay.privacy import Event, Gaussian, Sequence, calibrate
@@ -131,7 +131,7 @@ class GradientDescent:
 
     @property
     def steps(self) -> int:
-        """T, or 150: more, up to twice as many, only where there is little noise."""
+        """The number of steps: as given, or 150, and up to 300 where there is little noise."""
         setting = self.setting
         signal = setting.n_records * setting.mu / setting.budget.record_changes
         kappa = math.sqrt(setting.n_features * setting.loss.n_scores) / signal
@@ -150,7 +150,7 @@ class GradientDescent:
 
     @cached_property
     def noise_multiplier(self) -> float:
-        """Of every step."""
+        """The noise of each step over its sensitivity."""
         return math.sqrt(self.steps / (1 - sum(_SHARES))) / self.setting.mu
 
     @property
@@ -173,12 +173,12 @@ class GradientDescent:
 
     @property
     def kappa(self) -> float:
-        """Noise over signal, in length."""
+        """The length of the noise over that of a clipped mean gradient."""
         return math.sqrt(self.setting.n_features * self.setting.loss.n_scores) / self.signal
 
     @property
     def clip(self) -> float:
-        """C, in units of a typical row."""
+        """The norm that gradients are clipped to, C, in units of a typical row."""
         return min(1.0, max(0.2, 0.02 / math.sqrt(self.kappa)))
 
     def pace(self, second_moment: float) -> tuple[float, float]:
@@ -195,7 +195,7 @@ class GradientDescent:
         """Condition, descend, and go back to the units of X."""
         noise = source(rng, 1, limit=0)
         assert noise.generator is not None
-        even = self._conditioned(X, noise.generator)
+        even = self._condition(X, noise.generator)
         rate, momentum = self.pace(even.second_moment)
         release = noisy_gradient_descent(
             even.rows,
@@ -217,14 +217,14 @@ class GradientDescent:
 
     @property
     def _deviation(self) -> float:
-        """Of the noise in every entry of a step's mean gradient."""
+        """The standard deviation of the noise in each entry of a step's mean gradient."""
         noise = self.clip * self.noise_multiplier * self.setting.budget.record_changes
         return noise / (self.sampling_rate * self.setting.n_records)
 
-    def _conditioned(self, X: Any, rng: np.random.Generator) -> Conditioned:
+    def _condition(self, X: Any, rng: np.random.Generator) -> Conditioned:
         changes = self.setting.budget.record_changes
         columns, norms, moment = self.preparation
-        return conditioned(
+        return condition_rows(
             X,
             norm_bound=self.setting.row_bound,
             n_records=self.setting.n_records,
@@ -246,28 +246,28 @@ class StochasticGradient(GradientDescent):
 
     @property
     def sampling_rate(self) -> float:
-        """q: batch size over n."""
+        """The share of the records in a batch."""
         n = self.setting.n_records
         size = self.setting.batch_size or max(_SMALLEST_BATCH, round(_SMALLEST_RATE * n))
         return min(1.0, size / n)
 
     @property
     def steps(self) -> int:
-        """T."""
+        """The number of steps."""
         return self.setting.max_iter or max(_STEPS, round(_PASSES / self.sampling_rate))
 
     @cached_property
     def noise_multiplier(self) -> float:
-        """Of every step, the least that meets the target together with the preparation."""
+        """The least noise of a step with which steps and preparation together meet the target."""
         return calibrate(self._event, self.setting.budget.target)
 
 
-def chosen(setting: Setting) -> str:
+def choose_solver(setting: Setting) -> str:
     """What ``solver="auto"`` takes: full-batch gradient descent, the measured leader everywhere."""
     return "gd"
 
 
-def planned(solver: str, setting: Setting) -> Plan:
+def plan_for(solver: str, setting: Setting) -> Plan:
     """The plan of a solver."""
     from dpassay.learn.logistic_frank_wolfe import FrankWolfe
     from dpassay.learn.perturbation import ObjectivePerturbation, OutputPerturbation

@@ -1,4 +1,4 @@
-"""Noise taken out of a walk of noisy gradient steps: empirical Bayes, for nothing.
+"""Empirical Bayes shrinkage of a walk of noisy gradient steps, which costs no privacy.
 
 Every weight of a walk is what the gradients summed up to plus Gaussian noise, whose variance v is
 known: it follows from the steps alone. Most weights are small beside it and some are not, and which
@@ -71,7 +71,7 @@ class Shrinkage:
 
     @property
     def variance(self) -> float:
-        """Of the noise in one entry of the walk, v."""
+        """The variance of the noise in one entry of the walk, v in the module."""
         return float(self.noise[1, 1])
 
     def _add_noise(self) -> None:

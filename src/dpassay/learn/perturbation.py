@@ -42,9 +42,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from dpassay._rng import RngLike
+from dpassay._special.quantiles import gamma_upper
 from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.learn.logistic_plans import Setting, Solution, targets_of
 from dpassay.mechanisms import gaussian, gaussian_multiplier
@@ -70,7 +70,7 @@ class _Perturbation:
 
     @property
     def lipschitz(self) -> float:
-        """L."""
+        """The largest gradient norm of one record, L in the module."""
         return lipschitz(self.setting.loss, self.setting.full_bound)
 
     @property
@@ -102,7 +102,7 @@ class _Perturbation:
 
     @property
     def _least_penalty(self) -> float:
-        """At which the solver reaches its tolerance on any data: else to fail would tell."""
+        """The least at which the solver never fails, whatever the data: failing would leak."""
         return _SMALLEST_PENALTY * self.setting.n_records * self.setting.full_bound**2
 
     def _solution(self, W: FloatArray, level: Any) -> Solution:
@@ -115,12 +115,12 @@ class OutputPerturbation(_Perturbation):
 
     @property
     def noise_multiplier(self) -> float:
-        """Of the one release."""
+        """The noise of the only release over its sensitivity."""
         return 1 / self.setting.mu
 
     @property
     def event(self) -> Event:
-        """One Gaussian."""
+        """One Gaussian release."""
         return Gaussian(self.noise_multiplier, self.setting.budget.neighbouring)
 
     @property
@@ -156,7 +156,7 @@ class OutputPerturbation(_Perturbation):
         return moved / self.penalty * _ROUNDING
 
     def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution:
-        """Minimise, add noise."""
+        """Minimise the regularised loss and add noise to the minimiser."""
         W = self._minimum(X, codes, np.zeros(self._shape), self.penalty)
         release: Release[Any] = gaussian(
             W, sensitivity=self.sensitivity, mu=1 / self.noise_multiplier, rng=rng
@@ -194,7 +194,7 @@ class ObjectivePerturbation(_Perturbation):
         loss, budget = self.setting.loss, self.setting.budget
         epsilon = self._exact[0] * (1 - _CURVATURE_SHARE)
         tail = self._exact[1] / budget.record_changes
-        t = math.sqrt(2 * special.gammainccinv(loss.n_scores / 2, tail))
+        t = math.sqrt(2 * float(gamma_upper(loss.n_scores / 2, tail)))
         # The positive root s/L of e' s/L - L/(2s) = t.
         return (t + math.sqrt(t * t + 2 * epsilon)) / (2 * epsilon) * _ROUNDING
 
@@ -216,7 +216,7 @@ class ObjectivePerturbation(_Perturbation):
         return max(least, wanted, self._least_penalty)
 
     def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution:
-        """Tilt, minimise, cover the rest."""
+        """Tilt the objective, minimise it, and add noise that covers the solver's inexactness."""
         noise = source(rng, 1, limit=0)
         assert noise.generator is not None
         tilt = self.deviation * noise.generator.standard_normal(self._shape)

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dpassay import _check
 from dpassay.learn.base import (
@@ -15,9 +15,10 @@ from dpassay.learn.base import (
     as_they_are,
     bounded_features,
     bounded_targets,
+    checked_data,
 )
 from dpassay.learn.ledger import Ledger
-from dpassay.learn.ridge_plans import PLANS, Plan, Setting, chosen
+from dpassay.learn.ridge_plans import PLANS, Plan, Setting, choose_solver
 from dpassay.types import FloatArray, Neighbouring
 
 SOLVERS = ("auto", *PLANS)
@@ -102,7 +103,7 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
             BudgetExceeded: the ledger refused; nothing was computed.
 
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         budget = self._budget()
         alpha = self._positive("alpha")
         _check.choice("solver", self.solver, SOLVERS)
@@ -122,7 +123,7 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
             alpha,
             self._positive("residual_bound"),
         )
-        plan = self._planned(setting)
+        plan = self._make_plan(setting)
         self._spend(plan.event, setting.n_records)
         solution = plan.solve(features.values, targets.values, self._rng())
         self.noise_ = solution.noise
@@ -130,9 +131,9 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
         self.intercept_ = float(offset) + targets.centre
         return self
 
-    def _planned(self, setting: Setting) -> Plan:
+    def _make_plan(self, setting: Setting) -> Plan:
         """The fit, decided from public quantities before any data are touched."""
-        self.solver_ = chosen(setting) if self.solver == "auto" else self.solver
+        self.solver_ = choose_solver(setting) if self.solver == "auto" else self.solver
         return PLANS[self.solver_](setting)
 
     def _positive(self, name: str) -> float | None:
@@ -145,7 +146,7 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
         )
 
     def _fit_ridge(self, X: Any, y: Any, budget: Budget, alpha: float) -> "PrivateRidge":
-        """Scikit-learn's own; bounds are kept where they were declared."""
+        """Fit scikit-learn's model without privacy, inside the bounds that were declared."""
         from sklearn.linear_model import Ridge
 
         self.solver_ = "ridge"
@@ -164,5 +165,5 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> FloatArray:
         """``X @ coef_ + intercept_``."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = checked_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return X @ self.coef_ + self.intercept_

@@ -103,7 +103,7 @@ class Plan(Protocol):
 
 
 def _solvable(alpha: float, scale: float) -> float:
-    """A penalty at which the solver reaches its tolerance on any data: else to fail would tell."""
+    """The penalty; refused where the solver might fail on some data, for failing would leak."""
     if not alpha >= _SMALLEST_PENALTY * scale:
         raise InvalidArgument(
             f"alpha={alpha:g} must be at least {_SMALLEST_PENALTY * scale:.3g}, 1e-8 times n "
@@ -141,13 +141,13 @@ class OutputPerturbation:
 
     @property
     def threshold(self) -> float:
-        """M."""
+        """Where residuals are clipped, M in the class."""
         s = self.setting
         return s.clip * s.target_bound if s.residual_bound is None else s.residual_bound
 
     @property
     def alpha(self) -> float:
-        """The penalty."""
+        """The factor of ||w||² beside the sum of losses."""
         s = self.setting
         if s.alpha is not None:
             return _solvable(s.alpha, s.n_records * s.full_bound**2)
@@ -182,7 +182,7 @@ class OutputPerturbation:
         return Gaussian(gaussian_multiplier(mu=self.setting.mu), self.setting.budget.neighbouring)
 
     def minimiser(self, A: Any, y: FloatArray) -> FloatArray:
-        """What is to be perturbed."""
+        """The weights that noise is added to."""
         return huber_ridge(A, y, self.alpha, self.threshold, self.tolerance)
 
     def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
@@ -241,7 +241,7 @@ class SufficientStatistics:
 
     @property
     def sensitivities(self) -> tuple[float, float, float]:
-        """Of the three statistics, in the order of the table."""
+        """The sensitivities of the three statistics, in the order of the table."""
         s = self.setting
         square, changes = s.full_bound**2 * _ROUNDING, s.budget.record_changes
         n = most_rows(s.n_records, FEW)
@@ -344,12 +344,12 @@ class GradientDescent:
 
     @property
     def steps(self) -> int:
-        """T."""
+        """The number of steps."""
         return min(max(math.ceil(self._wanted_steps), _STEPS[0]), _STEPS[1])
 
     @property
     def learning_rate(self) -> float:
-        """Before momentum multiplies it by 10; stable for the penalty too."""
+        """The rate before momentum, which multiplies it by 10; stable with the penalty too."""
         s = self.setting
         wanted = min(self._wanted_steps / self.steps, 1.0) / s.full_bound**2
         return _LONGEST * min(wanted, 1 / (s.full_bound**2 + (s.alpha or 0.0) / s.n_records))
@@ -361,12 +361,12 @@ class GradientDescent:
 
     @property
     def noise_multiplier(self) -> float:
-        """In each step."""
+        """The noise of each step over its sensitivity."""
         return gaussian_multiplier(mu=self.setting.mu / math.sqrt(self.steps))
 
     @property
     def event(self) -> Event:
-        """T Gaussian releases."""
+        """One Gaussian release per step."""
         step = Gaussian(self.noise_multiplier, self.setting.budget.neighbouring)
         return Repeated(step, self.steps)
 
@@ -402,7 +402,7 @@ PLANS: dict[str, Callable[[Setting], Plan]] = {
 }
 
 
-def chosen(setting: Setting) -> str:
+def choose_solver(setting: Setting) -> str:
     """The solver that "auto" takes, from public quantities.
 
     Gradient descent, unless the noise that AdaSSP adds to X'X is a tenth of the penalty that the

@@ -33,7 +33,7 @@ def _nearness_of_probabilities(model: Any, X: Any, y: Any) -> FloatArray:
 
 
 def _errors(model: Any, X: Any, y: Any) -> FloatArray:
-    """Over the range of the target, in [-1, 1]."""
+    """Errors over the range of the target, in [-1, 1]."""
     bound = private_part(model).target_bound
     targets, predicted = bounded_targets(y, bound), bounded_targets(model.predict(X), bound)
     return (predicted.values - targets.values) / (2 * targets.bound)

@@ -35,19 +35,19 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay.errors import DpassayError, InvalidArgument
-from dpassay.learn.base import Budget, PrivateMixin, RandomState, label_set
+from dpassay.learn.base import Budget, PrivateMixin, RandomState, checked_data, label_set
 from dpassay.learn.ledger import Ledger
 from dpassay.learn.scorings import Scoring, private_part, scoring_of
 from dpassay.learn.search_price import (
     affordable_epsilon,
     candidate,
     is_within,
-    planned,
+    plan_search,
     run_epsilon,
     too_dear,
 )
@@ -138,17 +138,19 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
             DpassayError: no run was drawn (Poisson law only), whatever the data.
 
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, **self._kind_of_y())
+        X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, **self._kind_of_y())
         settings = self._settings()
         candidate(self.estimator, {}, {})  # refuses what is not private
         budget = self._budget()
         share = self._share()
         scoring = scoring_of(self.scoring, self.estimator)
         n_records = self._public_records(X)
-        event, noise = planned(budget, self.n_runs, self.law, self.shape)
+        event, noise = plan_search(budget, self.n_runs, self.law, self.shape)
         public, assumptions = self._public(y, budget, max(1, round((1 - share) * n_records)))
         most = run_epsilon(budget.delta, noise)
-        candidates = _priced(self.estimator, settings, public, X.shape[1], most, noise, self.law)
+        candidates = _price_settings(
+            self.estimator, settings, public, X.shape[1], most, noise, self.law
+        )
         rng = self._rng()
         draws: Any = secure_generator() if rng is None else rng
         self._spend(event, n_records, assumptions)
@@ -223,7 +225,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _best(self, method: str, X: Any) -> Any:
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = checked_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return getattr(self.best_estimator_, method)(X)
 
     def predict(self, X: Any) -> Any:
@@ -243,7 +245,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
     def score(self, X: Any, y: Any) -> float:
         """The accuracy or R² of the best model on these data; not private."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = checked_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return self.best_estimator_.score(X, y)
 
     @property
@@ -263,7 +265,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
 # What is drawn.
 
 
-def _priced(
+def _price_settings(
     estimator: Any,
     settings: list[dict[str, Any]],
     public: Mapping[str, Any],
@@ -283,7 +285,7 @@ def _priced(
 
 
 def _number_of_runs(mean: float, law: str, shape: float, draws: np.random.Generator) -> int:
-    """A draw of K; never to be told."""
+    """Draw the number of runs, which must stay secret."""
     _check.choice("law", law, LAWS)
     if law == "poisson":
         return int(draws.poisson(mean))
@@ -300,7 +302,7 @@ def _number_of_runs(mean: float, law: str, shape: float, draws: np.random.Genera
 
 
 class _Run:
-    """Q: one fit and its noisy score."""
+    """One run of the search: a fit and its noisy score."""
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ _SHARES = tuple(0.95**k for k in range(20))  # of epsilon, that a fit is tried w
 
 
 @lru_cache(maxsize=256)
-def planned(budget: Budget, n_runs: float, law: str, shape: float) -> tuple[Event, float]:
+def plan_search(budget: Budget, n_runs: float, law: str, shape: float) -> tuple[Event, float]:
     """The event of the search, and the noise over sensitivity in each of its runs (0 for none)."""
 
     def event(noise: float) -> Event:
@@ -99,7 +99,7 @@ def affordable_epsilon(
 
     """
     for share in _SHARES:
-        fitted = _fitted_to_made_up_records(model, n_features, share * most)
+        fitted = _fit_to_made_up_records(model, n_features, share * most)
         refuse_estimates(fitted, params)
         if is_within(fitted.event_, noise, law):
             return share * most
@@ -108,7 +108,7 @@ def affordable_epsilon(
     raise too_dear(fitted.event_, params)
 
 
-def _fitted_to_made_up_records(model: Any, n_features: int, epsilon: float) -> Any:
+def _fit_to_made_up_records(model: Any, n_features: int, epsilon: float) -> Any:
     model = clone(model)
     last = private_part(model).set_params(epsilon=epsilon, random_state=0)
     labels = getattr(last, "classes", None)
@@ -157,7 +157,7 @@ def is_within(event: Event, noise: float, law: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _divergences(event: Event) -> Any:
-    """At the orders of the accountant; infinite where there is no bound."""
+    """Rényi divergences at the accountant's orders; infinite where there is no bound."""
     try:
         curve: Any = account(event, "rdp")
     except UnsupportedEvent:

@@ -7,9 +7,8 @@ public statements and cost no privacy.
 
 import math
 
-from scipy import special
-
 from dpassay import _check
+from dpassay._special.quantiles import normal_lower
 from dpassay.mechanisms.additive import gaussian_multiplier
 
 _METHODS = ("exact", "union")
@@ -74,7 +73,7 @@ def gaussian_accuracy(
     per_entry = _share(beta, n_queries, method)
     multiplier = gaussian_multiplier(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
     sigma = _check.sensitivity(sensitivity) * multiplier
-    return max(-sigma * float(special.ndtri(min(per_entry, 1.0) / 2)), 0.0)
+    return max(-sigma * float(normal_lower(min(per_entry, 1.0) / 2)), 0.0)
 
 
 def exponential_accuracy(

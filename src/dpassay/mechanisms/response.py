@@ -107,7 +107,7 @@ def _codes(values: ArrayLike, labels: NDArray[Any]) -> NDArray[np.int64]:
     foreign = labels[codes] != x
     if np.any(foreign):
         raise InvalidArgument(
-            f"values contain {np.atleast_1d(x)[np.atleast_1d(foreign)][0]!r}, which is none of the "
+            "values contain an answer that is none of the "
             "declared categories. Map it to one of them, or declare one for all others."
         )
     return np.asarray(codes)

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 from dpassay._lazy import lazily
 
 if TYPE_CHECKING:
+    from dpassay.errors import BatchOverflow
     from dpassay.nets.dpsgd import train, train_many
     from dpassay.nets.feeding import Trial
     from dpassay.nets.hooks import Before, Hooks, Seen
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
         mlp,
         softmax,
     )
-    from dpassay.nets.sampling import BatchOverflow, poisson_batches
+    from dpassay.nets.sampling import poisson_batches
     from dpassay.nets.training import Records, Trained, Training
 
 _PUBLIC = {
@@ -75,7 +76,7 @@ _PUBLIC = {
     "Relu": "dpassay.nets.layers",
     "Tanh": "dpassay.nets.layers",
     "Flatten": "dpassay.nets.layers",
-    "BatchOverflow": "dpassay.nets.sampling",
+    "BatchOverflow": "dpassay.errors",
     "poisson_batches": "dpassay.nets.sampling",
 }
 

@@ -103,7 +103,7 @@ class Run:
             yield self._feed(length, fit) | {"rate": rates[i * length : (i + 1) * length]}
 
     def finished(self, state: Any, kept: list[Any]) -> Trained:
-        """The result, from the last state and what each portion let be seen."""
+        """The result, from the last state and what was observed in each portion."""
         plan = self.training
 
         def joined(*parts: Any) -> Any:

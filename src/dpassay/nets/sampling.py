@@ -11,17 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.errors import DpassayError
+from dpassay._special.quantiles import binomial_most
+from dpassay.errors import BatchOverflow
 
 OVERFLOW = 1e-12
 """The probability that a batch exceeds its capacity, at most."""
 SELDOM = 1e-4
 """The probability that a batch exceeds the smaller shape, at most."""
 _ROUND = 16
-
-
-class BatchOverflow(DpassayError):
-    """A Poisson batch has more records than there is room for; dropping some would be a leak."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +42,7 @@ def capacity(n_records: int, sampling_rate: float, overflow: float = OVERFLOW) -
     (384, 320)
 
     """
-    from scipy.stats import binom
-
-    room = int(binom.isf(overflow, n_records, sampling_rate))
+    room = int(binomial_most(n_records, sampling_rate, overflow))
     return min(n_records, _ROUND * math.ceil(max(room, 1) / _ROUND))
 
 

@@ -49,7 +49,7 @@ class Conditioned:
         return coef, self.rows.constant * W[0] - coef @ self.center
 
 
-def conditioned(
+def condition_rows(
     X: Any,
     *,
     norm_bound: float,
@@ -79,14 +79,14 @@ def conditioned(
     center = center if intercept else np.zeros_like(center)
     scale = 1 / np.sqrt(sizes + error + evenness * max(float(sizes.mean()), 1e-12 * norm_bound))
     scale /= math.sqrt(float(np.mean(scale**2)))
-    rows = _moved(X, center, scale, 0.0)
+    rows = _move(X, center, scale, 0.0)
     scale = scale / typical_norm(rows.norms(), norm_bound, noise[1], rng)
-    rows = _moved(X, center, scale, CONSTANT if intercept else 0.0)
+    rows = _move(X, center, scale, CONSTANT if intercept else 0.0)
     moment = second_moment(rows, n_records, noise[2], rng)
     return Conditioned(rows, center, scale, moment)
 
 
-def _moved(X: Any, center: FloatArray, scale: FloatArray, constant: float) -> Rows:
+def _move(X: Any, center: FloatArray, scale: FloatArray, constant: float) -> Rows:
     scale = scale.astype(X.dtype)
     if sparse.issparse(X):
         return Rows((X @ sparse.diags_array(scale)).tocsr(), constant, center * scale)

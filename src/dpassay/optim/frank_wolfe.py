@@ -344,7 +344,7 @@ def frank_wolfe(
         products = polytope.products(gradient)
         if gaps:
             kept[t] = polytope.gap(w, products, gradient)
-        vertices[t] = _chosen(selection, -products, source)
+        vertices[t] = _choose(selection, -products, source)
         polytope.move(w, int(vertices[t]), rule(t))
         mean += (w - mean) / (t + 1)
     return Solution(
@@ -366,7 +366,7 @@ def nonprivate_gap(objective: Objective, polytope: Polytope, w: FloatArray) -> f
 
 
 def starting_point(polytope: Polytope, start: FloatArray | None) -> FloatArray:
-    """The polytope's own, or the given one, which must lie inside; a new array."""
+    """The given point, which must lie inside, or the polytope's own start; a new array."""
     own = polytope.start()
     if start is None:
         return own
@@ -397,7 +397,7 @@ def noise_source(selection: Selection | None, n_candidates: int, rng: RngLike) -
     return None if selection is None else noise_sources.source(rng, n_candidates)
 
 
-def _chosen(selection: Selection | None, scores: FloatArray, source: Source | None) -> int:
+def _choose(selection: Selection | None, scores: FloatArray, source: Source | None) -> int:
     if selection is None or source is None:
         return int(np.argmax(scores))
     return selection.choose(scores, source.generator)

@@ -121,7 +121,7 @@ def step_event(
 
 
 @dataclass(frozen=True)
-class _Plan:
+class _Shared:
     """What the steps share: the data, the clipping norm and the public divisor."""
 
     rows: Rows
@@ -133,7 +133,7 @@ class _Plan:
     n_records: int
     batch_size: int | None = None  # none for Poisson batches
 
-    def with_subsets(self) -> "_Plan":
+    def with_subsets(self) -> "_Shared":
         """Batches of a fixed size, which the sampling rate is rounded down to.
 
         Down, because a plan that was priced at the rate asked for must cover what is done.
@@ -176,7 +176,7 @@ def _plan(
     noise_multiplier: float,
     sampling_rate: float,
     n_records: int | None,
-) -> _Plan:
+) -> _Shared:
     clip = _check.number("clip", clip, low=0, low_open=True, remedy=_CLIP)
     _check.number("noise_multiplier", noise_multiplier, low=0, remedy=_NOISE)
     rate = _check.sampling_rate(sampling_rate)
@@ -186,7 +186,7 @@ def _plan(
         )
     n = rows.shape[0] if n_records is None else _check.count("n_records", n_records)
     refuse_more_rows(rows.shape[0], n)
-    return _Plan(rows, targets, loss, clip, rate, rate * n, n)
+    return _Shared(rows, targets, loss, clip, rate, rate * n, n)
 
 
 _CLIP = "It bounds the norm of one record's gradient, to which the noise is scaled."
@@ -202,7 +202,7 @@ def _rates(learning_rate: ArrayLike, steps: int) -> FloatArray:
     return np.broadcast_to(rates, (steps,))
 
 
-def _start(start: FloatArray | None, plan: _Plan) -> FloatArray:
+def _start(start: FloatArray | None, plan: _Shared) -> FloatArray:
     shape = (plan.rows.shape[1], plan.loss.n_scores)
     dtype = np.result_type(plan.rows.X.dtype, np.float32)
     # Column by column, as sums over records come: steps then never turn a matrix over.
@@ -215,7 +215,7 @@ def _start(start: FloatArray | None, plan: _Plan) -> FloatArray:
 class _Directions:
     """The noisy means of clipped gradients; each call looks at the data once."""
 
-    def __init__(self, plan: _Plan, norm: str, scale: float, penalty: float, rng: Any) -> None:
+    def __init__(self, plan: _Shared, norm: str, scale: float, penalty: float, rng: Any) -> None:
         self.plan, self.rng, self.scale, self.penalty = plan, rng, scale, penalty
         self.order = _ORDER[norm]
         self.clip = plan.clip / (1 + rounding(plan.single, plan.n_records))

@@ -165,7 +165,7 @@ class Multinomial:
 
     @property
     def residual_bound(self) -> dict[float, float]:
-        """Of a difference of two distributions, one of them a point."""
+        """The most that the difference of a distribution and a point mass measures, by norm."""
         return {1: 2.0, 2: math.sqrt(2), math.inf: 1.0}
 
     def value(self, scores: FloatArray, targets: FloatArray) -> FloatArray:

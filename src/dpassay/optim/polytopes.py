@@ -73,21 +73,21 @@ class L1Ball(_Gap):
 
     @property
     def n_vertices(self) -> int:
-        """Two per coordinate."""
+        """The number of vertices: two per coordinate."""
         return 2 * self.dimension
 
     @property
     def l1_norm(self) -> float:
-        """The radius."""
+        """The l1 norm of every vertex: the radius."""
         return self.radius
 
     @property
     def l1_diameter(self) -> float:
-        """From a vertex to its opposite."""
+        """The l1 distance from a vertex to its opposite."""
         return 2 * self.radius
 
     def start(self) -> FloatArray:
-        """The origin."""
+        """The origin, where a run starts."""
         return np.zeros(self.dimension)
 
     def contains(self, w: FloatArray) -> bool:
@@ -121,21 +121,21 @@ class Simplex(_Gap):
 
     @property
     def n_vertices(self) -> int:
-        """One per coordinate."""
+        """The number of vertices: one per coordinate."""
         return self.dimension
 
     @property
     def l1_norm(self) -> float:
-        """That of every point."""
+        """The l1 norm of every point."""
         return self.total
 
     @property
     def l1_diameter(self) -> float:
-        """From one vertex to another."""
+        """The l1 distance from one vertex to another."""
         return 2 * self.total
 
     def start(self) -> FloatArray:
-        """The centre."""
+        """The centre, where a run starts."""
         return np.full(self.dimension, self.total / self.dimension)
 
     def contains(self, w: FloatArray) -> bool:
@@ -171,7 +171,7 @@ class Hull(_Gap):
 
     @property
     def n_vertices(self) -> int:
-        """One per row."""
+        """The number of vertices: one per row."""
         return len(self.vertices)
 
     def start(self) -> FloatArray:

@@ -102,7 +102,7 @@ def sparse_frank_wolfe(
     steps = _check.count("steps", steps, remedy="It is the number of steps.")
     radius = _check.number("radius", radius, low=0, low_open=True)
     n_records = _check.number("n_records", n_records, low=0, low_open=True)
-    _sampled(selection)
+    _sample(selection)
     if loss.n_scores != 1:
         raise InvalidArgument(f"loss={loss!r} must have a single score. Use frank_wolfe.")
     noise = source(rng, math.inf)
@@ -125,7 +125,7 @@ def sparse_frank_wolfe(
     return Solution(keeper.a * keeper.w, vertices, event, noise.level)
 
 
-def _sampled(selection: Selection) -> None:
+def _sample(selection: Selection) -> None:
     if selection.kind != "gumbel":
         raise InvalidArgument(
             f"selection.kind={selection.kind!r} must be 'gumbel': only the exponential mechanism "
@@ -205,7 +205,7 @@ class _Keeper(ABC):
         """Bring the scores up to date after a has changed, and the margins of some rows."""
 
     def draw(self, generator: np.random.Generator) -> tuple[int, int]:
-        """A vertex."""
+        """The index of a vertex, drawn by the exponential mechanism."""
         while True:
             drawn = self.sampler.draw(generator, self.exponent, _ATTEMPTS)
             if drawn is not None:

@@ -157,7 +157,7 @@ def stochastic_plan(
             f"neighbouring={neighbouring!r} must be {_RELATION[scheme]!r} with scheme={scheme!r}; "
             "amplification is proved for that pair."
         )
-    each = _amplified(selection, scheme, size / n, steps, epsilon, _check.delta(delta))
+    each = _amplify(selection, scheme, size / n, steps, epsilon, _check.delta(delta))
     return StochasticPlan(
         scheme, steps, n, size, Selection(selection, sensitivity, each, neighbouring)
     )
@@ -177,14 +177,19 @@ def _batch_size(scheme: str, size: float | None, n_records: int, steps: int) -> 
 
 
 @lru_cache(maxsize=256)
-def _amplified(
+def _amplify(
     kind: str, scheme: str, rate: float, steps: int, epsilon: float, delta: float
 ) -> float:
     """The epsilon of one selection on its batch, of which T amplified ones meet the target."""
-    target = ApproxDP(epsilon, delta) if delta > 0 else PureDP(epsilon)
+    relation: Any = _RELATION[scheme]
+    target = (
+        ApproxDP(epsilon, delta, neighbouring=relation)
+        if delta > 0
+        else PureDP(epsilon, neighbouring=relation)
+    )
 
     def repeated(noise: float) -> events.Event:
-        step = Selection(kind, 1.0, 1 / noise, _RELATION[scheme]).event  # type: ignore[arg-type]
+        step = Selection(kind, 1.0, 1 / noise, relation).event
         return events.Repeated(events.Sampled(step, rate, scheme), steps)
 
     return 1 / calibrate(repeated, target, method="optimal" if delta > 0 else "basic")

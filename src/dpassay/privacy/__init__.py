@@ -28,6 +28,7 @@ from dpassay.privacy.events import (
     from_dp_accounting,
     to_dp_accounting,
 )
+from dpassay.privacy.groups import replace_one_from_add_remove
 
 __all__ = [
     "GDP",
@@ -59,5 +60,6 @@ __all__ = [
     "gaussian_noise_multiplier",
     "laplace_noise_multiplier",
     "randomized_response_noise",
+    "replace_one_from_add_remove",
     "to_dp_accounting",
 ]

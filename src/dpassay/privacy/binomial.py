@@ -46,6 +46,9 @@ def _log_weights(
     # logarithm, is a difference of terms fifty times as large; the others are below |log n| + 2.
     error = 4 * CLOSED_FORM + UNIT * (8 * (np.abs(h - n * p) + np.abs(m - n * q)))
     error = error + UNIT * (256 * (of_hits + of_misses) + 16 * np.log(n + 1))
+    # Where nq has underflown the deviance is infinite; the weight is then below every float.
+    tiny = ~np.isfinite(value)
+    value, error = np.where(tiny, -1e6, value), np.where(tiny, 0.0, error)
     # Nothing but hits, or none: n log p, n log q.
     edge = np.where(hits > 0, -n * np.logaddexp(0, -epsilon), -n * np.logaddexp(0, epsilon))
     edge_error = CLOSED_FORM + 16 * UNIT * np.abs(edge)

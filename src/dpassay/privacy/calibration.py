@@ -22,8 +22,8 @@ def calibrate(
 
     What is minimised is found to a relative 1e-6 in epsilon where a privacy-loss distribution is
     involved and to rounding elsewhere. The search goes from cheap to dear: a central limit theorem
-    or Rényi DP for a first guess, a coarse distribution extrapolated to the fine one, then one or
-    two prices at full precision, which decide.
+    or Rényi DP for a first guess, Fourier inversion or a coarse distribution extrapolated to the
+    fine one, then one or two prices at full precision, which decide.
 
     Args:
         make_event: takes the noise (a positive number) and returns the event; more noise must
@@ -33,6 +33,7 @@ def calibrate(
 
     Raises:
         CalibrationError: no noise up to 1e12 meets the target.
+        InvalidArgument: the event and the target are about different neighbouring relations.
 
     >>> from dpassay.privacy.events import dp_sgd_event
     >>> calibrate(lambda s: dp_sgd_event(s, sampling_rate=1.0, steps=4), ApproxDP(1.0, 1e-6))
@@ -42,7 +43,7 @@ def calibrate(
     _check.choice("method", method, ("best", *accounting.PROOFS), "An estimate calibrates nothing.")
     if target.kind == "estimate":
         raise InvalidArgument(f"target={target!r} is an estimate; a target must be a statement.")
-    stages, goal = _stages(make_event, target, method)
+    stages, goal = _stages(_checked(make_event, target), target, method)
     noise, slope = 1.0, -1.0
     for price, tolerance in stages:
         try:
@@ -51,6 +52,25 @@ def calibrate(
             if price is stages[-1][0]:
                 raise
     return noise
+
+
+def _checked(
+    make_event: Callable[[float], Event], target: PrivacyCurve
+) -> Callable[[float], Event]:
+    """The same function, refusing every event that is about other neighbours than the target."""
+
+    def make(noise: float) -> Event:
+        event = make_event(noise)
+        if isinstance(event, Event) and event.neighbouring != target.neighbouring:
+            raise InvalidArgument(
+                f"make_event({noise:g}).neighbouring={event.neighbouring!r} must be that of the "
+                f"target, {target.neighbouring!r}. State both under one relation; a replace-one "
+                "price of an add-remove event is that of a group of two, see "
+                "dpassay.privacy.replace_one_from_add_remove."
+            )
+        return event
+
+    return make
 
 
 def _stages(
@@ -82,7 +102,14 @@ def _stages(
     grid = []
 
     def coarse(noise: float) -> float:
-        """The price on two coarse grids, extrapolated: the error is quadratic in the interval."""
+        """A price that is close and cheap: by Fourier inversion, or on two coarse grids.
+
+        These are extrapolated: the error is quadratic in the interval.
+        """
+        try:
+            return epsilon(noise, "fourier")
+        except UnsupportedEvent:
+            pass
         if not grid:
             grid.append(accounting.grid(make_event(noise)))
         wide, narrow = (epsilon(noise, "pld", k * grid[0]) for k in (16, 8))

@@ -141,6 +141,14 @@ def amplified(epsilon: Any, sampling_rate: float) -> FloatArray:
     return np.where((epsilon > 0) & (value == 0), TINY, value)
 
 
+def unamplified(epsilon: FloatArray, sampling_rate: float) -> FloatArray:
+    """The epsilon that sampling brings down to this one, log(1 + (e^epsilon - 1)/q)."""
+    with np.errstate(over="ignore"):
+        inside = np.log1p(np.expm1(np.minimum(epsilon, 700.0)) / sampling_rate)
+    far = (epsilon > 700) | ~np.isfinite(inside)
+    return np.where(far, epsilon - math.log(sampling_rate), inside)
+
+
 def zcdp_of_pure(epsilon: float) -> float:
     """The smallest rho for which every epsilon-DP mechanism is rho-zCDP: epsilon tanh(epsilon/2).
 

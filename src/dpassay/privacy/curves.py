@@ -17,7 +17,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian, renyi, two_point
 from dpassay.privacy._search import smallest_true
 from dpassay.privacy.loss_distribution import Composition
-from dpassay.privacy.margins import TINY, up
+from dpassay.privacy.margins import TINY, met, up
 from dpassay.privacy.tradeoff import Lines, supporting_lines
 from dpassay.types import FloatArray, Kind, Neighbouring, PrivacyCurve
 
@@ -63,7 +63,9 @@ class Curve:
     def epsilon(self, delta: ArrayLike) -> float | FloatArray:
         """The smallest epsilon (or an upper bound on it) at each delta in [0, 1]; may be inf."""
         x = _check.array("delta", delta, low=0, high=1)
-        return _like(x, np.maximum(self._epsilon(np.atleast_1d(x).ravel()), 0.0))
+        flat = np.atleast_1d(x).ravel()
+        # Everything is (0, 1)-DP, whatever the proof.
+        return _like(x, np.where(flat < 1, np.maximum(self._epsilon(flat), 0.0), 0.0))
 
     @overload
     def tradeoff(self, fpr: float) -> float: ...
@@ -409,15 +411,19 @@ class Numeric(Curve):
     def delta_below(self, epsilon: FloatArray, known: FloatArray) -> FloatArray:
         """The lesser of delta(epsilon) and ``known``; searched for only where it is lesser.
 
-        There epsilon(known) is at most epsilon: one look, where a search takes a hundred.
+        There epsilon(known) is less than epsilon: one look, where a search takes a hundred. A gain
+        of less than one part in 10^9 is not worth the search.
         """
+        # delta(inf) is the limit of delta at finite epsilons: what is infinite does not meet it.
+        finite = np.minimum(epsilon, np.finfo(float).max)
         result = known.copy()
-        lesser = np.flatnonzero(self._epsilon(known) <= epsilon)
+        lesser = np.flatnonzero(self._epsilon(known * (1 - 1e-9)) <= finite)
         if lesser.size:
-            x, high = epsilon[lesser], known[lesser]
-            result[lesser] = smallest_true(
+            x, high = finite[lesser], known[lesser]
+            found = smallest_true(
                 lambda d: self._epsilon(d) <= x, np.zeros_like(x), np.maximum(high, TINY)
             )
+            result[lesser] = np.minimum(up(met(found)), high)  # epsilon_at may meet requests so
         return result
 
 

@@ -219,9 +219,9 @@ class Composition:
     def delta(self, epsilon: FloatArray) -> FloatArray:
         """An upper bound on the profile at each epsilon >= 0.
 
-        It exceeds that of the sum of *these* pmfs by a share of about 1e-7, and by 1e-10 of the mass
-        above epsilon. What rounding losses to the grid has added to them comes on top: little where
-        the interval is small beside the deviation of a loss, a factor where it is not.
+        It exceeds that of the sum of *these* pmfs by a share of about 1e-7, and by 1e-9 of the mass
+        above epsilon at the most. What rounding losses to the grid has added to them comes on top:
+        little where the interval is small beside the deviation of a loss, a factor where it is not.
         """
         result = np.full(epsilon.shape, self.infinite)
         todo = np.flatnonzero(epsilon < self.top)

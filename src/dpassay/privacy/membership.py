@@ -12,6 +12,7 @@ from scipy import special
 
 from dpassay import _check
 from dpassay._check import number
+from dpassay._special.search import last_true
 from dpassay.privacy import gaussian
 from dpassay.privacy.curves import GDP
 from dpassay.types import PrivacyCurve
@@ -112,11 +113,8 @@ def odds_of_curve(curve: PrivacyCurve) -> Odds:
     if isinstance(curve, GDP):
         error = float(special.ndtr(-curve.mu / 2))
     else:
-        low, high = 0.0, 0.5
-        for _ in range(60):  # f(x) - x falls from f(0) to below zero
-            middle = (low + high) / 2
-            low, high = (middle, high) if curve.tradeoff(middle) > middle else (low, middle)
-        error = low
+        # f(x) - x falls from f(0) to below zero.
+        error = float(last_true(lambda x: curve.tradeoff(x) > x, 0.0, 0.5, absolute=1e-17))
     return Odds(error, 1 - error, "worst case over all algorithms with this guarantee")
 
 

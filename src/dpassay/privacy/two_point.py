@@ -22,7 +22,7 @@ from dpassay.types import FloatArray
 def delta_at(x: FloatArray, epsilon: float, delta: float) -> FloatArray:
     """The delta of (epsilon, delta)-DP at each x >= 0, rounded up; delta itself from epsilon on."""
     if np.isinf(epsilon):
-        return np.where(np.isinf(x), delta, 1.0)
+        return np.ones_like(x)  # It says nothing; delta(inf) is the limit of what it says.
     return np.where(x >= epsilon, delta, bracket(x, epsilon, delta)[1])
 
 

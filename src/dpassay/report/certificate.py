@@ -68,7 +68,7 @@ _CLASSES = {"pass": "pass", "fail": "fail", "not checked": "unchecked"}
 
 
 def certificate(data: dict[str, Any]) -> str:
-    """The page; figures beyond the size that a page may have are left out, with a word."""
+    """The page; figures that would make it too large are left out, and it says so."""
     single = len(data["audits"]) == 1
     parts, room = [], LARGEST - 20_000
     for i, audit in enumerate(data["audits"]):
@@ -128,14 +128,15 @@ def _verdict(audit: Audit) -> str:
     tone = "open" if verdict["ended"] == "interrupted" and tone == "standing" else tone
     remarks = " ".join(verdict["remarks"])
     return (
-        f'<div class="verdict keep {tone}">\n<p class="word">{verdict["headline"]}</p>\n'
-        f'<p class="sentence">{_glued(verdict["sentence"])}</p>\n'
-        f'<p class="remarks">{_glued(remarks)}</p>\n</div>'
+        f'<div class="verdict keep {tone}">\n'
+        f'<p class="word">{html.escape(verdict["headline"])}</p>\n'
+        f'<p class="sentence">{_glue(verdict["sentence"])}</p>\n'
+        f'<p class="remarks">{_glue(remarks)}</p>\n</div>'
     )
 
 
-def _glued(text: str) -> str:
-    """Escaped; lines are not broken inside of formulas and large numbers."""
+def _glue(text: str) -> str:
+    """Escape a text so that no line breaks inside a formula or a large number."""
     text = re.sub(r"(?<=[εδμ]) ([=≥≤]) ", "\u00a0\\1\u00a0", text)
     return html.escape(re.sub(r"(?<=\d) (?=\d{3}\b|%)", "\u00a0", text))
 

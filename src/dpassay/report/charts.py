@@ -31,7 +31,7 @@ def _empty() -> tuple[Any, Any]:
 
 
 def _legend(figure: Any) -> None:
-    """Above the axes, where it hides nothing."""
+    """Put the legend above the axes, where it hides nothing."""
     place = {"loc": "lower left", "bbox_to_anchor": (AXES[0] - 0.03, AXES[1] + AXES[3])}
     figure.legend(**place, ncols=2, borderaxespad=0.3)
 

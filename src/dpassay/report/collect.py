@@ -29,7 +29,7 @@ def collect(
     facts = facts_of(verdict, proof, disclosure)
     claimed, bound = facts.claimed, verdict.bound
     return {
-        "title": _clipped(title),
+        "title": _clip(title),
         "verdict": _verdict(verdict, claimed),
         "epsilon": {
             "delta": bound.delta,
@@ -41,24 +41,24 @@ def collect(
         "odds": [asdict(odds) for odds in explain(verdict.claim).odds.values()],
         "claim": _curve(verdict.claim, claimed, bound.delta),
         "proof": None if facts.proved is None else _curve(proof, facts.proved, bound.delta),
-        "bound": asdict(bound) | {"threshold": _rounded(bound.threshold)},
+        "bound": asdict(bound) | {"threshold": _round_threshold(bound.threshold)},
         "attack": _attack(verdict, facts.declared.view),
         "evidence": _evidence(verdict),
-        "disclosure": {name: _clipped(value) for name, value in asdict(facts.declared).items()},
-        "hazards": [{k: _clipped(v) for k, v in item.items()} for item in checklist(facts)],
+        "disclosure": {name: _clip(value) for name, value in asdict(facts.declared).items()},
+        "hazards": [{k: _clip(v) for k, v in item.items()} for item in checklist(facts)],
         "limits": words.limits(verdict),
         "replay": _replay(verdict, command, versions),
     }
 
 
-def _clipped(value: Any) -> Any:
-    """Texts of any length would make a report of any size."""
+def _clip(value: Any) -> Any:
+    """The value with long texts cut, so that a report stays small."""
     if not isinstance(value, str) or len(value) <= _LONGEST:
         return value
     return value[:_LONGEST] + " …"
 
 
-def _rounded(threshold: Any) -> Any:
+def _round_threshold(threshold: Any) -> Any:
     """A threshold may be the score of one trial: four digits of it are enough."""
     return float(f"{threshold:.4g}") if isinstance(threshold, float) else threshold
 
@@ -80,14 +80,14 @@ def _verdict(verdict: Verdict, claimed: float) -> dict[str, Any]:
 def _curve(curve: Any, epsilon: float, delta: float) -> dict[str, Any]:
     return {
         "statement": words.statement(curve, epsilon, delta),
-        "curve": _clipped(repr(curve)),
+        "curve": _clip(repr(curve)),
         "epsilon": epsilon,
         "delta": delta,
         "mu": curve.mu if isinstance(curve, GDP) else None,
         "neighbouring": curve.neighbouring,
-        "method": _clipped(curve.method),
+        "method": _clip(curve.method),
         "kind": curve.kind,
-        "assumptions": [_clipped(text) for text in curve.assumptions],
+        "assumptions": [_clip(text) for text in curve.assumptions],
         "profile": plotted.privacy_profile(curve),
         "table": plotted.profile_table(curve, epsilon),
         "allowed": plotted.allowed_region(curve),
@@ -99,13 +99,13 @@ def _attack(verdict: Verdict, view: str | None) -> dict[str, Any]:
     n_in = int((evidence.worlds == 1).sum())
     rows = words.attack_rows(verdict, view)
     return {
-        "attack": _clipped(verdict.attack),
+        "attack": _clip(verdict.attack),
         "n_in": n_in,
         "n_out": evidence.trials - n_in,
         "n_failed": evidence.n_failed,
         "n_learning": int(details.get("learning_trials", 0)),
         "details": details,
-        "rows": [[name, _clipped(value)] for name, value in rows],
+        "rows": [[name, _clip(value)] for name, value in rows],
     }
 
 
@@ -126,10 +126,10 @@ def _evidence(verdict: Verdict) -> dict[str, Any]:
 
 def _replay(verdict: Verdict, command: str, versions: dict[str, str]) -> dict[str, Any]:
     return {
-        "command": _clipped(command or verdict.replay),
+        "command": _clip(command or verdict.replay),
         "run": verdict.evidence.run,
         "seed": verdict.evidence.seed,
-        "versions": {str(name): _clipped(str(text)) for name, text in versions.items()},
+        "versions": {str(name): _clip(str(text)) for name, text in versions.items()},
     }
 
 

@@ -39,7 +39,7 @@ class Facts:
 
     @property
     def delta(self) -> float:
-        """Where epsilon is stated."""
+        """The delta at which epsilon is stated."""
         return self.verdict.bound.delta
 
     @property

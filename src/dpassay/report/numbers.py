@@ -42,7 +42,7 @@ def up(x: float, digits: int = 5) -> str:
     ('1.8283', '3', 'inf')
 
     """
-    return _rounded(x * (1 - _NOISE), digits, ROUND_CEILING)
+    return _round(x * (1 - _NOISE), digits, ROUND_CEILING)
 
 
 def down(x: float, digits: int = 5) -> str:
@@ -52,10 +52,10 @@ def down(x: float, digits: int = 5) -> str:
     '5.6005'
 
     """
-    return _rounded(x * (1 + _NOISE), digits, ROUND_FLOOR)
+    return _round(x * (1 + _NOISE), digits, ROUND_FLOOR)
 
 
-def _rounded(x: float, digits: int, rounding: str) -> str:
+def _round(x: float, digits: int, rounding: str) -> str:
     if not math.isfinite(x):
         return str(x)
     return f"{float(Context(prec=digits, rounding=rounding).plus(Decimal(x))):.{digits}g}"

@@ -137,10 +137,10 @@ def inline(svg: str, prefix: str) -> str:
     svg = re.sub(r'\bid="', f'id="{prefix}-', svg)
     svg = re.sub(r'href="#', f'href="#{prefix}-', svg)
     svg = re.sub(r"url\(#", f"url(#{prefix}-", svg)
-    return re.sub(r'aria-labelledby="([^"]*)"', lambda m: _prefixed(m[1], prefix), svg)
+    return re.sub(r'aria-labelledby="([^"]*)"', lambda m: _prefix(m[1], prefix), svg)
 
 
-def _prefixed(names: str, prefix: str) -> str:
+def _prefix(names: str, prefix: str) -> str:
     return f'aria-labelledby="{" ".join(f"{prefix}-{name}" for name in names.split())}"'
 
 

@@ -21,11 +21,11 @@ _LARGEST = 1e290  # of a score that is drawn
 
 
 def short(values: Any) -> list[float]:
-    """Six digits: enough to draw."""
+    """The values with six digits, which is enough to draw."""
     return [float(f"{x:.6g}") for x in np.asarray(values, dtype=float).ravel()]
 
 
-def _thinned(size: int, points: int = POINTS) -> Any:
+def _thin(size: int, points: int = POINTS) -> Any:
     """Indices spread over 0 ... size - 1, denser at both ends, the ends included."""
     if size <= 2 * points:
         return np.arange(size)
@@ -87,7 +87,7 @@ def roc(evidence: Evidence) -> dict[str, list[float]] | None:
     if not (n_in and n_out):
         return None
     values = np.unique(np.concatenate(scores))[::-1]
-    positives, missed = scores.counts(values[_thinned(values.size)])
+    positives, missed = scores.counts(values[_thin(values.size)])
     fpr = np.concatenate([[0.0], positives / n_out])
     return {"fpr": short(fpr), "tpr": short(np.concatenate([[0.0], 1 - missed / n_in]))}
 
@@ -201,7 +201,7 @@ def wealth(verdict: Verdict) -> dict[str, Any] | None:
     path = verdict.log_wealth
     if path is None or not len(path):
         return None
-    kept = np.union1d(_thinned(len(path)), [int(np.argmax(path))])
+    kept = np.union1d(_thin(len(path)), [int(np.argmax(path))])
     needed = (verdict.details or {}).get("wealth_needed", -math.log(1 - verdict.confidence))
     return {
         "trial": [0, *(kept + 1).tolist()],

@@ -74,7 +74,7 @@ def small(x: float) -> str:
 
 
 def headline(verdict: Verdict) -> str:
-    """Two words."""
+    """The verdict in two words."""
     if verdict.refuted:
         return "Refuted"
     return "Not refuted so far" if verdict.ended == "interrupted" else "Not refuted"
@@ -85,7 +85,7 @@ def verdict_sentence(verdict: Verdict, claimed: float) -> str:
     claim = statement(verdict.claim, claimed, verdict.bound.delta)
     if verdict.refuted:
         return f"The claim ({claim}) is false, with confidence {percent(verdict.confidence)}."
-    played = _played(verdict)
+    played = _describe_trials(verdict)
     if verdict.ended == "interrupted":
         return (
             f"The audit was stopped after {played}; until then nothing refuted the claim ({claim})."
@@ -93,16 +93,16 @@ def verdict_sentence(verdict: Verdict, claimed: float) -> str:
     return f"In {played} the attack did not refute the claim ({claim}); that does not prove it."
 
 
-def _played(verdict: Verdict) -> str:
+def _describe_trials(verdict: Verdict) -> str:
     if is_one_run(verdict):
-        return f"one training with {grouped(verdict.evidence.trials)} canaries"
-    return f"{grouped(verdict.trials)} trial{'' if verdict.trials == 1 else 's'}"
+        return f"one training with {group_digits(verdict.evidence.trials)} canaries"
+    return f"{group_digits(verdict.trials)} trial{'' if verdict.trials == 1 else 's'}"
 
 
-def grouped(n: float) -> str:
+def group_digits(n: float) -> str:
     """A count with thin groups of three.
 
-    >>> grouped(1234567)
+    >>> group_digits(1234567)
     '1 234 567'
 
     """
@@ -177,30 +177,30 @@ def attack_rows(verdict: Verdict, view: str | None) -> list[tuple[str, str]]:
     rows: list[tuple[str, Any]] = [
         ("Attack", verdict.attack or "not said"),
         ("What the attacker saw", view or "what the audited function returned, and nothing else"),
-        ("Trainings or runs counted", grouped(verdict.trials)),
+        ("Trainings or runs counted", group_digits(verdict.trials)),
         (
             f"{unit.capitalize()} with and without",
-            f"{grouped(n_in)} with, {grouped(evidence.trials - n_in)} without",
+            f"{group_digits(n_in)} with, {group_digits(evidence.trials - n_in)} without",
         ),
         ("Spent to learn the attack", _learning(int(details.get("learning_trials", 0)))),
-        ("Failed", _failed(verdict)),
-        ("Workers that died", _died(details.get("deaths"))),
+        ("Failed", _describe_failures(verdict)),
+        ("Workers that died", _describe_deaths(details.get("deaths"))),
         ("Ended", verdict.ended),
     ]
     return [(name, str(value)) for name, value in rows]
 
 
-def _failed(verdict: Verdict) -> str:
+def _describe_failures(verdict: Verdict) -> str:
     if not verdict.evidence.n_failed:
         return "none"
-    return f"{grouped(verdict.evidence.n_failed)}; each is an output, with the lowest score"
+    return f"{group_digits(verdict.evidence.n_failed)}; each is an output, with the lowest score"
 
 
 def _learning(n: int) -> str:
-    return f"{grouped(n)} trials, which do not count" if n else "none: the score was given"
+    return f"{group_digits(n)} trials, which do not count" if n else "none: the score was given"
 
 
-def _died(n: float | None) -> str:
+def _describe_deaths(n: float | None) -> str:
     if n is None:
         return "not recorded; what a worker loses is played again and changes nothing"
-    return f"{grouped(n)}; their trials were played again" if n else "none"
+    return f"{group_digits(n)}; their trials were played again" if n else "none"

@@ -10,17 +10,17 @@ once, whatever dies in between, and hands the outcomes over in number order.
 
 """
 
-from dpassay.errors import LogDamaged, LogError, LogLost
+from dpassay.errors import LogDamaged, LogError, LogLost, RunError, TaskError
 from dpassay.runs.board import Ended
 from dpassay.runs.keys import fingerprint, run_key
 from dpassay.runs.log import open_log, opened
 from dpassay.runs.memory import MemoryLog
-from dpassay.runs.outcomes import NO_WORLD, PAYLOAD_MAX, Outcome, Outcomes, Task, TaskError
+from dpassay.runs.outcomes import NO_WORLD, PAYLOAD_MAX, Outcome, Outcomes, Task
 from dpassay.runs.play import Played, play, replayed
 from dpassay.runs.progress import Progress
 from dpassay.runs.protocol import RunRecord, TrialLog, merge
 from dpassay.runs.sqlite import SqliteLog
-from dpassay.runs.workers import RunError, Workers
+from dpassay.runs.workers import Workers
 from dpassay.runs.writer import is_at_work
 
 __all__ = [

@@ -11,16 +11,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpassay.errors import DpassayError, InvalidArgument
+from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray
 
 PAYLOAD_MAX = 2**24  # bytes of one trial
 NO_WORLD = -1
 RETURNED_NAN = "the task returned NaN"
-
-
-class TaskError(DpassayError):
-    """The task broke its contract (number or kind of results), or could not reach a worker."""
 
 
 class Outcome(NamedTuple):

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay import _check
-from dpassay.errors import InvalidArgument, LogError
+from dpassay.errors import InvalidArgument, LogError, RunError
 from dpassay.runs import outcomes as columns
 from dpassay.runs.board import Board, Ended
 from dpassay.runs.guard import ERROR_MAX
@@ -28,7 +28,7 @@ from dpassay.runs.outcomes import Outcomes, Task
 from dpassay.runs.progress import Progress, progress_for
 from dpassay.runs.protocol import TrialLog
 from dpassay.runs.schedule import Schedule
-from dpassay.runs.workers import Crew, RunError, Workers, crew_for, deaths_behind
+from dpassay.runs.workers import Crew, Workers, crew_for, deaths_behind
 from dpassay.runs.writer import this_writer
 
 WRITE_SHARE = 0.05  # of the time may go into commits; outcomes wait in a group until it does
@@ -227,7 +227,9 @@ def _check_arguments(
     max_failed_share: Any,
 ) -> None:
     if not callable(task):
-        raise InvalidArgument(f"task={task!r} must be callable: task(trials) -> results.")
+        raise InvalidArgument(
+            f"task={_check.shown(task)} must be callable: task(trials) -> results."
+        )
     if not isinstance(key, str) or not key:
         raise InvalidArgument(f"key={key!r} must be a text. Make one with run_key(...).")
     _check.count("batch", batch)

@@ -33,7 +33,6 @@ APPLICATION_ID = 0x64705F61  # "dp_a", in the header of the file
 SCHEMA_VERSION = 2
 BUSY_SECONDS = 60.0
 _NEW = ".dpassay-log-"  # the beginning of the name of a log that is not complete yet
-_COMPANIONS = ("-wal", "-shm")
 
 # A score has no declared type: SQLite would turn -0.0 into 0.0 in a column of reals. NaN is NULL.
 # What is rare and may be long comes last, so that a look at the rest of a row does not touch it.
@@ -71,6 +70,11 @@ _REMEDIES = {
 }
 _UNREADABLE = ("SQLITE_NOTADB", "SQLITE_CORRUPT")
 SAFE = "What was written before is not lost."
+
+
+def companions(path: Path) -> list[Path]:
+    """The files that SQLite puts beside a database: its write-ahead log and the index of that."""
+    return [path.with_name(path.name + suffix) for suffix in ("-wal", "-shm")]
 
 
 @contextlib.contextmanager
@@ -133,8 +137,8 @@ def new_file(path: Path) -> Iterator[Path]:
     remove_stale(path.parent, _NEW)
     new = path.with_name(f"{_NEW}{owned_name()}")
     with contextlib.ExitStack() as stack:
-        for suffix in ("", "-journal", *_COMPANIONS):
-            stack.enter_context(vanishing(new.with_name(new.name + suffix)))
+        for place in (new, new.with_name(f"{new.name}-journal"), *companions(new)):
+            stack.enter_context(vanishing(place))
         make_private(new)
         yield new
 
@@ -146,8 +150,8 @@ def publish(new: Path, path: Path) -> None:
     new database and written into it, so it goes first.
     """
     if not os.path.lexists(path):
-        for suffix in _COMPANIONS:
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
+        for beside in companions(path):
+            beside.unlink(missing_ok=True)
     try:
         os.link(new, path)
     except FileExistsError:
@@ -234,7 +238,7 @@ def migrate(path: Path) -> None:
                 _copy_trials(connection, run, key)
             for table in ("trials", "runs"):
                 connection.execute(f"DROP TABLE old_{table}")
-        for place in (path, *(path.with_name(path.name + suffix) for suffix in _COMPANIONS)):
+        for place in (path, *companions(path)):
             with contextlib.suppress(OSError):  # It may be another user's, shared with this one.
                 place.chmod(0o600)
 

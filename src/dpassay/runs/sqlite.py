@@ -27,6 +27,7 @@ from dpassay.runs.outcomes import NO_WORLD, Outcomes, nothing
 from dpassay.runs.protocol import RunRecord, merge, now, only, plain_json
 from dpassay.runs.schema import (
     SCHEMA_VERSION,
+    companions,
     connect,
     explained,
     insert_run,
@@ -92,6 +93,8 @@ class SqliteLog:
         if read_only:  # Or what is written would go into a copy and be lost.
             self._connection.execute("PRAGMA query_only = ON")
         self._identity = _identity(self._place)
+        self._connection.execute("SELECT 1 FROM runs").fetchone()  # SQLite opens what is beside it
+        self._companions = {path: _identity(path) for path in companions(self._place)}
 
     # ----------------------------------------------------------------- writing
 
@@ -269,8 +272,11 @@ class SqliteLog:
             with transaction(self._connection):
                 yield
             self._writes = True
-            if _identity(self._place) != self._identity:
-                self._write_anew()
+            self._stay()
+
+    def _stay(self) -> None:
+        if _identity(self._place) != self._identity or not self._place.stat().st_size:
+            self._write_anew()
 
     def _write_anew(self) -> None:
         """Put all that the open file holds to where the log was, or into what is there now."""
@@ -281,6 +287,7 @@ class SqliteLog:
                 # Closed while its name is not its own any more: SQLite then leaves alone what
                 # stands at that name.
                 self._connection.close()
+                self._take_companions_away()
                 self._put(new)
             self._open()
         except (LogError, OSError, sqlite3.Error) as error:
@@ -291,6 +298,12 @@ class SqliteLog:
                 "another store=."
             ) from error
 
+    def _take_companions_away(self) -> None:
+        """Remove our write-ahead log, or SQLite would write it into the log that stands there."""
+        for path, identity in self._companions.items():
+            if identity is not None and _identity(path) == identity:
+                path.unlink(missing_ok=True)
+
     def _put(self, new: Path) -> None:
         try:
             publish(new, self._place)
@@ -298,7 +311,7 @@ class SqliteLog:
             self._put_into(new)
 
     def _put_into(self, new: Path) -> None:
-        """Add what there is to the log that has taken the place; keep it elsewhere if it is none."""
+        """Add all trials to the log that has taken the place; if it is none, keep them beside."""
         try:
             there = SqliteLog(self._place, make=False)
         except LogError as error:
@@ -320,8 +333,7 @@ class SqliteLog:
 
     def _look_again(self) -> None:
         """See that a reader who comes now finds what was written: the file may be cut or gone."""
-        if _identity(self._place) != self._identity:
-            self._write_anew()
+        self._stay()
         ours = dict(self._connection.execute(_SIZES).fetchall())
         try:
             with contextlib.closing(connect(self._place, "ro")) as fresh:
@@ -339,12 +351,12 @@ _SIZES = "SELECT key, n_done + n_failed FROM runs"
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Which file this is; None if there is none, or an emptied one."""
+    """Which file this is; None if there is none."""
     try:
         found = path.stat()
     except OSError:
         return None
-    return (found.st_dev, found.st_ino) if found.st_size else None
+    return found.st_dev, found.st_ino
 
 
 def _is_read_only(path: Path) -> bool:

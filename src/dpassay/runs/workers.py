@@ -17,7 +17,7 @@ from typing import Any
 
 from dpassay import _check
 from dpassay._scratch import remove_if_stale, temporary_folder
-from dpassay.errors import DpassayError, InvalidArgument
+from dpassay.errors import InvalidArgument, RunError
 from dpassay.runs.guard import Rules, hung_trials, play_portion
 from dpassay.runs.outcomes import Outcomes, Task
 from dpassay.runs.parcel import Parcel, pack
@@ -26,10 +26,6 @@ ORPHAN_SECONDS = 0.5
 DASK_DEATHS = 4  # Dask tries a portion on so many workers before it reports a death.
 # One thread per worker: cores are shared out already, and sums do not depend on `workers`.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-
-
-class RunError(DpassayError):
-    """A run cannot go on, through no fault of its trials; the log keeps what was played."""
 
 
 class Workers:

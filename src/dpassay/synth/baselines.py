@@ -56,7 +56,7 @@ class Independent(Synthesizer):
 
     @property
     def adds_gaussian_noise_only(self) -> bool:
-        """True."""
+        """True: all noise of this method is Gaussian."""
         return True
 
     def _plan(self, allowed: Budget, n_records: int) -> OneShot:
@@ -78,7 +78,7 @@ class NoisyMarginals(Synthesizer):
 
     @property
     def adds_gaussian_noise_only(self) -> bool:
-        """True."""
+        """True: all noise of this method is Gaussian."""
         return True
 
     def _plan(self, allowed: Budget, n_records: int) -> OneShot:

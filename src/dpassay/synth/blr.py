@@ -31,6 +31,8 @@ from numpy.typing import NDArray
 from scipy import special
 
 from dpassay import _check
+from dpassay._special.margins import ARITHMETIC
+from dpassay._special.search import first_true
 from dpassay.errors import InvalidArgument
 from dpassay.mechanisms.noise import Source
 from dpassay.privacy import BoundedRange, Event
@@ -82,10 +84,8 @@ def blr_accuracy(
     low, high = 1e-6, 1.0
     while not proved(high):
         high *= 2
-    while high / low > 1 + 1e-12:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if proved(middle) else (middle, high)
-    return Accuracy(high, size_for(high, k))
+    alpha = float(first_true(lambda x: proved(float(x)), low, high, within=ARITHMETIC))
+    return Accuracy(alpha, size_for(alpha, k))
 
 
 def size_for(alpha: float, n_queries: int) -> int:

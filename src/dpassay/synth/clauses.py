@@ -28,7 +28,7 @@ class Clauses(Exact):
         super().__post_init__()
         _cp_model()
 
-    def _solved(self, goal: Terms, noise: FloatArray) -> Solved | None:
+    def _solve(self, goal: Terms, noise: FloatArray) -> Solved | None:
         cp = _cp_model()
         model, codes, terms = _model(cp, goal, len(noise))
         weights = np.concatenate([-noise, goal.weights[: len(terms)]])

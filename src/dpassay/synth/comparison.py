@@ -36,12 +36,12 @@ class Quality:
 
     @property
     def max_error(self) -> float:
-        """Over all queries."""
+        """The largest error over all queries."""
         return float(self.largest.max())
 
     @property
     def mean_total_variation(self) -> float:
-        """Over the marginals."""
+        """The mean total-variation distance over the marginals."""
         return float(np.nanmean(self.total_variation))
 
     def table(self) -> Any:

@@ -69,7 +69,7 @@ class Target:
         return cls(tuple(places[i] for i in order), shares, measured.deviation**-2)
 
 
-def fitted(
+def fit_mixture(
     schema: Schema,
     measurements: Sequence[Measurement],
     *,
@@ -195,7 +195,7 @@ class _Descent:
         return slope - factors * inner, shares * (pull - shares @ pull)
 
     def gradient(self, factors: Any, shares: Any) -> tuple[Any, Any]:
-        """Of the objective by factors and by weights, each taken as free."""
+        """The gradient of the objective in the factors and in the weights, each taken as free."""
         centre = shares @ factors if self.reference is None else self.reference
         ratio = self.scale * np.log(np.maximum(factors, _TINY) / np.maximum(centre, _TINY))
         slope, pull = shares[:, None] * ratio, np.einsum("kd,kd->k", factors, ratio)

@@ -41,10 +41,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from scipy import special
 
 from dpassay import _check, _rng
 from dpassay._rng import RngLike
+from dpassay._special.quantiles import normal_lower
 from dpassay.errors import InvalidArgument
 from dpassay.mechanisms.noise import source
 from dpassay.privacy import GDP, Approx, Event, Gaussian, account
@@ -53,6 +53,7 @@ from dpassay.privacy.events import Sequence as EventSequence
 from dpassay.privacy.gaussian import epsilon_of, mu_of
 from dpassay.synth.base import Synthesizer
 from dpassay.synth.columns import (
+    MOST_BINS,
     Categorical,
     Column,
     Date,
@@ -92,7 +93,7 @@ class Undeclared:
 
     def __post_init__(self) -> None:
         _check.choice("kind", self.kind, tuple(_MEASURES))
-        _check.count("bins", self.bins)
+        _check.count("bins", self.bins, high=MOST_BINS)
         if self.kind == "categorical" and not self.nullable:
             raise InvalidArgument(
                 "nullable=False cannot be for measured categories: rare ones are read as missing."
@@ -209,7 +210,7 @@ def _priced(
     apart = allowed.delta / 2 if listed else 0.0
     mu = float(mu_of(allowed.epsilon, allowed.delta - apart))
     sigma = SENSITIVITY[allowed.neighbouring] * math.sqrt(len(measured)) / mu
-    threshold = 1 - sigma * float(special.ndtri(apart / listed)) if listed else math.inf
+    threshold = 1 - sigma * float(normal_lower(apart / listed)) if listed else math.inf
     event: Event = Gaussian(1 / mu, allowed.neighbouring)
     if listed:
         event = EventSequence((event, Approx(0.0, apart, allowed.neighbouring)))
@@ -224,8 +225,8 @@ _SAID = {"kind", "integer", "bins", "nullable"}  # of a column without a domain
 def _known(table: Any, columns: Mapping[str, Any] | None) -> dict[str, Column | Undeclared]:
     if columns is not None and not isinstance(columns, Mapping):
         raise InvalidArgument(
-            f"columns={columns!r} must be a mapping from names to what is known of them, e.g. "
-            "{'age': 'integer', 'city': 'categorical'}."
+            f"columns={_check.shown(columns)} must be a mapping from names to what is known "
+            "of them, e.g. {'age': 'integer', 'city': 'categorical'}."
         )
     if columns is not None:
         return {str(name): known_of(str(name), given) for name, given in columns.items()}
@@ -340,7 +341,7 @@ def _in_bins(given: Undeclared) -> dict[str, Any]:
 
 def _outermost(name: str, cells: Mapping[int, int], noise: _Noise) -> tuple[int, int]:
     """The first and the last of fixed cells whose noisy count stands out."""
-    threshold = -noise.sigma * float(special.ndtri(FALSE_CELL / len(cells)))
+    threshold = -noise.sigma * float(normal_lower(FALSE_CELL / len(cells)))
     passed = noise.passed(np.array(list(cells.values()), float), threshold)
     found = [cell for cell, good in zip(cells, passed, strict=True) if good]
     if not found:

@@ -94,7 +94,7 @@ class QueryHull:
 
     @property
     def n_vertices(self) -> int:
-        """Two per query."""
+        """The number of vertices: two per query, one for each sign."""
         return 2 * self.workload.n_queries(self.schema)
 
     def start(self) -> FloatArray:
@@ -151,7 +151,7 @@ class Dual:
 
     @property
     def mean(self) -> FloatArray:
-        """Of the distributions from ``keep_from`` on."""
+        """The mean of the distributions from step ``keep_from`` on."""
         return self.total / self.total.sum()
 
     def distribution(self, w: FloatArray) -> FloatArray:
@@ -160,7 +160,7 @@ class Dual:
         return p / p.sum()
 
     def value(self, w: FloatArray) -> float:
-        """-psi(w)."""
+        """The dual objective -psi(w)."""
         cells = (w / self.alpha)[self.possible]
         top = cells.max()
         return float(
@@ -407,7 +407,7 @@ class FrankWolfe(Synthesizer):
         )
 
     def _steps(self, allowed: Budget, n_records: int) -> tuple[int, float, float | None]:
-        """T, alpha and g."""
+        """The number of steps, the weight of entropy and the step size."""
         cells, vertices = float(self.schema.n_cells), 2 * self.workload.n_queries(self.schema)
         if self._followed():
             cells = math.exp(COUPLING)

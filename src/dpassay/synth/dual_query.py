@@ -44,7 +44,7 @@ from dpassay.mechanisms.noise import Source
 from dpassay.privacy import BoundedRange, Event, Repeated
 from dpassay.privacy.budget import Budget
 from dpassay.privacy.events import Sequence as EventSequence
-from dpassay.synth.games import Game, Rounds, SignedQueries, draw, signal
+from dpassay.synth.games import QueryGame, Rounds, SignedQueries, draw, signal
 from dpassay.synth.models import Model, Records
 from dpassay.synth.terms import Terms
 from dpassay.types import FloatArray
@@ -99,7 +99,7 @@ def keep_probability(advantage: FloatArray, rate: float, gamma: float) -> FloatA
     return np.exp(-gamma + rate * (np.minimum(advantage, 1.0) - 1))
 
 
-class DualQuery(Game):
+class DualQuery(QueryGame):
     """A few hundred records, each the answer to queries that were wrong so far.
 
     Args:

@@ -20,7 +20,7 @@ from dpassay import _check
 from dpassay.mechanisms.noise import Source
 from dpassay.privacy import BoundedRange, Event, Repeated
 from dpassay.privacy.budget import Budget
-from dpassay.synth.games import Game, GameOptions, Rounds, SignedQueries, draw, signal
+from dpassay.synth.games import QueryGame, QueryGameOptions, Rounds, SignedQueries, draw, signal
 from dpassay.synth.models import Model, Records
 from dpassay.synth.schema import Schema
 from dpassay.synth.terms import Terms
@@ -35,7 +35,7 @@ def selections_event(count: int, rate: float, allowed: Budget) -> Event:
     return Repeated(BoundedRange(allowed.record_changes * rate, allowed.neighbouring), count)
 
 
-class FEM(Game):
+class FEM(QueryGame):
     """Records that follow a perturbed leader, led by one selected query a round.
 
     Args:
@@ -72,7 +72,7 @@ class FEM(Game):
         workload: Workload | None = None,
         *,
         perturbation: float | None = None,
-        **rest: Unpack[GameOptions],
+        **rest: Unpack[QueryGameOptions],
     ) -> None:
         super().__init__(schema, workload, **rest)
         self.perturbation = perturbation

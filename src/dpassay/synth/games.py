@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay import _check
+from dpassay._special.search import last_true
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import Event, account, calibrate
 from dpassay.privacy.accounting import flatten
@@ -138,11 +139,11 @@ def most_rounds(make_event: MakeEvent, rate: float, allowed: Budget, least: int)
     low, high = least, 2 * least
     while high < MOST_ROUNDS and affordable(make_event(high, rate), allowed):
         low, high = high, 2 * high
-    while high - low > 1:
-        middle = (low + high) // 2
-        fits = affordable(make_event(middle, rate), allowed)
-        low, high = (middle, high) if fits else (low, middle)
-    return low
+
+    def fits(count: FloatArray) -> bool:
+        return affordable(make_event(int(count), rate), allowed)
+
+    return int(last_true(fits, low, high, whole=True))
 
 
 def solved(
@@ -194,8 +195,8 @@ def signal(allowed: Budget, n_records: int) -> float:
     return n_records * spent / allowed.record_changes
 
 
-class GameOptions(Common, total=False):
-    """What every game between queries and records takes; see :class:`Game`."""
+class QueryGameOptions(Common, total=False):
+    """What every game between queries and records takes; see :class:`QueryGame`."""
 
     rounds: int | None
     samples: int | None
@@ -203,7 +204,7 @@ class GameOptions(Common, total=False):
     oracle: Any
 
 
-class Game(Synthesizer):
+class QueryGame(Synthesizer):
     """Base of the four games; use one of its kinds.
 
     Attributes:

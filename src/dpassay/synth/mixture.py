@@ -31,7 +31,7 @@ from dpassay.privacy.budget import Budget
 from dpassay.privacy.events import Repeated
 from dpassay.privacy.events import Sequence as EventSequence
 from dpassay.synth.base import Common, Synthesizer
-from dpassay.synth.descent import fitted
+from dpassay.synth.descent import fit_mixture
 from dpassay.synth.domains import fit_with_domain
 from dpassay.synth.measurements import SENSITIVITY, Measurement, measure, measuring
 from dpassay.synth.models import Mixture, Model, Records
@@ -83,7 +83,9 @@ class Plan:
     event: Event
 
 
-def planned(schema: Schema, workload: Workload, allowed: Budget, picks: int | None = None) -> Plan:
+def plan_mixture(
+    schema: Schema, workload: Workload, allowed: Budget, picks: int | None = None
+) -> Plan:
     """The plan that spends the budget, from public quantities alone."""
     if not allowed.delta > 0:
         raise InvalidArgument("delta=0 must be positive: the noise of marginals is Gaussian.")
@@ -201,7 +203,7 @@ class ProductMixture(Synthesizer):
         _check.number("penalty", self.penalty, low=0)
         if self.picks is not None:
             _check.count("picks", self.picks, low=0)
-        plan = planned(self.schema, self.workload, allowed, self.picks)
+        plan = plan_mixture(self.schema, self.workload, allowed, self.picks)
         if min(plan.sigmas) >= n_records:
             raise InvalidArgument(
                 f"epsilon={allowed.epsilon:g} is too small for n={n_records} records: the noise on "
@@ -213,14 +215,14 @@ class ProductMixture(Synthesizer):
     def _run(self, data: Records, plan: Plan, chosen: Source) -> Model:
         assert chosen.generator is not None
         found = measure(data, plan.columns, plan.sigmas, chosen)
-        model = self._fitted(found, plan, chosen.generator)
+        model = self._fit_model(found, plan, chosen.generator)
         if not plan.picks:
             return model
-        picked = selected(data, model, plan, self.neighbouring, chosen.generator)
+        picked = select_sets(data, model, plan, self.neighbouring, chosen.generator)
         found += measure(data, picked, [plan.late] * plan.picks, chosen)
-        return self._fitted(found, plan, chosen.generator, model)
+        return self._fit_model(found, plan, chosen.generator, model)
 
-    def _fitted(
+    def _fit_model(
         self,
         found: Sequence[Measurement],
         plan: Plan,
@@ -228,7 +230,7 @@ class ProductMixture(Synthesizer):
         start: Mixture | None = None,
     ) -> Mixture:
         large = any(len(names) > 2 for names in plan.columns + plan.candidates)
-        return fitted(
+        return fit_mixture(
             self.schema,
             found,
             components=self.components,
@@ -240,7 +242,7 @@ class ProductMixture(Synthesizer):
         )
 
 
-def selected(
+def select_sets(
     data: Records, model: Model, plan: Plan, neighbouring: Neighbouring, rng: np.random.Generator
 ) -> Sets:
     """The sets that the model gets most wrong beyond noise, by the exponential mechanism."""

@@ -58,7 +58,7 @@ class Rounds:
     event: Event
 
 
-def planned(count: int, allowed: Budget) -> Rounds:
+def plan_rounds(count: int, allowed: Budget) -> Rounds:
     """The rounds that spend the budget, half of it on selection."""
     relation = allowed.neighbouring
 
@@ -138,8 +138,8 @@ class MWEM(Synthesizer):
                 "or coarser columns, or a method that needs no universe."
             )
         if self.rounds is None:
-            return planned(default_rounds(cells, queries, n_records, allowed), allowed)
-        return planned(_check.count("rounds", self.rounds, high=queries), allowed)
+            return plan_rounds(default_rounds(cells, queries, n_records, allowed), allowed)
+        return plan_rounds(_check.count("rounds", self.rounds, high=queries), allowed)
 
     def _run(self, data: Records, plan: Rounds, chosen: Source) -> Model:
         assert chosen.generator is not None

@@ -55,17 +55,17 @@ class Oracle(Protocol):
     def __call__(self, goal: Terms, noise: FloatArray, rng: np.random.Generator) -> Found: ...
 
 
-def _found(goal: Terms, noise: FloatArray, codes: Codes, upper: FloatArray) -> Found:
+def _find(goal: Terms, noise: FloatArray, codes: Codes, upper: FloatArray) -> Found:
     if not goal.schema.possible(codes).all():
         raise InvalidArgument(
             "the oracle found no possible record: `impossible` leaves next to none. Use "
             "oracle='exact', which takes the rules as constraints."
         )
-    values = goal.values(codes) - _priced(goal.schema, noise, codes)
+    values = goal.values(codes) - _price(goal.schema, noise, codes)
     return Found(codes, values, np.maximum(upper - values, 0.0))
 
 
-def _priced(schema: Schema, noise: FloatArray, codes: Codes) -> FloatArray:
+def _price(schema: Schema, noise: FloatArray, codes: Codes) -> FloatArray:
     """<noise, onehot(x)> of each record with its own row of noise."""
     return np.take_along_axis(noise, codes + starts(schema), axis=1).sum(axis=1)
 
@@ -86,7 +86,7 @@ class Enumeration:
                 found = found - sigma[part].reshape(shape)
             ties = np.flatnonzero(found.reshape(-1) >= found.max() - 1e-12)
             best[row] = ties[rng.integers(len(ties))]
-        return _found(goal, noise, cells[best], np.full(len(noise), -math.inf))
+        return _find(goal, noise, cells[best], np.full(len(noise), -math.inf))
 
 
 @dataclass(frozen=True)
@@ -109,10 +109,10 @@ class LocalSearch:
         each = max(self.restarts // len(noise), min(self.restarts, 4))
         repeated = np.repeat(noise, each, axis=0)
         codes = _climb(goal, repeated, _beginnings(goal, len(repeated), rng))
-        values = goal.values(codes) - _priced(goal.schema, repeated, codes)
+        values = goal.values(codes) - _price(goal.schema, repeated, codes)
         best = values.reshape(len(noise), each).argmax(axis=1)
         chosen = codes[best + each * np.arange(len(noise))]
-        return _found(goal, noise, chosen, goal.upper(noise))
+        return _find(goal, noise, chosen, goal.upper(noise))
 
 
 def _beginnings(goal: Terms, n_rows: int, rng: np.random.Generator) -> Codes:
@@ -207,25 +207,25 @@ class Exact(ABC):
         return min(self.seconds, 1e9)
 
     def _one(self, goal: Terms, noise: FloatArray, rng: np.random.Generator) -> Found:
-        solved = self._solved(goal, noise[0])
+        solved = self._solve(goal, noise[0])
         if solved is None:
             raise InvalidArgument("`impossible` rules out every record.")
         tried = [] if solved.proved else [*LocalSearch()(goal, noise, rng).codes]
         tried += [] if solved.codes is None else [solved.codes]
         codes = np.array(tried, np.int64)
-        values = goal.values(codes) - _priced(goal.schema, np.repeat(noise, len(codes), 0), codes)
+        values = goal.values(codes) - _price(goal.schema, np.repeat(noise, len(codes), 0), codes)
         upper = np.minimum(goal.upper(noise), solved.upper)
-        return _found(goal, noise, codes[[values.argmax()]], upper)
+        return _find(goal, noise, codes[[values.argmax()]], upper)
 
     @abstractmethod
-    def _solved(self, goal: Terms, noise: FloatArray) -> Solved | None:
+    def _solve(self, goal: Terms, noise: FloatArray) -> Solved | None:
         """What the solver says for one row of noise; None if no record is possible."""
 
 
 class IntegerProgram(Exact):
     """Exact by HiGHS: binary codes, and a term at most each of its literals."""
 
-    def _solved(self, goal: Terms, noise: FloatArray) -> Solved | None:
+    def _solve(self, goal: Terms, noise: FloatArray) -> Solved | None:
         from scipy.optimize import Bounds, milp
 
         width, gains = len(noise), goal.weights[: len(goal.weights) - goal.n_rules]

@@ -62,7 +62,7 @@ class Particles:
         self.alpha, self.keep_from, self.rng = alpha, keep_from, rng
         self.slices = workload.slices(schema)
         zeros = np.zeros((count, 1))
-        self.codes = np.stack([self._drawn(log + zeros) for log in self.logs], axis=1)
+        self.codes = np.stack([self._draw(log + zeros) for log in self.logs], axis=1)
         self.kept: list[Codes] = []
         self.steps = 0
 
@@ -92,7 +92,7 @@ class Particles:
         for _ in range(SWEEPS):
             for place, name in enumerate(self.schema.names):
                 near = [(block, table) for block, table in pulls if name in block.columns]
-                self.codes[:, place] = self._drawn(self._conditional(place, name, near))
+                self.codes[:, place] = self._draw(self._conditional(place, name, near))
 
     def _conditional(self, place: int, name: str, near: Sequence[tuple[Block, Any]]) -> FloatArray:
         """For every record, the logits of one column's values given its other columns."""
@@ -105,7 +105,7 @@ class Particles:
             logits += rows[at] if others else rows
         return logits
 
-    def _drawn(self, logits: FloatArray) -> Codes:
+    def _draw(self, logits: FloatArray) -> Codes:
         """One value per row, by its softmax; impossible records are left to the rejection."""
         powers = np.cumsum(np.exp(logits - logits.max(axis=1, keepdims=True)), axis=1)
         at = self.rng.random(len(powers)) * powers[:, -1]

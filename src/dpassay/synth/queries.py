@@ -36,7 +36,7 @@ class Block(ABC):
         columns = (self.columns,) if isinstance(self.columns, str) else tuple(self.columns)
         if not columns or len(set(columns)) < len(columns):
             raise InvalidArgument(
-                f"columns={columns!r} of a query must be one or more names, each once."
+                f"columns={_check.shown(columns)} of a query must be one or more names, each once."
             )
         object.__setattr__(self, "columns", columns)
 
@@ -142,7 +142,7 @@ class Parity(_Tabled):
     """Is the sum of the codes even? One query."""
 
     def n_queries(self, schema: Schema) -> int:
-        """One."""
+        """The number of queries: one."""
         del schema
         return 1
 
@@ -164,17 +164,15 @@ class Conjunction(_Tabled):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.allowed) != len(self.columns):
-            raise InvalidArgument(
-                f"allowed={self.allowed!r} must have one entry per column of {self.columns}."
-            )
+            raise InvalidArgument(f"allowed must have one entry per column of {self.columns}.")
 
     @classmethod
     def of(cls, **allowed: Any) -> "Conjunction":
-        """By columns: one value, or several."""
+        """A conjunction from columns by name, each with one allowed value or several."""
         return cls(tuple(allowed), tuple(allowed.values()))
 
     def n_queries(self, schema: Schema) -> int:
-        """One."""
+        """The number of queries: one."""
         del schema
         return 1
 
@@ -204,7 +202,7 @@ class Predicate(_Tabled):
     function: Callable[[Any], Any] = field(default=lambda frame: np.ones(len(frame)))
 
     def n_queries(self, schema: Schema) -> int:
-        """One."""
+        """The number of queries: one."""
         del schema
         return 1
 

@@ -122,7 +122,7 @@ class _Problem:
 
     @property
     def log_cells(self) -> float:
-        """log|X|."""
+        """The logarithm of the number of cells."""
         return float(np.log(self.sizes).sum())
 
 
@@ -332,7 +332,7 @@ class Rate:
     def at(
         self, *, n_records: int, epsilon: float, delta: float, n_queries: int, n_cells: float
     ) -> float:
-        """The product of these powers."""
+        """The rate at these values: the product of its powers."""
         n, epsilon = _check.count("n_records", n_records), _check.epsilon(epsilon, positive=True)
         delta = _check.number("delta", delta, low=0, high=1, low_open=True, high_open=True)
         queries = _check.count("n_queries", n_queries, low=2)

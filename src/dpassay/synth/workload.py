@@ -92,7 +92,7 @@ class Workload:
         return tuple(dict.fromkeys(block.columns for block in self.blocks))
 
     def check(self, schema: Schema) -> "Workload":
-        """Itself, if every column is in the schema."""
+        """The workload itself, if every column is in the schema; else an error."""
         for block in self.blocks:
             schema.positions(block.columns)
         return self

@@ -1,1 +1,24 @@
 """Honest and broken algorithms, with their truth: test subjects for audits."""
+
+from typing import TYPE_CHECKING
+
+from dpassay._lazy import lazily
+
+if TYPE_CHECKING:
+    from dpassay.zoo import catalogue, learners, mechanisms, training_bugs
+
+_PUBLIC = {
+    "catalogue": "dpassay.zoo.catalogue",
+    "learners": "dpassay.zoo.learners",
+    "mechanisms": "dpassay.zoo.mechanisms",
+    "training_bugs": "dpassay.zoo.training_bugs",
+}
+
+__all__ = ["catalogue", "learners", "mechanisms", "training_bugs"]
+
+if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
+    __getattr__ = lazily(__name__, _PUBLIC)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

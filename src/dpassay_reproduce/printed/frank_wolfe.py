@@ -97,7 +97,7 @@ def plan(
 class PrintedLasso(PrivateLasso):
     """:class:`dpassay.learn.PrivateLasso` with the printed noise; ``selection`` is ignored."""
 
-    def _planned(self, polytope: Polytope, **public: Any) -> fw.Plan:
+    def _make_plan(self, polytope: Polytope, **public: Any) -> fw.Plan:
         return plan(polytope, steps=self.steps, **public)
 
 
@@ -105,7 +105,7 @@ class PrintedLasso(PrivateLasso):
 class PrintedFrankWolfe(tight.FrankWolfe):
     """Logistic regression on an l1 ball, in units of the row bound: no selection chooses a unit."""
 
-    def _planned(self, steps: int | None) -> fw.Plan:
+    def _plan_steps(self, steps: int | None) -> fw.Plan:
         setting, budget = self.setting, self.setting.budget
         return plan(
             self._ball(setting.row_bound),
@@ -120,7 +120,7 @@ class PrintedFrankWolfe(tight.FrankWolfe):
 
     @property
     def _epsilon(self) -> float:
-        """Of one selection."""
+        """The epsilon of one selection."""
         assert self._plan.selection is not None
         return self._plan.selection.epsilon
 

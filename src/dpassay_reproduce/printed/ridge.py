@@ -19,7 +19,7 @@ class PrintedRidge(PrivateRidge):
     ``privacy_`` is an estimate and ``event_`` that of no privacy, for nothing bounds the residuals.
     """
 
-    def _planned(self, setting: Setting) -> Plan:
+    def _make_plan(self, setting: Setting) -> Plan:
         if self.ledger is not None:
             raise InvalidArgument(
                 "ledger: the printed ridge has no guarantee that a ledger could add up. Use "
@@ -58,7 +58,7 @@ class PrintedPerturbation(OutputPerturbation):
 
     @property
     def threshold(self) -> float:
-        """M, which is believed."""
+        """The bound on residuals, M, which is believed."""
         s = self.setting
         return 2 * s.target_bound if s.residual_bound is None else s.residual_bound
 

@@ -31,7 +31,7 @@ class PrintedLogisticRegression(PrivateLogisticRegression):
     ``solver`` is "sgd" (under replace-one) or "frank-wolfe".
     """
 
-    def _planned(self, setting: Setting) -> Plan:
+    def _make_plan(self, setting: Setting) -> Plan:
         plans = {"sgd": PrintedStochasticGradient, "frank-wolfe": PrintedFrankWolfe}
         self.solver_ = _check.choice("solver", self.solver, tuple(plans))
         return plans[self.solver_](setting)

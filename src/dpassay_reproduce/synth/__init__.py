@@ -24,6 +24,8 @@ from dpassay_reproduce.synth.tiny import (
     records_picture,
 )
 
+__all__ = ["run"]
+
 TITLE = "Private synthetic data: the query-error table, measured"
 TINY = (records_picture, others_picture, problems_picture, blr_picture)
 

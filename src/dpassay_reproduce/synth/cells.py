@@ -93,17 +93,17 @@ class Cell:
 
     @property
     def key(self) -> str:
-        """Its name in the file."""
+        """The name of the cell in the file of results."""
         return " ".join(map(str, astuple(self)))
 
     @property
     def workload(self) -> Workload:
-        """Its queries."""
+        """The queries of the cell."""
         return threes(bits(self.d), self.queries, self.sets)
 
     @property
     def n_queries(self) -> int:
-        """How many there are."""
+        """The number of queries."""
         return self.workload.n_queries(bits(self.d))
 
     def measure(self) -> Numbers:

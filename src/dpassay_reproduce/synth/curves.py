@@ -68,7 +68,7 @@ class Curve:
 
     @property
     def means(self) -> FloatArray:
-        """Over the seeds."""
+        """The means over the seeds."""
         return self.errors.mean(axis=1)
 
     def line(self) -> "Line":

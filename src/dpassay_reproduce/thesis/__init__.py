@@ -13,6 +13,8 @@ from dpassay import _check
 from dpassay.report.figures import FORMATS, Picture, house_style, save, save_index
 from dpassay_reproduce.thesis.frame import Setting
 
+__all__ = ["figures", "run"]
+
 TITLE = "Membership attacks on private linear models (Micali 2022, chapter 4)"
 INTRODUCTION = """
 The figures of chapter 4, drawn anew, each with the claims of its caption or of the text around it,

@@ -46,7 +46,7 @@ class Softmax:
         return math.sqrt(n_weights) * (1.0 if self.n_scores == 1 else math.sqrt(2))
 
     def probabilities(self, scores: FloatArray) -> FloatArray:
-        """Of every class, along the first axis."""
+        """The probabilities of the classes, along the first axis."""
         if self.reference:
             scores = np.concatenate([scores, np.zeros((1, *scores.shape[1:]))])
         p = np.exp(scores - scores.max(axis=0))

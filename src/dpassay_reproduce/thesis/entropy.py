@@ -127,7 +127,7 @@ def _block(
     inside, outside = (
         Records.of(*boxes.draw(n, rng, repetitions), model) for _ in ("members", "others")
     )
-    trained = _trained(experiment, setting, inside, rng)
+    trained = _train(experiment, setting, inside, rng)
     flat = boxes.n_features == 2
     return Played(
         experiment,
@@ -142,7 +142,7 @@ def _block(
     )
 
 
-def _trained(
+def _train(
     experiment: Experiment, setting: Setting, records: Records, rng: np.random.Generator
 ) -> dict[str, FloatArray]:
     """Weights (scores, repetitions, epsilons, 1 + p) by learner."""
@@ -159,7 +159,7 @@ def _trained(
 
 
 def entropies(records: Records, W: FloatArray) -> FloatArray:
-    """Of the predictions, in bits; (repetitions, epsilons, n)."""
+    """The entropies of the predictions, in bits; (repetitions, epsilons, n)."""
     p = np.moveaxis(records.probabilities(W), 0, -1)
     outputs = Outputs(probabilities=p.reshape(-1, *p.shape[2:]), labels=records.labels)
     return -metric_scores(outputs, "entropy").reshape(p.shape[:3])

@@ -73,7 +73,7 @@ class Experiment:
     printed: float
 
     def curves(self) -> dict[str, Any]:
-        """For ``numbers.json``."""
+        """The plotted numbers, for ``numbers.json``."""
         return self.seen.curves() | {
             "excess_loss": self.excess,
             "distance": self.distance,

@@ -38,7 +38,7 @@ SLIGHTLY_HIGHER = 0.3
 MANY = 10_000
 
 
-def _played(setting: Setting, shared: float, p: int = 2, rerun: int = 0) -> tuple[Played, Seen]:
+def _play(setting: Setting, shared: float, p: int = 2, rerun: int = 0) -> tuple[Played, Seen]:
     """An experiment and its attacks, with the document's tau."""
     played = play(Experiment(Boxes(shared, p), rerun=rerun), setting)
     return played, [accuracies(played, name) for name in LEARNERS]
@@ -58,7 +58,7 @@ def _percent(share: float) -> str:
 
 def figure_4_9(setting: Setting) -> Picture:
     """Both attacks, the data with classifiers, and the target accuracy, at 20 % overlap."""
-    played, (fw, sgd) = _played(setting, 0.2)
+    played, (fw, sgd) = _play(setting, 0.2)
     curves, facts = numbers(played, [fw, sgd])
     claims = [
         captions.look_alike("The two graphs look similar.", fw, sgd),
@@ -110,7 +110,7 @@ def _both(
     note: str = "",
 ) -> Picture:
     """Averages with highest and lowest for both learners, and the target accuracy."""
-    played, seen = _played(setting, shared, p, rerun)
+    played, seen = _play(setting, shared, p, rerun)
     curves, facts = numbers(played, seen)
     return picture(
         name,
@@ -129,7 +129,7 @@ def figure_4_10(setting: Setting) -> Picture:
     return _both("4.10", "the same in 11 dimensions", setting, _of_4_10, shared=0.2, p=11, rerun=1)
 
 
-def _of_4_10(_setting: Setting, _played: Played, seen: Seen) -> list[Claim]:
+def _of_4_10(_setting: Setting, _play: Played, seen: Seen) -> list[Claim]:
     fw, sgd = seen
     return [
         captions.is_above(
@@ -144,7 +144,7 @@ def _of_4_10(_setting: Setting, _played: Played, seen: Seen) -> list[Claim]:
 
 
 def figure_4_11(setting: Setting) -> Picture:
-    """40 % overlap."""
+    """The attack where the boxes overlap by 40 %."""
     return _both("4.11", "40 % overlap", setting, _of_4_11, shared=0.4)
 
 
@@ -153,7 +153,7 @@ def _of_4_11(setting: Setting, played: Played, seen: Seen) -> list[Claim]:
 
 
 def figure_4_12(setting: Setting) -> Picture:
-    """60 % overlap."""
+    """The attack where the boxes overlap by 60 %."""
     return _both("4.12", "60 % overlap", setting, _of_4_12, shared=0.6)
 
 
@@ -172,7 +172,7 @@ def _of_4_12(setting: Setting, played: Played, seen: Seen) -> list[Claim]:
 
 def _less_effective(setting: Setting, played: Played, seen: Seen, less: float) -> list[Claim]:
     """Both readings of "private learning gets less effective": as a defence and as learning."""
-    before, defended = _played(setting, less)
+    before, defended = _play(setting, less)
     lost = [before.targets[name] - played.targets[name] for name in LEARNERS]
     text = f"Private learning gets less effective than at {_percent(less)} overlap"
     return [
@@ -214,7 +214,7 @@ def _straighter(less: float, more: float) -> Claims:
 
     def claims(setting: Setting, _played_here: Played, _seen: Seen) -> list[Claim]:
         text = f"The fit is straighter at {_percent(less)}, more log-like at {_percent(more)}."
-        flat, steep = (_played(setting, shared, rerun=2)[1] for shared in (less, more))
+        flat, steep = (_play(setting, shared, rerun=2)[1] for shared in (less, more))
         return [captions.is_straighter(text, *pair) for pair in zip(flat, steep, strict=True)]
 
     return claims
@@ -243,7 +243,7 @@ _WAYS = {"mean": "mean of all candidates", "shadow": "fitted on shadows", "max":
 
 def figure_4_17(setting: Setting) -> Picture:
     """Tau chosen in three ways, against DP-FW, and the target accuracy."""
-    played, _ = _played(setting, SLIGHTLY_HIGHER, rerun=3)
+    played, _ = _play(setting, SLIGHTLY_HIGHER, rerun=3)
     seen = {way: accuracies(played, "DP-FW", way) for way in _WAYS}
     curves, facts = numbers(played, [seen["mean"]])
     best = max(("mean", "shadow"), key=lambda way: seen[way].mean.mean())
@@ -289,7 +289,7 @@ def _way_panel(seen: Accuracies, title: str) -> Panel:
 
 def figure_4_18(setting: Setting) -> Picture:
     """Tau at its maximum: exactly 50 %."""
-    played, _ = _played(setting, SLIGHTLY_HIGHER, rerun=3)
+    played, _ = _play(setting, SLIGHTLY_HIGHER, rerun=3)
     seen = [accuracies(played, name, "max") for name in LEARNERS]
     curves, facts = numbers(played, seen)
     values = np.concatenate([part.ravel() for s in seen for part in (s.values, s.non_private)])
@@ -315,7 +315,7 @@ def figure_4_18(setting: Setting) -> Picture:
 
 
 def figure_4_19(setting: Setting) -> Picture:
-    """Ten features."""
+    """The attack on models of ten features."""
     return _both("4.19", "p = 10", setting, _of_4_19, shared=0.2, p=10)
 
 
@@ -332,7 +332,7 @@ def _classifies_worse(played: Played) -> Claim:
 
 
 def figure_4_20(setting: Setting) -> Picture:
-    """Ten thousand features."""
+    """The attack on models of ten thousand features."""
     note = (
         " As many weights as these memorise records, and the model that minimises the loss betrays "
         "them: the one figure of the section in which there is something to protect."
@@ -342,7 +342,7 @@ def figure_4_20(setting: Setting) -> Picture:
 
 def _of_4_20(setting: Setting, played: Played, seen: Seen) -> list[Claim]:
     fw, sgd = seen
-    few = _played(setting, 0.2, 10)[1]
+    few = _play(setting, 0.2, 10)[1]
     right = played.targets["DP-SGD"].mean(keepdims=True)
     spread = {name: each.spread.mean() for name, each in zip(LEARNERS, seen, strict=True)}
     before = {name: each.spread.mean() for name, each in zip(LEARNERS, few, strict=True)}

@@ -37,7 +37,7 @@ OVERLAPS = {"no": -0.2, "slight": 0.2, "complete": 1.0}
 Seen = list[Accuracies]
 
 
-def _played(
+def _play(
     setting: Setting, overlap: str, epsilons: tuple[float, ...], rerun: int = 0
 ) -> tuple[Played, Seen]:
     boxes = Boxes(OVERLAPS[overlap], 2, 3)
@@ -58,7 +58,7 @@ def _picture(
     note: str = "",
 ) -> Picture:
     """Both attacks, one training set with classifiers, and the target accuracy."""
-    played, seen = _played(setting, overlap, epsilons, rerun)
+    played, seen = _play(setting, overlap, epsilons, rerun)
     curves, facts = numbers(played, seen)
     shown = (0.5, epsilons[-1])
     model = "a reference class" if setting.literal else "a score for every class"
@@ -139,7 +139,7 @@ def _of_4_22(setting: Setting, played: Played, seen: Seen) -> list[Claim]:
 
 
 def figure_4_23(setting: Setting) -> Picture:
-    """Epsilon up to 6."""
+    """The attack for epsilons up to 6."""
     return _picture("4.23", "ε up to 6", setting, "no", TO_SIX, _of_4_23)
 
 
@@ -169,7 +169,7 @@ def figure_4_24(setting: Setting) -> Picture:
 
 
 def _of_4_24(setting: Setting, played: Played, seen: Seen) -> list[Claim]:
-    before, attacked = _played(setting, "no", TO_SIX)
+    before, attacked = _play(setting, "no", TO_SIX)
     targets = {name: before.targets[name] - played.targets[name] for name in (*LEARNERS, PLAIN)}
     plain = attacked[0].non_private - seen[0].non_private
     return [

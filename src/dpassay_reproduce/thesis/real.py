@@ -81,7 +81,7 @@ def mnist() -> Table:
 
 
 @dataclass(frozen=True, eq=False)
-class Game:
+class Split:
     """Candidates, members first, of which a coin each decided; the attacker's own records."""
 
     members: Records
@@ -96,7 +96,7 @@ class Game:
         return np.concatenate(X), np.concatenate(y)
 
 
-def deal(table: Table, n_candidates: int, seed: int = 0) -> Game:
+def deal(table: Table, n_candidates: int, seed: int = 0) -> Split:
     """The first records as candidates, as many for the attacker, the rest known non-members."""
     coins = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0,))).integers(
         0, 2, n_candidates
@@ -104,7 +104,7 @@ def deal(table: Table, n_candidates: int, seed: int = 0) -> Game:
     numbers = np.arange(len(table.y))
     first, second = numbers[:n_candidates], numbers[n_candidates : 2 * n_candidates]
     parts = first[coins == 1], first[coins == 0], second, numbers[2 * n_candidates :]
-    return Game(*((table.X[part], table.y[part]) for part in parts))
+    return Split(*((table.X[part], table.y[part]) for part in parts))
 
 
 # How targets and shadows are trained.
@@ -168,7 +168,7 @@ def trainings(table: Table, n_candidates: int) -> dict[str, Training]:
 class Target:
     """A trained model, its game, and the shadows of it."""
 
-    game: Game
+    game: Split
     model: Any
     online: Shadows
     offline: Shadows
@@ -189,7 +189,7 @@ class Target:
 
     @functools.cached_property
     def offline_slope(self) -> float:
-        """Of RMIA, tuned on the attacker's own shadows."""
+        """The offline slope of RMIA, tuned on the attacker's own shadows."""
         return tuned_offline_slope(self.learned)
 
     @property
@@ -201,7 +201,7 @@ class Target:
 
 
 def prepared(
-    game: Game,
+    game: Split,
     train: Training,
     *,
     online: int = N_ONLINE,
@@ -273,13 +273,13 @@ def played(
 
 def claims(results: Results) -> tuple[Claim, ...]:
     """What the attacks must and must not reach, checked."""
-    return _white_box(results), _likelihood(results[PLAIN]), _kept(results)
+    return _white_box(results), _likelihood(results[PLAIN]), _holds(results)
 
 
 def _white_box(results: Results) -> Claim:
     said, holds = [], True
     for training, found in results.items():
-        black, white = (_named(found, box)[0].auc for box in ("black box", "white box"))
+        black, white = (_name(found, box)[0].auc for box in ("black box", "white box"))
         holds &= white.upper >= black.value
         said.append(f"{training}: {white.value:.3f} and {black.value:.3f}")
     text = "the white box has at least the AUC of the black box, within its interval."
@@ -287,13 +287,13 @@ def _white_box(results: Results) -> Claim:
 
 
 def _likelihood(found: dict[str, AttackResult]) -> Claim:
-    best, loss = _named(found, "LiRA,")[-1].auc, found["loss"].auc
+    best, loss = _name(found, "LiRA,")[-1].auc, found["loss"].auc
     text = "without privacy LiRA tells members better than the loss does (AUC, intervals apart)."
     words = (f"{x.value:.3f} in [{x.lower:.3f}, {x.upper:.3f}]" for x in (best, loss))
     return Claim(text, best.lower > loss.upper, " against ".join(words) + ".")
 
 
-def _kept(results: Results) -> Claim:
+def _holds(results: Results) -> Claim:
     """Each bound holds with its own confidence; a single one that is too large decides."""
     text = "no attack shows more than private training allows, neither an epsilon nor an AUC."
     seen = [(EPSILONS[name], r) for name in EPSILONS for r in results[name].values()]
@@ -306,7 +306,7 @@ def _kept(results: Results) -> Claim:
     return Claim(text, holds, f"{said} (the largest bound of {len(results[PLAIN])} attacks each).")
 
 
-def _named(found: dict[str, AttackResult], start: str) -> list[AttackResult]:
+def _name(found: dict[str, AttackResult], start: str) -> list[AttackResult]:
     return [result for name, result in found.items() if name.startswith(start)]
 
 

@@ -44,7 +44,7 @@ class Sample:
 
     @property
     def n_records(self) -> int:
-        """N, of the training set."""
+        """The number of records in the training set, N."""
         return self.rows.shape[1] // 2
 
     @functools.cached_property
@@ -55,7 +55,7 @@ class Sample:
         return across @ X, (across @ y[..., None])[..., 0], np.square(y).mean(axis=1) / 2
 
     def gradients(self, W: FloatArray) -> FloatArray:
-        """Of the mean training loss at weights (repetitions, epsilons, 1 + p)."""
+        """The gradients of the mean training loss at weights (repetitions, epsilons, 1 + p)."""
         A, b, _ = self.moments
         return W @ A - b[:, None]
 
@@ -65,7 +65,7 @@ class Sample:
         return np.vecdot(W, W @ A / 2 - b[:, None]) + c[:, None]
 
     def losses(self, W: FloatArray) -> FloatArray:
-        """Of every record, (repetitions, epsilons, 2N)."""
+        """The loss of every record, (repetitions, epsilons, 2N)."""
         return np.square(W @ self.rows.swapaxes(1, 2) - self.labels[:, None]) / 2
 
 

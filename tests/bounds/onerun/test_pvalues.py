@@ -15,7 +15,6 @@ from dpassay.bounds.onerun.pvalues import (
     Steinke,
     hoeffding_epsilon,
     largest_epsilon,
-    last_below,
     leak_rate_bound,
     log_pmf,
     pure_epsilon,
@@ -47,9 +46,8 @@ def epsilon_of(p_value, guesses, correct, level=LEVEL):
 def test_pure_bound_of_hw3(guesses, correct, epsilon):
     found = pure_epsilon(guesses, correct, LEVEL)
     assert found == pytest.approx(epsilon, abs=5e-5 if guesses == 2 else 6e-7)
-    assert binom.sf(correct - 1, guesses, 1 / (1 + np.exp(-found))) == pytest.approx(
-        LEVEL, rel=1e-9
-    )
+    seen = binom.sf(correct - 1, guesses, 1 / (1 + np.exp(-found)))
+    assert LEVEL * (1 - 1e-7) <= seen <= LEVEL
 
 
 @pytest.mark.golden
@@ -97,9 +95,9 @@ def test_published_p_value_is_its_formula(guesses, epsilon, delta, factor, data)
     windows = (binom.sf(correct - i - 1, guesses, q) - beta) / i
     expected = min(1, beta + 2 * factor * guesses * delta * windows.max()) if beta <= 0.5 else 1.0
     found = Steinke(factor * guesses, delta)(epsilon, guesses, correct)
-    assert found == pytest.approx(expected, rel=1e-9, abs=1e-13)
+    assert expected * (1 - 1e-12) - 1e-13 <= found <= expected * (1 + 1e-6) + 1e-13
     quick = Steinke(factor * guesses, delta).at_least(epsilon, guesses, correct)
-    assert quick <= expected * (1 + 1e-9)
+    assert quick <= found * (1 + 1e-9)
 
 
 @pytest.mark.parametrize(("canaries", "guesses"), [(2, 2), (3, 2), (3, 3), (4, 3)])
@@ -259,18 +257,19 @@ def test_pure_bound_holds_its_precision_for_millions_of_perfect_guesses():
     n = 10_000_000
     epsilon = float(pure_epsilon(n, n, LEVEL))
     # q^n = level exactly: 1 - q = 1 - level^(1/n)
-    assert epsilon == pytest.approx(-math.log(math.expm1(-math.log(LEVEL) / n)), rel=1e-10)
+    exact = -math.log(math.expm1(-math.log(LEVEL) / n))
+    assert exact - 1e-7 <= epsilon <= exact
     assert tail(epsilon, n, n) <= LEVEL
 
 
 @pytest.mark.golden
 def test_hoeffding_is_its_closed_form():
     p = 0.8 - math.sqrt(math.log(20) / 200)
-    assert hoeffding_epsilon(100, 80, 0.0, LEVEL) == pytest.approx(math.log(p / (1 - p)), abs=1e-9)
+    assert hoeffding_epsilon(100, 80, 0.0, LEVEL) == pytest.approx(math.log(p / (1 - p)), abs=2e-8)
     assert hoeffding_epsilon(2, 1, 0.0, LEVEL) == -np.inf
     p = 0.8 - math.sqrt(math.log(4 / 0.04) / 200)  # four looks, .01 of the level for delta
     shared = hoeffding_epsilon(100, 80, 0.02, LEVEL, looks=4)
-    assert shared == pytest.approx(math.log(p / (1 - p)), abs=1e-9)
+    assert shared == pytest.approx(math.log(p / (1 - p)), abs=2e-8)
 
 
 @given(st.integers(1, 3000), st.floats(0, 0.04), st.data())
@@ -309,9 +308,3 @@ def test_best_candidate_is_the_best_of_all(candidates):
         each = [epsilon_of(p_value, a, b) for a, b in zip(n, v, strict=True)]
         assert best == pytest.approx(max(each), abs=1e-8)
         assert each[index] == pytest.approx(best, abs=1e-8)
-
-
-@given(st.floats(-5, 5), st.floats(0.1, 30))
-def test_last_below_stops_on_the_safe_side(root, steep):
-    found = last_below(lambda x: math.expm1(steep * (x - root)), -6, 6)
-    assert root - 1e-8 <= found <= root + 1e-15

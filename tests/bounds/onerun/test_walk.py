@@ -144,7 +144,7 @@ def test_price_of_a_leak_against_linear_programmes(block, tight):
 
 def test_block_rate_of_single_guesses_is_the_error_rate():
     for epsilon in (0.0, 1.0, 4.0):
-        assert block_rate(1, epsilon) == pytest.approx(1 / (1 + np.exp(epsilon)), rel=1e-8)
+        assert block_rate(1, epsilon) == pytest.approx(1 / (1 + np.exp(epsilon)), rel=1e-7)
 
 
 def test_block_rate_looks_in_the_right_window():

@@ -4,10 +4,11 @@ Each is a small frozen object, so that it can be sent to workers and its code en
 run.
 """
 
-from dpassay.auditing.adapters.command import CommandFailed, from_command
+from dpassay.auditing.adapters.command import from_command
 from dpassay.auditing.adapters.estimator import from_estimator
 from dpassay.auditing.adapters.jax import from_jax
-from dpassay.auditing.adapters.script import ScriptFailed, from_script
+from dpassay.auditing.adapters.script import from_script
+from dpassay.errors import CommandFailed, ScriptFailed
 
 __all__ = [
     "CommandFailed",

@@ -18,14 +18,10 @@ import numpy as np
 from dpassay import _check, probe
 from dpassay._rng import generator
 from dpassay.auditing.adapters.sources import local_modules
-from dpassay.errors import DpassayError, InvalidArgument
+from dpassay.errors import InvalidArgument, ScriptFailed
 
 _ONE_AT_A_TIME = threading.Lock()  # A script owns its process: arguments, generators, folder.
 _READY: "set[Script]" = set()  # scripts that this process has rehearsed
-
-
-class ScriptFailed(DpassayError):
-    """A script left with an exit code that is not 0."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from dpassay._handed import load_csv
 from dpassay.auditing.adapters.command import Command, from_command
 from dpassay.auditing.adapters.script import Script, from_script
 from dpassay.auditing.targets import load_pair
@@ -62,9 +63,7 @@ def command_named(
 
 def _table(path: Path) -> Any:
     """A CSV file as texts, so that the command reads what is written there."""
-    import pandas as pd
-
-    try:
-        return pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        raise InvalidArgument(f"data={str(path)!r} is no CSV file: {error}.") from None
+    frame = load_csv("data", path, dtype=str, keep_default_na=False)
+    if not len(frame):
+        raise InvalidArgument(f"data={str(path)!r} is empty: it has no records.")
+    return frame

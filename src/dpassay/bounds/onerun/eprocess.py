@@ -24,7 +24,9 @@ epsilon and "some larger epsilon was refuted" is one event for the true epsilon.
 import numpy as np
 from scipy import special
 
-from dpassay.bounds.onerun.pvalues import last_below, pure_epsilon, reserve
+from dpassay._special.margins import NUMERICAL
+from dpassay._special.search import last_below
+from dpassay.bounds.onerun.pvalues import pure_epsilon, reserve
 from dpassay.bounds.onerun.ranking import IntArray
 from dpassay.types import FloatArray
 
@@ -45,7 +47,8 @@ def betting_epsilon(
     left, floor = reserve(leak, level)
 
     def height(epsilon: float) -> float:
-        return -np.log(left) - float(np.max(log_wealth(epsilon, guesses, correct)))
+        reached = float(np.max(log_wealth(epsilon, guesses, correct)))
+        return -np.log(left) - reached + NUMERICAL
 
     if height(0.0) > 0:
         return 0.0, 0

@@ -22,9 +22,12 @@ from statistics import NormalDist
 
 import numpy as np
 
-from dpassay.bounds.onerun.pvalues import last_below, pure_epsilon
+from dpassay._special.margins import ARITHMETIC, NUMERICAL, round_down, round_up
+from dpassay._special.search import first_true, last_true
+from dpassay.bounds.labels import epsilon_label
+from dpassay.bounds.onerun.pvalues import pure_epsilon
 from dpassay.errors import InvalidArgument
-from dpassay.privacy import GDP, ApproxDP, gaussian
+from dpassay.privacy import GDP, ApproxDP
 from dpassay.types import FloatArray, PrivacyCurve
 
 Inverse = Callable[[float], float]
@@ -40,7 +43,7 @@ _LARGEST = 1e6
 def refutes(level: float, guesses: int, correct: int, canaries: float, inverse: Inverse) -> bool:
     """Whether ``correct`` right of ``guesses`` refute the trade-off function at the level."""
     right, wrong = level * correct / canaries, level * (guesses - correct) / canaries
-    goal = guesses / canaries * (1 + 1e-12)
+    goal = round_up(guesses / canaries, NUMERICAL)  # thousands of steps, each with its rounding
     for i in range(correct - 1, -1, -1):
         needed = inverse(right)
         if needed <= wrong:  # nothing would change from here on
@@ -65,13 +68,14 @@ def curve_inverse(curve: PrivacyCurve) -> Inverse:
     """f(1 - x) from below, by lines that each delta(epsilon) of the curve gives."""
     epsilon = _epsilon_grid(curve)
     rest = 1 - np.asarray(curve.delta(epsilon))
-    # f(y) >= max(1 - delta - e^epsilon y, e^-epsilon (1 - delta - y), 0) at y = 1 - x.
+    # f(y) >= max(1 - delta - e^epsilon y, e^-epsilon (1 - delta - y), 0) at y = 1 - x. As lines in
+    # x they would cancel: e^epsilon is up to 1e26, and y is exact where it matters.
     up, down = np.exp(epsilon), np.exp(-epsilon)
-    slope = np.concatenate([up, down])
-    intercept = np.concatenate([rest - up, down * (rest - 1)])
+    slope, intercept = np.concatenate([up, down]), np.concatenate([rest, down * rest])
 
     def inverse(x: float) -> float:
-        return max(float(np.max(intercept + slope * x)), 0.0)
+        highest = float(np.max(intercept - slope * (1 - x)))
+        return max(round_down(highest, ARITHMETIC, size=1.0), 0.0)
 
     return inverse
 
@@ -80,7 +84,7 @@ def _epsilon_grid(curve: PrivacyCurve) -> FloatArray:
     """Evenly spaced up to where delta has stopped falling or is out of reach of any count."""
     probe = np.concatenate([[0.0], np.geomspace(1e-6, 60.0, 400)])
     delta = np.asarray(curve.delta(probe))
-    top = probe[np.argmax(delta <= max(float(delta[-1]) * (1 + 1e-9), 1e-14))]
+    top = probe[np.argmax(delta <= max(float(delta[-1]) * (1 + NUMERICAL), 1e-14))]
     corner = curve.epsilon(float(delta[-1])) if delta[-1] > 0 else curve.epsilon(0.0)
     corners = [corner] if np.isfinite(corner) and corner <= 60 else []
     return np.concatenate([np.linspace(0, max(top, 1e-6), _LINES), corners])
@@ -93,15 +97,7 @@ def inverse_of(curve: PrivacyCurve) -> Inverse:
 
 def epsilon_lower(curve: PrivacyCurve, delta: float) -> float:
     """epsilon(delta) of the curve, rounded down."""
-    if not isinstance(curve, GDP):
-        return float(curve.epsilon(delta)) * (1 - 1e-12)
-    mu, target = float(curve.mu), math.log(delta)
-    # delta(epsilon) <= Phi(mu/2 - epsilon/mu), which falls below delta here.
-    high = mu * (mu / 2 - _QUANTILE(delta)) + 1e-12
-    if not high > 0:
-        return 0.0
-    found = last_below(lambda e: target - float(gaussian.log_delta(e, mu)), 0.0, high, 1e-12)
-    return found * (1 - 1e-12) if gaussian.log_delta(found, mu) >= target else 0.0
+    return epsilon_label(curve, delta)
 
 
 def p_value(guesses: int, correct: int, canaries: float, curve: PrivacyCurve) -> float:
@@ -111,14 +107,11 @@ def p_value(guesses: int, correct: int, canaries: float, curve: PrivacyCurve) ->
     scales everything after it up at least as much.
     """
     inverse = inverse_of(curve)
-    low, high = 0.0, 1.0
-    for _ in range(50):
-        middle = math.sqrt(max(low, 1e-15) * high) if low < high / 2 else (low + high) / 2
-        if refutes(middle, guesses, correct, canaries, inverse):
-            high = middle
-        else:
-            low = middle
-    return high
+
+    def refuted(level: FloatArray) -> bool:
+        return refutes(float(level), guesses, correct, canaries, inverse)
+
+    return float(first_true(refuted, 1e-15, 1.0, within=NUMERICAL))
 
 
 def family_member(family: str | Family, delta: float) -> tuple[Family, str]:
@@ -149,7 +142,7 @@ def largest_refuted(
         def refuted(theta: float, n: int = n, v: int = v) -> bool:
             return refutes(level, n, v, canaries, inverse_of(family(theta)))
 
-        if v > 0 and refuted(best * (1 + 1e-9) + 1e-9):
+        if v > 0 and refuted(round_up(best, NUMERICAL, size=1.0)):
             best, index = _largest(refuted, best), i
     return best, index
 
@@ -160,7 +153,4 @@ def _largest(refuted: Callable[[float], bool], low: float) -> float:
         low, high = high, 2 * high
         if high > _LARGEST:
             return low
-    while high - low > 1e-9 * max(high, 1e-3):
-        middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
-    return low
+    return float(last_true(lambda x: refuted(float(x)), low, high, within=1e-9, absolute=1e-12))

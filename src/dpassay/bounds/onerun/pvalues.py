@@ -56,13 +56,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
+from dpassay._special.margins import NUMERICAL, TAIL, TINY, round_down
+from dpassay._special.quantiles import beta_upper_tail, log_odds_lower
+from dpassay._special.search import last_below
 from dpassay.types import FloatArray
 
 PValue = Callable[[ArrayLike, ArrayLike, ArrayLike], FloatArray]
 """(epsilon, guesses, correct) -> an upper bound on P(N >= correct)."""
-
-# The special functions are good to 1e-13; a p-value within this of the level does not count.
-_GUARD = 1e-11
 
 
 def pure_epsilon(guesses: ArrayLike, correct: ArrayLike, level: float) -> FloatArray:
@@ -75,17 +75,14 @@ def pure_epsilon(guesses: ArrayLike, correct: ArrayLike, level: float) -> FloatA
     array(0.958392)
 
     """
-    n, v = np.asarray(guesses, float), np.asarray(correct, float)
-    with np.errstate(divide="ignore"):
-        error = special.betainccinv(n - v + 1, np.maximum(v, 1), level)
-        value = np.log1p(-error) - np.log(error)
-    return np.where(v > 0, value - _GUARD * np.maximum(np.abs(value), 1), -np.inf)
+    v = np.asarray(correct, float)
+    return log_odds_lower(v, np.asarray(guesses, float) - v, level)
 
 
 def tail(epsilon: ArrayLike, guesses: ArrayLike, correct: ArrayLike) -> FloatArray:
     """P(Bin(guesses, q) >= correct): the p-value under pure epsilon-DP, exact."""
     n, v = np.asarray(guesses, float), np.asarray(correct, float)
-    value = special.betaincc(n - v + 1, np.maximum(v, 1), special.expit(-np.asarray(epsilon)))
+    value = beta_upper_tail(n - v + 1, np.maximum(v, 1), special.expit(-np.asarray(epsilon)))
     return np.where(v > 0, value, 1.0)
 
 
@@ -186,13 +183,15 @@ def _broadcast(
 def _window_mean(
     error: FloatArray, n: FloatArray, v: FloatArray
 ) -> Callable[[FloatArray], FloatArray]:
-    """The function i -> P(v-i <= Y < v) / i for 1 <= i <= v; 0 where v = 0."""
-    start = np.where(v > 0, special.betaincc(n - v + 1, np.maximum(v, 0.5), error), 1.0)
+    """The function i -> P(v-i <= Y < v) / i for 1 <= i <= v, rounded up; 0 where v = 0."""
+    start = np.where(v > 0, beta_upper_tail(n - v + 1, np.maximum(v, 0.5), error), 1.0)
 
     def mean(i: FloatArray) -> FloatArray:
         rest = v - i
-        end = special.betaincc(n - rest + 1, np.maximum(rest, 0.5), error)
-        return (np.where(rest > 0, end, 1.0) - start) / i
+        tail = beta_upper_tail(n - rest + 1, np.maximum(rest, 0.5), error)
+        end = np.where(rest > 0, tail, 1.0)
+        # Two tails are subtracted, each right to TAIL; the best window has much of the larger one.
+        return np.where(v > 0, (end - start + TAIL * (end + start)) / i, 0.0)
 
     return mean
 
@@ -289,7 +288,7 @@ def hoeffding_epsilon(
     left, floor = reserve(leak, level)
     rate = v / n - np.sqrt(np.log(looks / left) / (2 * n))
     value = special.logit(np.clip(rate, 0, 1))
-    return np.where(value >= floor, value - _GUARD * np.maximum(np.abs(value), 1), -np.inf)
+    return np.where(value >= floor, round_down(np.asarray(value), NUMERICAL, size=1.0), -np.inf)
 
 
 def largest_epsilon(
@@ -319,7 +318,7 @@ def largest_epsilon(
 def _most_promising(quick: PValue, n: FloatArray, v: FloatArray, level: float) -> int:
     """The candidate that stays refuted longest as epsilon grows."""
     low, middle = 0.0, 0.0
-    high = max(float(special.logit(np.max(v / n) * (1 - 1e-9))), 0.0)
+    high = max(float(special.logit(np.max(v / n) * (1 - NUMERICAL))), 0.0)
     alive, order = np.arange(n.size), np.zeros(n.size)
     for _ in range(12):
         order = quick(middle, n[alive], v[alive])
@@ -339,34 +338,6 @@ def _solve(p_value: PValue, guesses: float, correct: float, level: float, low: f
 
     def height(epsilon: float) -> float:
         p = float(p_value(epsilon, guesses, correct))
-        return math.log(max(p, 1e-300)) - math.log(level * (1 - _GUARD))
+        return math.log(max(p, TINY)) - math.log(level * (1 - TAIL))
 
     return last_below(height, low, high) if high > low and height(low) <= 0 else low
-
-
-def last_below(
-    height: Callable[[float], float], low: float, high: float, within: float = 1e-10
-) -> float:
-    """Where a rising function crosses 0 between two points, from below: height <= 0 was seen there.
-
-    Regula falsi with the Illinois rule, and halving when it dawdles.
-    """
-    at_low, at_high = height(low), height(high)
-    if at_high <= 0:
-        return high
-    width, side = high - low, 0
-    for turn in range(200):
-        if high - low <= within * max(1.0, high):
-            break
-        if turn % 4 == 3 and high - low > width / 8:
-            x = (low + high) / 2
-        else:
-            x = low + (high - low) * at_low / (at_low - at_high)
-            x = min(max(x, low + 1e-3 * (high - low)), high - 1e-3 * (high - low))
-        width = high - low if turn % 4 == 3 else width
-        y = height(x)
-        if y <= 0:
-            low, at_low, at_high, side = x, y, at_high * (0.5 if side < 0 else 1), -1
-        else:
-            high, at_high, at_low, side = x, y, at_low * (0.5 if side > 0 else 1), 1
-    return low

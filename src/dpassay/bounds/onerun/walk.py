@@ -34,7 +34,10 @@ import math
 import numpy as np
 from scipy import special
 
-from dpassay.bounds.onerun.pvalues import last_below, log_pmf, pure_epsilon, tail
+from dpassay._special.margins import TAIL, round_up
+from dpassay._special.quantiles import beta_lower_tail, beta_upper_tail
+from dpassay._special.search import last_below, last_true
+from dpassay.bounds.onerun.pvalues import log_pmf, pure_epsilon, tail
 from dpassay.bounds.onerun.ranking import IntArray
 from dpassay.types import FloatArray
 
@@ -54,27 +57,18 @@ def looks(most: int) -> IntArray:
 
 def limits(guesses: IntArray, epsilon: float, level: float) -> IntArray:
     """At each look the most wrong guesses with which its own bound reaches epsilon; -1 for none."""
-    n, error = np.asarray(guesses), special.expit(-epsilon)
+    n, error = np.asarray(guesses, float), special.expit(-epsilon)
 
-    def reaches(x: IntArray) -> FloatArray:
+    def reaches(x: FloatArray) -> FloatArray:
+        # pure_epsilon asks for less than the level: what it says reaches epsilon does so here.
         inside = np.clip(x, 0, n - 1)
-        # The observed boundary has equality; it must not fall to the wrong side by rounding.
-        below = special.betaincc(inside + 1.0, (n - inside).astype(float), error)
-        return (x < 0) | ((x < n) & (below <= level * (1 + 1e-9)))
+        return (x < 0) | ((x < n) & (beta_upper_tail(inside + 1, n - inside, error) <= level))
 
-    start = np.nan_to_num(special.bdtrik(level, n, error), nan=-1.0)
-    low = np.clip(np.floor(start).astype(np.int64), -1, n - 1)
-    high, step = low + 1, 1
-    while not np.all(reaches(low)):
-        low, step = np.where(reaches(low), low, np.maximum(low - step, -1)), 2 * step
-    step = 1
-    while np.any(reaches(high)):
-        high, step = np.where(reaches(high), high + step, high), 2 * step
-    while np.any(high - low > 1):
-        middle = (low + high) // 2
-        good = reaches(middle)
-        low, high = np.where(good, middle, low), np.where(good, high, middle)
-    return low
+    # The normal curve says where about; where it is wrong, all of 0 to n is searched.
+    about = np.floor(n * error + special.ndtri(level) * np.sqrt(n * error * (1 - error)))
+    low, high = np.clip(about - 3, -1, n - 1), np.clip(about + 3, -1, n)
+    low, high = np.where(reaches(low), low, -1), np.where(reaches(high), n, high)
+    return last_true(reaches, low, high, whole=True).astype(np.int64)
 
 
 def crossing_probability(guesses: IntArray, most_wrong: IntArray, epsilon: float) -> float:
@@ -125,10 +119,10 @@ def block_rate(block: int, epsilon: float) -> float:
     # Below the window (1 - B) / (v b) only falls, above it B / (v b) does; both are rho there.
     v = np.arange(max(1, int(mean - 10 * sd - 10)), min(block, int(mean + 10 * sd + 10)) + 1.0)
     error = special.expit(-epsilon)
-    below = special.betainc(block - v + 1, v, error)  # 1 - B
+    below = beta_lower_tail(block - v + 1, v, error)  # 1 - B
     with np.errstate(divide="ignore"):
         log_rho = np.log(tail(epsilon, block, v)) + np.log(below) - np.log(v)
-    return float(np.exp(np.max(log_rho - log_pmf(block - v, block, error)))) * (1 + 1e-9)
+    return round_up(float(np.exp(np.max(log_rho - log_pmf(block - v, block, error)))), 2 * TAIL)
 
 
 def block_units(leak: float, level: float, per_unit: int, most: int) -> int:
@@ -168,7 +162,7 @@ def calibrated_epsilon(
     most_wrong = limits(guesses, high, level)
 
     def crossing(epsilon: float) -> float:
-        return math.log(crossing_probability(guesses, most_wrong, epsilon) / level)
+        return math.log(crossing_probability(guesses, most_wrong, epsilon) / level) + TAIL
 
     def height(epsilon: float) -> float:
         price = leak * block_rate(block, epsilon) if leak > 0 else 0.0

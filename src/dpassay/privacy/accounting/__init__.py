@@ -2,8 +2,8 @@
 
 Each method is a module with a price for what :func:`flatten` leaves of an event: a table from
 event types to what the method needs of them, and a rule of composition, which is a sum (zCDP, RDP,
-GDP), a convolution (PLD) or a theorem (basic, advanced, optimal). What a table lacks is refused by
-name.
+GDP), a convolution (PLD, Fourier) or a theorem (basic, advanced, optimal). What a table lacks is
+refused by name.
 All methods but the central limit theorem give upper bounds, so their minimum, "best", is one as
 well. A new method takes one module here and one row in the table at the end.
 """
@@ -16,7 +16,7 @@ from typing import Any
 from dpassay import _check
 from dpassay.errors import InvalidArgument, UnsupportedEvent
 from dpassay.privacy import events
-from dpassay.privacy.accounting import clt, gdp, pld, rdp, theorems, zcdp
+from dpassay.privacy.accounting import clt, fourier, gdp, pld, rdp, theorems, zcdp
 from dpassay.privacy.accounting.leaves import Leaves, flatten
 from dpassay.privacy.accounting.pld import grid
 from dpassay.privacy.curves import Best, Curve, PureDP
@@ -35,9 +35,10 @@ def account(
 
     Args:
         event: an event of :mod:`dpassay.privacy.events`, or one of dp-accounting.
-        method: "best" (the minimum of all that apply), "pld", "rdp", "zcdp", "gdp" (Gaussian events
-            only, exact), "optimal" (equal pure events only, exact), "advanced", "basic", or
-            "gdp-clt" (an estimate that can lie below the truth).
+        method: "best" (the minimum of all that apply), "pld", "fourier" (100 sampled Gaussian steps
+            or more), "rdp", "zcdp", "gdp" (Gaussian events only, exact), "optimal" (equal pure
+            events only, exact), "advanced", "basic", or "gdp-clt" (an estimate that can lie below
+            the truth).
         assumptions: what is taken as public (the number of records, say); kept with the curve.
         interval: grid of the PLD; none chooses it so that discretising costs less than 1e-4 of the
             loss's variance.
@@ -106,6 +107,7 @@ def _best(
 _PROOFS: dict[str, Callable[[Leaves], Curve]] = {
     "gdp": gdp.price,
     "pld": pld.price,
+    "fourier": fourier.price,
     "rdp": rdp.price,
     "zcdp": zcdp.price,
     "optimal": theorems.optimal,

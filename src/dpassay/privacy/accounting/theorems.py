@@ -12,7 +12,7 @@ from dpassay.privacy.accounting import rdp
 from dpassay.privacy.accounting.leaves import Leaves, check_amplified, look_up
 from dpassay.privacy.accounting.pure import is_pure, pure_epsilon
 from dpassay.privacy.curves import GDP, ZCDP, ApproxDP, Curve, Numeric, PureDP
-from dpassay.privacy.margins import CLOSED_FORM, UNIT, met, product_up, up
+from dpassay.privacy.margins import CLOSED_FORM, UNIT, down, met, product_up, up
 from dpassay.types import FloatArray, PrivacyCurve
 
 _MAX_COUNT = 10**6
@@ -26,10 +26,14 @@ def _own_curve(leaf: events.Event) -> PrivacyCurve:
         check_amplified(leaf)
         inner, q = _own_curve(leaf.event), leaf.sampling_rate
 
-        def amplified(delta: FloatArray) -> FloatArray:
-            return composition.amplified(inner.epsilon(np.minimum(met(delta) / q, 1.0)), q)
+        def of_epsilon(epsilon: FloatArray) -> FloatArray:
+            inside = down(composition.unamplified(epsilon, q))
+            return np.minimum(up(q * np.asarray(inner.delta(inside))), 1.0)
 
-        return Numeric("amplified", amplified)
+        def amplified(delta: FloatArray) -> FloatArray:
+            return composition.amplified(inner.epsilon(np.minimum(delta / q, 1.0)), q)
+
+        return Numeric("amplified", amplified, of_epsilon)
     return look_up(_OWN, leaf, "basic")
 
 
@@ -51,6 +55,7 @@ def _spend(leaves: Leaves, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
         leaf: leaf.delta for leaf in leaves if isinstance(leaf, events.Approx)
     }
     free = [leaf for leaf in leaves if not is_pure(leaf) and leaf not in fixed]
+    # A sum of stated deltas is met to rounding: thrice 1e-7 is not the float 3e-7.
     left = met(delta) - sum(leaves[leaf] * d for leaf, d in fixed.items())
     enough = left > 0 if free else left >= 0
     share = np.maximum(left, 0.0) / max(sum(leaves[leaf] for leaf in free), 1)
@@ -66,6 +71,9 @@ def basic(leaves: Leaves) -> Curve:
         return PureDP(up(total) if len(leaves) > 1 else total, kind="upper bound")
     for leaf in leaves:
         _own_curve(leaf)  # refuse now what has no price
+    if sum(leaves.values()) == 1:
+        alone = _own_curve(next(iter(leaves)))
+        return Numeric("basic composition", alone.epsilon, alone.delta)
 
     def epsilon_at(delta: FloatArray) -> FloatArray:
         epsilons, counts = _spend(leaves, delta)
@@ -76,10 +84,9 @@ def basic(leaves: Leaves) -> Curve:
 
 def advanced(leaves: Leaves) -> Curve:
     """An upper bound: advanced composition, never above the basic one."""
-    for leaf in leaves:
-        _own_curve(leaf)
-
     simple = basic(leaves)
+    if sum(leaves.values()) == 1:
+        return simple
     fixed = sum(n * leaf.delta for leaf, n in leaves.items() if isinstance(leaf, events.Approx))
     # What is left of delta is the theorem's slack, or half of it where events need some to be
     # (epsilon, delta)-DP at all.

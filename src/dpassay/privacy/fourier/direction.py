@@ -13,22 +13,28 @@ events alone, not on what was asked before, so that the same question has the sa
 import math
 from collections.abc import Callable
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 from scipy import optimize
 
-from dpassay.privacy.fourier.inversion import Line, Plan
+from dpassay.privacy.fourier.inversion import Line, Plan, chernoff
 from dpassay.privacy.fourier.transform import Parts, cut_cumulants
 from dpassay.types import FloatArray
 
-_SHARE = 1e-4  # of delta for aliases and for infinite losses each, of epsilon for the smoothing
-_RUNG = 4.0  # how far the rough log delta falls on one rung
-_SLACK = 2.0  # by how much log delta is below the rough one, as a rule
+# Of delta for aliases and for infinite losses each, of epsilon for the smoothing; the first for
+# which there is a line. Lower bounds pay the square root for the smoothing, and little for aliases.
+_SHARES = (1e-5, 1e-4, 1e-3, 1e-2)
+_LOWER_SHARES, _ALIASES = (1e-7, 1e-6, *_SHARES), 1e-4
+_RUNG = 3.0  # how far the rough log delta falls on one rung
+_SLACK = 1.5, 2.0  # by how much log delta is below the rough one, as a rule: first guess, floor
 _LEVELS = np.arange(0.5, 110.0, 2.0)  # -log of the masses at infinity that are tried
+_LAST_RUNG = int(_LEVELS[-1] / _RUNG)  # has no line
 _TILTS = np.geomspace(2e-2, 2e3, 100)  # c, times the deviation of the sum
 _SPANS = 72  # lengths Λ that are tried
-_ROUNDING = 1e-13  # of a line's largest term, about
-_MAX_POINTS = 1 << 16
+_NEGLIGIBLE = 1e-7  # of delta, for terms at the end of a sum
+_ROUNDING = 1e-14  # of a line's largest term, about
+_MAX_POINTS, _MAX_LOWER_POINTS = 1 << 13, 1 << 18
 _TRIES = 3
 
 
@@ -36,53 +42,83 @@ class Direction:
     """The composed losses of one direction: upper bounds on its delta and epsilon.
 
     ``make`` gives the laws that leave at most a given mass at infinity, all steps together;
-    ``gaussian`` is the sum of mu² of plain Gaussian releases.
+    ``gaussian`` is the sum of mu² of plain Gaussian releases. With ``lower``, lines are made for
+    lower bounds, of laws that lie below the true ones.
     """
 
-    def __init__(self, make: Callable[[float], Parts], gaussian: float = 0.0) -> None:
+    def __init__(
+        self,
+        make: Callable[[float], Parts],
+        gaussian: float = 0.0,
+        *,
+        lower: bool = False,
+    ) -> None:
         self._make, self._gaussian = make, gaussian
+        self._lower = lower
+        self._shares = _LOWER_SHARES if lower else _SHARES
+        self._max_points = _MAX_LOWER_POINTS if lower else _MAX_POINTS
         self._lines: dict[int, Line | None] = {}
 
     def delta(self, x: FloatArray) -> FloatArray:
         """An upper bound on delta at each x >= 0."""
-        result = np.ones_like(x)
-        rungs = self._rung(x)
+        return self.raised(np.zeros_like(x), x)
+
+    def raised(self, known: FloatArray, x: FloatArray) -> FloatArray:
+        """The larger of ``known`` and an upper bound on delta, at each x >= 0."""
+        result, rungs = known.copy(), self._rung(x)
         for rung in np.unique(rungs):
             here = np.flatnonzero(rungs == rung)
-            line = self._line(int(rung))
-            for some in np.array_split(here, here.size * (line.plan.n if line else 1) // 10**6 + 1):
-                result[some] = line.delta(x[some]) if line else 1.0
+            least = float(known[here].min())
+            # Chernoff's bound is far cheaper than a line, and often shows that nothing is raised.
+            if least == 0 or self.chernoff(float(x[here].min())) > least:
+                result[here] = np.maximum(result[here], self._on_rung(int(rung), x[here]))
         return np.clip(result, 0.0, 1.0)
+
+    def _on_rung(self, rung: int, x: FloatArray) -> FloatArray:
+        if rung == _LAST_RUNG:  # beyond all rungs, delta is no larger than where they end
+            return np.full_like(x, self.chernoff(self._ends(rung)[0]))
+        line = self._line(rung)
+        if line is None:
+            return np.array([self.chernoff(y) for y in x.tolist()])
+        pieces = np.array_split(x, x.size * line.plan.n // 10**6 + 1)
+        return np.concatenate([line.delta(piece) for piece in pieces])
+
+    def delta_lower(self, x: float) -> float:
+        """A lower bound on delta at x, if the laws are below the true ones; 0 without a line."""
+        at = np.array([x])
+        line = self._line(int(self._rung(at)[0]))
+        return float(line.delta_lower(at)[0]) if line else 0.0
+
+    def chernoff(self, x: float) -> float:
+        """An upper bound on delta(x) that is far cheaper than a line, and a few times larger."""
+        c, _ = self._table
+        finite = self._chernoff - x * c
+        row = int(np.argmin(np.maximum(finite.min(axis=1), -_LEVELS)))
+        tilt = float(c[np.argmin(finite[row])])
+        return chernoff(self._make(math.exp(-_LEVELS[row])), self._gaussian, tilt, x)
 
     def epsilon(self, delta: float) -> float:
         """An x >= 0 with ``self.delta(x) <= delta``, the least but for jumps between rungs."""
-        log_delta = math.log(delta)
-        rung, seen = max(int((-log_delta - _SLACK) / _RUNG), 0), set()
-        while True:
+        rung, target = max(int((-math.log(delta) - _SLACK[0]) / _RUNG), 0), delta * (1 - 1e-12)
+        came_from = None
+        if rung >= _LAST_RUNG:
+            return math.inf
+        while (line := self._line(rung)) is not None:
             low, high = self._ends(rung)
-            line, target = self._line(rung), delta * (1 - 1e-12)
-            if line is None:
-                return math.inf
             at_low, at_high = line.delta(np.array([low, high]))
-            if at_high > target:
-                if rung + 1 in seen:
-                    return self._settle(high, delta)
-                step = 1
-            elif at_low > target:
+            if at_high <= target < at_low:
                 return self._settle(_root(line, target, low, high), delta)
-            elif rung == 0 or rung - 1 in seen:
-                return self._settle(low, delta)
-            else:
-                step = -1
-            seen.add(rung)
-            rung += step
-            if -_RUNG * rung < -_LEVELS[-1]:
-                return math.inf
+            step = 1 if at_high > target else -1
+            if rung + step in (came_from, -1):
+                return self._settle(high if step > 0 else low, delta)
+            came_from, rung = rung, rung + step
+        return self._settle(self._ends(rung)[0], delta)
 
     def _settle(self, x: float, delta: float) -> float:
-        """x, moved up by a few roundings until its own rung agrees that it suffices."""
-        for k in range(60):
-            moved = x * (1 + 1e-15 * 2**k)
+        """x, moved up until its own rung agrees that it suffices: by roundings, as a rule."""
+        unit = x + 1 / float(self._table[0][0])
+        for k in range(64 if math.isfinite(x) else 0):
+            moved = x + unit * 1e-15 * (2**k - 1)
             if self.delta(np.array([moved]))[0] <= delta:
                 return moved
         return math.inf
@@ -98,26 +134,34 @@ class Direction:
 
     @cached_property
     def _chernoff(self) -> FloatArray:
-        """log of E e^{cL} max_y (1 - e^-y) e^{-cy}, the maximum being c^c / (1+c)^(1+c)."""
+        """Log of E e^{cL} max_y (1 - e^-y) e^{-cy}, the maximum being c^c / (1+c)^(1+c)."""
         c, k = self._table
         return k + c * np.log(c) - (1 + c) * np.log1p(c)
 
     def _rough(self, x: FloatArray, level: int | None = None) -> FloatArray:
         """Log delta but for a small factor; with a level, of the finite losses below it alone."""
         c, _ = self._table
-        stop = None if level is None else level + 1
-        finite = (self._chernoff[None, :stop] - x[:, None, None] * c).min(axis=2)
-        infinite = -_LEVELS[:stop]
+        # Lower bounds subtract aliases, and what bounds these is Chernoff at one level.
+        rows = slice(level if self._lower else None, None if level is None else level + 1)
+        finite = (self._chernoff[None, rows] - x[:, None, None] * c).min(axis=2)
+        infinite = -_LEVELS[rows]
         if level is not None:
             infinite[-1] = -np.inf
         return np.maximum(finite, infinite).min(axis=1)
+
+    def _slope(self, x: float) -> float:
+        """-d log delta / dx at x, roughly: the c of the rough bound there."""
+        c, _ = self._table
+        finite = self._chernoff - x * c
+        row = np.argmin(np.maximum(finite.min(axis=1), -_LEVELS))
+        return float(c[np.argmin(finite[row])])
 
     def _ends(self, rung: int) -> tuple[float, float]:
         """The x between which a rung's line serves."""
         c, _ = self._table
 
         def reach(log_delta: float) -> float:
-            rows = self._chernoff[-_LEVELS <= log_delta]
+            rows = self._chernoff[log_delta >= -_LEVELS]
             return max(float(((rows - log_delta) / c).min(initial=math.inf)), 0.0)
 
         return (reach(-_RUNG * rung) if rung else 0.0), reach(-_RUNG * (rung + 1))
@@ -126,58 +170,83 @@ class Direction:
         """Which line serves each x; a hundred at a time, as each needs a table."""
         parts = np.array_split(x, x.size // 100 + 1)
         rough = np.concatenate([self._rough(part) for part in parts])
-        return np.maximum(-rough / _RUNG, 0).astype(int)
+        return np.clip(-rough / _RUNG, 0, _LAST_RUNG).astype(int)
 
     def _line(self, rung: int) -> Line | None:
         if rung not in self._lines:
-            self._lines[rung] = self._new_line(*self._ends(rung), -_RUNG * (rung + 1) - _SLACK)
+            self._lines[rung] = self._new_line(*self._ends(rung), -_RUNG * (rung + 1) - _SLACK[1])
         return self._lines[rung]
 
     def _new_line(self, low: float, high: float, floor: float) -> Line | None:
         """A line for all x in [low, high], where log delta is believed to be above ``floor``."""
         line = None
+        if not high < math.inf:
+            return None
         for _ in range(_TRIES):
-            found = self._plan(low, high, floor)
+            plans = (self._plan(low, high, floor, share) for share in self._shares)
+            found = next((plan for plan in plans if plan), None)
             if found is None:
                 break
             plan, tail = found
-            line = Line(self._make(tail), self._gaussian, plan, (low + high) / 2)
+            middle = (low + high) / 2
+            # Terms change by e^{c (middle - x)}, so that small ones may grow towards the ends.
+            negligible = floor + math.log(_NEGLIGIBLE) - plan.c * (high - low) / 2
+            line = Line(self._make(tail), self._gaussian, plan, middle, negligible)
             seen = math.log(line.delta(np.array([high]))[0])
             if seen > floor - 1:
                 break
             floor = seen - 1
         return line
 
-    def _plan(self, low: float, high: float, floor: float) -> tuple[Plan, float] | None:
+    def _plan(
+        self, low: float, high: float, floor: float, share: float
+    ) -> tuple[Plan, float] | None:
         """The cheapest line whose errors are small beside e^floor, and the mass at infinity."""
         c, table = self._table
-        small = floor + math.log(_SHARE)
+        log_share = math.log(max(share, _ALIASES) if self._lower else share)
+        small = floor + log_share
         level = min(int(np.searchsorted(_LEVELS, -small)), _LEVELS.size - 1)
-        slope = float(c[np.argmin(self._chernoff[level] - c * high)])
+        slope = max(self._slope(low), self._slope(high))
         # Smoothing costs m²(slope + 1)/2 in epsilon, and slope times that in log delta.
-        wanted = 2 * _SHARE * max(high, 1 / slope) / (slope + 1)
+        wanted = 2 * share * max(high, 1 / slope) / (slope + 1)
         smoothing = max(wanted - self._gaussian, 0.0)
         use = np.isfinite(table[level])
-        c, k = c[use], table[level, use]
+        if not use.any():
+            return None
+        c, k = c[use], table[level, use] + smoothing / 2 * c[use] * (c[use] + 1)
         spans = np.geomspace(-small / c[-1], -20 * small / c[0], _SPANS)
-        grown = np.multiply.outer(c, spans)
-        good = grown >= -small
-        for x, least in ((high, small), (low, small + _RUNG)):
-            good &= self._rough(x + spans, level) + grown <= least
-        gain = np.maximum(k + smoothing / 2 * c * (c + 1) - c * low - floor, 0.0)
-        points = np.multiply.outer(_reach(gain, smoothing + self._gaussian), spans) / (2 * math.pi)
-        cost = np.where(good, points * (1 + np.exp(np.minimum(gain, 99))[:, None] * _ROUNDING / _SHARE), math.inf)
+        gain = np.maximum(k - c * low - floor, 0.0)
+        reach = _reach(gain - log_share, smoothing + self._gaussian)
+        points = np.multiply.outer(reach, spans) / (2 * math.pi)
+        rounding = np.exp(np.minimum(gain, 99.0)) * (_ROUNDING / max(share, _SHARES[0]))
+        cost = points * (1 + rounding)[:, None]
+        cost[~self._unaliased(c, spans, low, high, small, level)] = math.inf
         i, j = np.unravel_index(np.argmin(cost), cost.shape)
-        if not cost[i, j] < _MAX_POINTS:
+        if not (cost[i, j] < math.inf and points[i, j] < self._max_points):
             return None
         n = math.ceil(points[i, j]) + 2
         plan = Plan(float(c[i]), 2 * math.pi / float(spans[j]), n, smoothing)
         return plan, math.exp(-_LEVELS[level])
 
+    def _unaliased(
+        self,
+        c: FloatArray,
+        spans: FloatArray,
+        low: float,
+        high: float,
+        small: float,
+        level: int,
+    ) -> FloatArray:
+        """For which c and Λ the nearest aliases, e^{-cΛ} and e^{cΛ} delta(x + Λ), are small."""
+        grown = np.multiply.outer(c, spans)
+        good = grown >= -small
+        for x, least in ((high, small), (low, small + _RUNG)):
+            good &= self._rough(x + spans, level) + grown <= least
+        return good
 
-def _reach(gain: FloatArray, smoothing: float) -> FloatArray:
-    """How far up the line the sum must go for what it leaves out to be small beside delta."""
-    need = gain - math.log(_SHARE)
+
+def _reach(need: FloatArray, smoothing: float) -> FloatArray:
+    """The t beyond which the terms of the sum are below e^-need of the largest."""
     first = np.sqrt(2 * need / smoothing)
     return np.sqrt(2 * np.maximum(need - np.log(math.pi * first), 1.0) / smoothing)
 
@@ -188,4 +257,4 @@ def _root(line: Line, delta: float, low: float, high: float) -> float:
     def excess(x: float) -> float:
         return math.log(line.delta(np.array([x]))[0] / delta)
 
-    return float(optimize.brentq(excess, low, high, xtol=1e-14 * high, rtol=1e-14))
+    return cast(float, optimize.brentq(excess, low, high, xtol=1e-14 * high))

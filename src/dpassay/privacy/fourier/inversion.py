@@ -32,11 +32,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from dpassay.privacy import gaussian as normal
-from dpassay.privacy.fourier.laws import UNIT
 from dpassay.privacy.fourier.transform import Parts, cumulant
+from dpassay.privacy.margins import UNIT
 from dpassay.types import FloatArray
 
 _OVERFLOW = 700.0
+_LEAST = 1e-300  # what underflow may hide
 
 
 @dataclass(frozen=True)
@@ -52,24 +53,35 @@ class Plan:
 class Line:
     """The integrand on one line: bounds on delta near the ``x`` that it was made for.
 
-    ``gaussian`` is the sum of mu² of the Gaussian releases that come on top of ``parts``.
+    ``gaussian`` is the sum of mu² of the Gaussian releases that come on top of ``parts``. Terms at
+    the end of the sum that are below e^negligible altogether are left out, and their moduli added.
     """
 
-    def __init__(self, parts: Parts, gaussian: float, plan: Plan, x: float) -> None:
+    def __init__(
+        self, parts: Parts, gaussian: float, plan: Plan, x: float, negligible: float
+    ) -> None:
         self.plan, self._x, self._parts, self._gaussian = plan, x, parts, gaussian
-        self._theta = plan.c + 1j * plan.step * np.arange(plan.n)
-        square = self._theta * (self._theta + 1)
+        theta = plan.c + 1j * plan.step * np.arange(plan.n)
+        square = theta * (theta + 1)
         smooth = (gaussian + plan.smoothing) / 2
         k, error = cumulant(parts, plan.c, plan.step, plan.n)
-        exponent = k + smooth * square - self._theta * x
-        error += 16 * UNIT * (np.abs(k) + np.abs(self._theta * x) + smooth * np.abs(square))
+        exponent = k + smooth * square - theta * x
+        error += 16 * UNIT * (np.abs(k) + np.abs(theta * x) + smooth * np.abs(square))
         weight = np.full(plan.n, plan.step / math.pi)
         weight[0] /= 2  # f(-t) is the conjugate of f(t): twice the real part, but once at 0
-        self._terms = np.exp(exponent) * weight / square
-        self._block = math.isqrt(plan.n) + 1
-        self.rounding = self._lost(exponent.real + np.log(weight / np.abs(square)), error)
+        log_modulus = exponent.real + np.log(weight / np.abs(square))
+        sizes = np.exp(np.minimum(log_modulus + np.minimum(error, _OVERFLOW), _OVERFLOW))
+        rest = np.cumsum(sizes[::-1])[::-1]
+        kept = max(int(np.searchsorted(-rest, -math.exp(negligible))), 1)
         end = (plan.n - 1) * plan.step
         self.cut = _exp(exponent[0].real + error[0] - smooth * end * end) / (math.pi * end)
+        self.cut += float(rest[kept]) * (1 + 1e-9) if kept < plan.n else 0.0
+        self._theta = theta[:kept]
+        if exponent.real.max() > _OVERFLOW:  # far from any x of use: the bound is infinite
+            exponent, self.cut = exponent * 0, math.inf
+        self._terms = np.exp(exponent[:kept]) * weight[:kept] / square[:kept]
+        self._block = math.isqrt(kept) + 1
+        self.rounding = self._lost(log_modulus[:kept], error[:kept])
         self.infinite = (1 + 1e-12) * sum(n * law.infinite for law, n in parts)
 
     def _lost(self, log_modulus: FloatArray, error: FloatArray) -> float:
@@ -82,13 +94,13 @@ class Line:
     def delta(self, x: FloatArray) -> FloatArray:
         """An upper bound on delta at each x."""
         value, slack = self._sum(x)
-        return (value + slack) * (1 + 1e-12) + self.infinite
+        return (value + slack) * (1 + 1e-12) + self.infinite + _LEAST
 
     def _sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The trapezoid sum at each x, and a bound on its rounding and on what it leaves out."""
         away = (x - self._x)[:, None]
         waves = np.exp(-away * self._theta) * self._terms
-        starts = np.arange(0, self.plan.n, self._block)
+        starts = np.arange(0, self._theta.size, self._block)
         value = np.add.reduceat(waves.real, starts, axis=1).sum(axis=1)
         turned = np.abs(waves * self._theta).sum(axis=1) * np.abs(away[:, 0]) * (16 * UNIT)
         growth = np.exp(np.minimum(-self.plan.c * away[:, 0], _OVERFLOW))
@@ -96,7 +108,6 @@ class Line:
 
     def delta_lower(self, x: FloatArray) -> FloatArray:
         """A lower bound on delta at each x of the finite part, or 0."""
-        total = self._gaussian + self.plan.smoothing
         value, slack = self._sum(x)
         if self.plan.smoothing == 0:
             return np.maximum(value - slack - self._aliases(x), 0.0)
@@ -113,15 +124,31 @@ class Line:
         """
         span, c = 2 * math.pi / self.plan.step, self.plan.c
         total = self._gaussian + self.plan.smoothing
+        largest = max(float(law.losses.max()) for law, _ in self._parts)
         best = np.full(x.shape, math.inf)
         for d in c * np.geomspace(1.1, 30.0, 24):
+            if d * largest > _OVERFLOW / 2:
+                break
             k, error = cumulant(self._parts, d, self.plan.step, 1)
             log_k = k[0].real + error[0] + total / 2 * d * (d + 1)
-            if math.isfinite(log_k):
-                ratio = math.exp(-(d - c) * span)
-                best = np.minimum(best, np.exp(np.minimum(log_k - d * x, _OVERFLOW)) * ratio / (1 - ratio))
+            ratio = math.exp(-(d - c) * span)
+            bound = np.exp(np.minimum(log_k - d * x, _OVERFLOW)) * ratio / (1 - ratio)
+            best = np.minimum(best, bound)
         left = math.exp(-c * span)
         return (best + left / (1 - left)) * (1 + 1e-9)
+
+
+def chernoff(parts: Parts, gaussian: float, c: float, x: float) -> float:
+    """An upper bound on delta(x): E e^{c(L - x)} max_y (1 - e^-y) e^{-cy}, and what is infinite.
+
+    The maximum is c^c / (1+c)^(1+c), at e^y = 1 + 1/c.
+    """
+    k, error = cumulant(parts, c, 1.0, 1)
+    log_bound = k[0].real + gaussian / 2 * c * (c + 1) - c * x
+    log_bound += c * math.log(c) - (1 + c) * math.log1p(c)
+    rounding = 64 * UNIT * (abs(k[0]) + (gaussian + 1) * (c + 1) ** 2 + c * abs(x))
+    infinite = sum(n * law.infinite for law, n in parts)
+    return _exp(log_bound + error[0] + rounding) + infinite * (1 + 1e-12) + _LEAST
 
 
 def _exp(x: float) -> float:

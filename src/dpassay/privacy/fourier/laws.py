@@ -18,9 +18,11 @@ leftmost node is e^a = 0, at loss log(1-q). The masses P_j at losses x_j = log S
 removing; adding exchanges P and Q: masses Q_j at losses -x_j. Beyond the last node J, removing
 counts the P-mass as infinite loss, and adding moves the Q-mass to -x_J: move (a).
 
-Sampling without replacement has the profile of removing at positive x, and the mirrored one below
-(Zhu, Dong and Wang 2022, theorem 11): its law has the masses P_j at x_j > 0 and Q_j at -x_j, and
-what is left at zero.
+Sampling without replacement is dominated by the larger of the two profiles at every x (Zhu, Dong
+and Wang 2022, theorem 11). With h(α, β) = sup over sets of αN(1, s²) - βN(0, s²), removing has
+h(q, q + t) at e^x = 1 + t and adding h(q - t(1-q), q + tq); in both β - α = t, and h(α, α + t)
+grows with α. So removing is the larger at x > 0, and below zero the profile is the mirrored one:
+its law has the masses P_j at x_j > 0 and Q_j at -x_j, and what is left at zero.
 
 **What is exact.** The a_j are floats and define the law; losses and masses are then real numbers,
 which are computed with small relative errors. With ``infinite`` the mass at infinity and b what the
@@ -36,11 +38,13 @@ within 16u, relatively, and SciPy's ndtr below zero within (32 + 4z²)u; the tes
    condition of log1p there is at most 1.45. Elsewhere x = log(1 - q + q e^a) < -log 2, with the
    absolute error 19u + 16u|x|. So 48u, relatively.
  - Masses: Gauss-Legendre sums of positive terms, ten for each panel. On a panel of half-width r in
-   z with r (|z| + 1/s + 1) <= 1/2 the integrand, expm1((z - z_j)/s) φ(z), is entire. On the
-   Bernstein ellipse of parameter 20, |y| <= 10.1r around the centre, its modulus is at most
-   11 e^{5.1 + 0.5 + 0.7} < 6e3 times its mean on the panel. (expm1 gives |τ| e^|τ| there against
-   the mean of τ, both from z_j.) So the rule errs by less than (64/15) 6e3 20^-18 / (1 - 20^-2)
-   < 1e-18 of the panel's integral (Trefethen 2013, theorem 19.3).
+   z with r (|z| + 1/s + 4) <= 1/2 the integrand, expm1((z - z_j)/s) φ(z) or its mirror image, is
+   entire. On the Bernstein ellipse of parameter 20, |y| <= 10.1r around the centre m, |φ| grows by
+   e^{10.1r|m| + 51r²} and shrinks by e^-0.6 at most on the panel itself. With τ = (z - z_j)/s,
+   |e^τ - 1| is there at most 18 e^{10.1r/s} times its mean on the panel: it is below |τ| e^{Re τ},
+   with |τ| within 11.1 times that of the centre, and below 2e^{Re τ}. Together, at most 18 e^{5.1 +
+   0.6} < 6e3 times the mean of the integrand, so that the rule errs by less than
+   (64/15) 6e3 20^-18 / (1 - 20^-2) < 1e-18 of it (Trefethen 2013, theorem 19.3).
  - Each term is a product of a weight (16u), two values of expm1 and an exponential e^{y} (80u with
    the rounding of their arguments), and exp(x_j - z²/2), where z has the absolute error
    4u(|z| + 1/s) and x_j that above. A sum of m terms adds m u. So the relative error is below
@@ -54,13 +58,14 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
+from dpassay.privacy.margins import UNIT
 from dpassay.types import FloatArray, Floats
 
-UNIT = 2.0**-53
 _LOSS_ERROR = 48 * UNIT
-_SPACING = 0.02  # neighbouring losses differ by about this share of the deviation or of the loss
+_SPACING = 0.01  # neighbouring losses differ by about this share of the deviation or of the loss
 _FAR = 37.0  # deviations: the normal mass beyond is below 1e-299
 _LARGEST = 600.0  # losses beyond count as infinite
+_MOVED = 1e-6
 _TINY = 1e-300  # what underflow may take from a mass
 _ROOT2 = math.sqrt(2)
 _POINTS, _WEIGHTS = np.polynomial.legendre.leggauss(10)
@@ -90,7 +95,7 @@ class Law:
         return exp_remainder(-self.losses)
 
 
-def exp_remainder(y: np.ndarray) -> np.ndarray:
+def exp_remainder(y: FloatArray) -> FloatArray:
     """e^y - 1 - y, real or complex, within 200u of max(1, |e^y|) |y|²/2.
 
     Up to 1/2 in modulus by the series, of which sixteen terms leave out less than 1e-19. Beyond,
@@ -153,7 +158,7 @@ class SampledGaussian:
         underflows where the P-mass does not.
         """
         width = np.diff(self.a)
-        reach = np.maximum(np.abs(self.z[:-1]), np.abs(self.z[1:])) + 1 / self.s + 1
+        reach = np.maximum(np.abs(self.z[:-1]), np.abs(self.z[1:])) + 1 / self.s + 4
         panels = np.maximum(np.ceil(self.s * width * reach), 1).astype(int)
         to_left, to_right = self._shares(width, panels)
         at_zero, at_node = self._lowest()
@@ -205,64 +210,84 @@ class SampledGaussian:
         return max(float(special.ndtr(z)) - at_node, 0.0), at_node
 
     @cached_property
-    def _tails(self) -> tuple[FloatArray, FloatArray]:
+    def _beyond(self) -> tuple[FloatArray, FloatArray]:
         """P- and Q-masses of the outputs beyond each node."""
-        beyond = special.ndtr(-self.z)
-        mixed = (1 - self.q) * beyond + self.q * special.ndtr(1 / self.s - self.z)
-        return mixed + _TINY, beyond + _TINY
+        q_mass = special.ndtr(-self.z)
+        p_mass = (1 - self.q) * q_mass + self.q * special.ndtr(1 / self.s - self.z)
+        return p_mass + _TINY, q_mass + _TINY
+
+    @cached_property
+    def _below(self) -> tuple[FloatArray, FloatArray]:
+        """P- and Q-masses of the outputs below each node, and below e^a = 0 before them: none."""
+        q_mass = special.ndtr(self.z)
+        p_mass = (1 - self.q) * q_mass + self.q * special.ndtr(self.z - 1 / self.s)
+        return np.append(0.0, p_mass + _TINY), np.append(0.0, q_mass + _TINY)
+
+    # From here on, node 0 is e^a = 0, and cell j lies between the nodes j and j + 1.
 
     def _last(self, tail: float) -> int:
         """The first node above loss 0 beyond which there is no more P-mass than ``tail``."""
-        enough = np.flatnonzero((self._tails[0] <= tail) & (self.x > 0))
-        return int(enough[0]) if enough.size else self.x.size - 1
+        enough = np.flatnonzero((self._beyond[0] <= tail) & (self.x > 0))
+        return 1 + (int(enough[0]) if enough.size else self.x.size - 1)
 
-    def _tail(self, last: int) -> tuple[float, float, float]:
-        """P- and Q-mass beyond a node, and the relative error of both."""
-        z = abs(float(self.z[last])) + 1 / self.s
-        p, q = self._tails
-        return float(p[last]), float(q[last]), UNIT * (128 + 8 * z * z)
+    def _first(self, tail: float) -> int:
+        """The last node below loss 0 below which there is no more Q-mass than ``tail``."""
+        return int(np.flatnonzero((self._below[1] <= tail) & (self._x < 0))[-1])
 
-    def _nodal(self, cells: "_Cells", last: int) -> tuple[FloatArray, FloatArray]:
-        """Masses of e^a = 0 and of the nodes up to ``last``, and their errors."""
-        masses, errors = np.zeros(last + 2), np.full(last + 2, _TINY)
-        left, right = cells.left[: last + 1], cells.right[: last + 1]
-        masses[:-1] += left
-        masses[1:] += right
-        errors[:-1] += left * self._left_margins[: last + 1]
-        errors[1:] += right * self._right_margins[: last + 1]
+    @cached_property
+    def _x(self) -> FloatArray:
+        return np.append(math.log1p(-self.q), self.x)
+
+    def _nodal(self, cells: "_Cells", first: int, last: int) -> tuple[FloatArray, FloatArray]:
+        """Masses of the nodes from ``first`` to ``last`` by the cells between, and their errors."""
+        masses, errors = np.zeros(last - first + 1), np.full(last - first + 1, _TINY)
+        masses[:-1] += cells.left[first:last]
+        masses[1:] += cells.right[first:last]
+        errors[:-1] += cells.left[first:last] * self._left_margins[first:last]
+        errors[1:] += cells.right[first:last] * self._right_margins[first:last]
         return masses, errors
 
-    def _nodal_losses(self, last: int) -> FloatArray:
-        return np.append(math.log1p(-self.q), self.x[: last + 1])
+    def _margin_at(self, node: int) -> float:
+        """The relative error of the masses below or beyond a node."""
+        z = abs(float(self.z[max(node - 1, 0)])) + 1 / self.s
+        return UNIT * (128 + 8 * z * z)
 
     def remove(self, tail: float) -> Law:
         """The law of removing a record, at most ``tail`` of it at infinity."""
         last = self._last(tail)
-        p, q, margin = self._tail(last)
-        masses, errors = self._nodal(self._p, last)
+        p, q = (float(side[last - 1]) for side in self._beyond)
+        margin = self._margin_at(last)
+        masses, errors = self._nodal(self._p, 0, last)
         drift_error = (p + q) * (margin + 4 * UNIT)
-        return Law(self._nodal_losses(last), masses, errors, p * (1 + margin), q - p, drift_error)
+        return Law(self._x[: last + 1], masses, errors, p * (1 + margin), q - p, drift_error)
 
     def add(self, tail: float) -> Law:
-        """The law of adding a record; a mixture's mass of ``tail`` moves up to the least loss."""
-        last = self._last(tail)
-        p, q, margin = self._tail(last)
-        masses, errors = self._nodal(self._q, last)
-        masses[-1] += q
-        errors[-1] += q * margin
-        # b lies between 0 and the mixture's mass beyond the last node.
-        return Law(-self._nodal_losses(last), masses, errors, drift_error=p * (1 + margin))
+        """The law of adding a record, at most ``tail`` of it at infinity.
+
+        Far less than that of the mixture moves up to the least loss: it would count as drift.
+        """
+        first, last = self._first(tail), self._last(_MOVED * tail)
+        p_low, q_low = (float(side[first]) for side in self._below)
+        p_high, q_high = (float(side[last - 1]) for side in self._beyond)
+        low, high = self._margin_at(first), self._margin_at(last)
+        masses, errors = self._nodal(self._q, first, last)
+        masses[-1] += q_high
+        errors[-1] += q_high * high
+        # b is p_low, and between 0 and p_high from the other end.
+        drift_error = (p_low + q_low) * (low + 4 * UNIT) + p_high * (1 + high)
+        losses = -self._x[first : last + 1]
+        return Law(losses, masses, errors, q_low * (1 + low), p_low - q_low, drift_error)
 
     def replace(self, tail: float) -> Law:
         """The law of replacing a record, when samples have a fixed size."""
-        last = self._last(tail)
-        above = self._nodal_losses(last) > 0
-        x = self._nodal_losses(last)[above]
+        zero, last = int(np.flatnonzero(self._x == 0)[0]), self._last(tail)
+        x = self._x[zero + 1 : last + 1]
         (p_masses, p_errors), (q_masses, q_errors) = (
-            (masses[above], errors[above])
-            for masses, errors in (self._nodal(cells, last) for cells in (self._p, self._q))
+            (masses[1:], errors[1:])
+            for masses, errors in (self._nodal(cells, zero, last) for cells in (self._p, self._q))
         )
-        p, q, margin = self._tail(last)
+        p, q = (float(side[last - 1]) for side in self._beyond)
+        margin = self._margin_at(last)
         q_masses[-1] += q  # the mirrored tail moves up to the last node, at loss -x
         q_errors[-1] += q * margin
         drift = -q * math.expm1(x[-1])
@@ -276,21 +301,24 @@ class SampledGaussian:
         )
 
     def collapsed(self, tail: float, *, add: bool = False) -> Law:
-        """A law below the true one: each cell becomes one loss, and the tail is dropped.
+        """A law below the true one: each cell becomes one loss, and tails are dropped.
 
         The loss of a cell is the log of its P-mass over its Q-mass. To forget where in its cell an
         output lies is post-processing, so that no delta grows. In a cell whose right node has the
         share λ of the Q-mass, that loss is x_j + log1p(λ expm1(x_{j+1} - x_j)); it is computed from
         the end that is nearer to zero, where its relative error stays small.
         """
-        last = self._last(tail)
-        x, share = self._nodal_losses(last), self._right_share[: last + 1]
+        first, last = self._first(tail) if add else 0, self._last(_MOVED * tail if add else tail)
+        x, share = self._x[first : last + 1], self._right_share[first:last]
         up = x[:-1] + np.log1p(share * np.expm1(np.diff(x)))
         down = x[1:] + np.log1p((1 - share) * np.expm1(-np.diff(x)))
         losses = np.where(x[:-1] >= 0, up, down)
-        masses = (self._q if add else self._p).sums[: last + 1]
-        relative = self._left_margins[: last + 1] + self._right_margins[: last + 1]
-        p, q, margin = self._tail(last)
+        masses = (self._q if add else self._p).sums[first:last]
+        relative = (self._left_margins + self._right_margins)[first:last]
+        p, q = (
+            float(low[first] + high[last - 1])
+            for low, high in zip(self._below, self._beyond, strict=True)
+        )
         gone, other = (q, p) if add else (p, q)
         return Law(
             -losses if add else losses,
@@ -298,7 +326,7 @@ class SampledGaussian:
             masses * relative + _TINY,
             gone,
             other - gone,
-            (p + q) * (margin + 4 * UNIT),
+            (p + q) * (self._margin_at(first) + self._margin_at(last)),
             loss_error=float(relative.max()) + 2 * _LOSS_ERROR,
         )
 

@@ -26,46 +26,66 @@ two sums and one matrix product, all of second order again.
 |(M_true/M)^n - 1| <= (1 + ρ)^n - 1 whatever ρ is: e_K = n log1p(ρ). With m = a + ib = M - 1,
 log M = log1p(2a + a² + b²)/2 + i atan2(b, 1 + a). (NumPy's complex log1p has an absolute error of
 1e-16, which is all of it at 1e16 steps.) While |M| >= 1/2, the argument is rounded by
-4u(2|m| + |m|²), which counts at most four times, and |log M| <= 4|m|: below 200u(|m| + |m|²). Where
-|M| < 1/2 the modulus is taken of 1 + m itself: M moves by another 4u, and the logarithm is within
-40u(1 + |log|M||). A modulus below 1e-9 is put there, and M moves by as much.
+4u(2|m| + |m|²), of which the logarithm sees 1/|M|², and both functions add 16u of |log M|, which is
+at most 4|m| and at most π + log1p|m|: below 64u [(|m| + |m|²)/|M|² + |m|/(1 + |m|) (4 + log1p|m|)].
+Where |M| < 1/2 the modulus is taken of 1 + m itself: M moves by another 4u, and the logarithm is
+within 40u(1 + |log|M||). A modulus below 1e-9 is put there, and M moves by as much.
 """
 
 import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpassay.privacy.fourier.laws import UNIT, Law, exp_remainder
+from dpassay.privacy.fourier.laws import Law, exp_remainder
+from dpassay.privacy.margins import UNIT
 from dpassay.types import FloatArray
 
+ComplexArray = NDArray[np.complex128]
 Parts = Sequence[tuple[Law, int]]
-_NOUGHT = 1e-9
+_NOUGHT, _LARGE = 1e-9, 1e100  # least modulus of M; largest M that is worked with
+_OVERFLOW = 690.0
+_GROUPS = 200  # of nodes, where K need only be about right
 _LEAST = 1e-80  # masses below are left out and counted as errors; denormal products are slow
 
 
 def cut_cumulants(parts: Parts, c: FloatArray, tails: FloatArray) -> FloatArray:
     """K at real arguments c > 0, a row for each mass in ``tails`` that is cut off the whole sum.
 
-    Estimates, for choosing: each law loses what lies above its first node beyond which it has no
-    more than an equal share of that mass. Infinite where e^{cx} overflows.
+    Estimates, for choosing: some neighbouring nodes are taken together, and each law loses what
+    lies above its first node beyond which it has no more than an equal share of that mass. Infinite
+    where M is too large to be of use.
     """
     steps = sum(n for _, n in parts)
     total = np.zeros((tails.size, c.size))
     for law, count in parts:
-        order = np.argsort(law.losses)
-        order = order[law.masses[order] > _LEAST]
-        x, p, bend = law.losses[order], law.masses[order], law.curvature[order]
+        x, p, bend, inverse = _thin(law)
         beyond = law.infinite + _sums_above(p)
         with np.errstate(over="ignore", invalid="ignore"):
-            terms = p * (_quick_remainder(np.outer(c, x)) + np.outer(c, bend))
-            sums = np.cumsum(terms, axis=1)
-            drift = _sums_above(p * np.exp(-x)) + law.drift + law.infinite - beyond
-            m = sums - beyond + np.outer(c, drift)
+            terms = p * _quick_remainder(np.outer(c, x)) + np.outer(c, bend)
+            drift = _sums_above(inverse) + law.drift + law.infinite - beyond
+            m = np.cumsum(terms, axis=1) - beyond + np.outer(c, drift)
             last = np.minimum(np.searchsorted(-beyond, -tails / steps), x.size - 1)
             m = m[:, last].T
-            total += count * np.log1p(np.where(np.isfinite(m), np.maximum(m, -1 + 1e-15), np.inf))
+            top = np.where(last < x.size - 1, x[last], law.losses.max())
+            m[np.multiply.outer(top, c) > _OVERFLOW] = np.inf
+            total += float(count) * np.log1p(
+                np.where(m < _LARGE, np.maximum(m, -1 + 1e-15), np.inf)
+            )
     return total
+
+
+def _thin(law: Law) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Losses and masses of a few hundred groups of nodes, their Σ p (e^-x - 1 + x) and Σ p e^-x."""
+    order = np.argsort(law.losses)
+    order = order[law.masses[order] > _LEAST]
+    x, p, bend = law.losses[order], law.masses[order], law.curvature[order]
+    starts = np.arange(0, x.size, x.size // _GROUPS + 1)
+    mass = np.add.reduceat(p, starts)
+    sums = (np.add.reduceat(p * values, starts) for values in (x, bend, np.exp(-x)))
+    mean, bent, inverse = sums
+    return mean / mass, mass, bent, inverse
 
 
 def _sums_above(p: FloatArray) -> FloatArray:
@@ -79,21 +99,23 @@ def _quick_remainder(y: FloatArray) -> FloatArray:
     return np.where(np.abs(y) < 2e-3, series, np.expm1(y) - y)
 
 
-def cumulant(parts: Parts, c: float, step: float, n: int) -> tuple[np.ndarray, FloatArray]:
+def cumulant(parts: Parts, c: float, step: float, n: int) -> tuple[ComplexArray, FloatArray]:
     """K(c + i step k) for k < n, and bounds on the error that its exponential inherits.
 
     The exponential of the computed K is off by a factor 1 + z, |z| <= expm1(error).
     """
     total, error = np.zeros(n, complex), np.zeros(n)
     for law, count in parts:
+        if c * float(law.losses.max()) > _OVERFLOW:
+            return np.zeros(n, complex), np.full(n, np.inf)
         m, moved = _moment(law, c, step, n)
         log, log_error = _log1p(m, moved)
-        total += count * log
-        error += count * log_error
+        total += float(count) * log
+        error += float(count) * log_error
     return total, error
 
 
-def _log1p(m: np.ndarray, moved: FloatArray) -> tuple[np.ndarray, FloatArray]:
+def _log1p(m: ComplexArray, moved: FloatArray) -> tuple[ComplexArray, FloatArray]:
     """log(1 + m), and a bound on its error where m is off by at most ``moved``."""
     a, b = m.real, m.imag
     size, modulus = np.abs(m), np.maximum(np.abs(1 + m), _NOUGHT)
@@ -102,11 +124,12 @@ def _log1p(m: np.ndarray, moved: FloatArray) -> tuple[np.ndarray, FloatArray]:
         near = 0.5 * np.log1p(np.maximum(2 * a + a * a + b * b, -1.0))
     log_modulus = np.where(inside, np.log(modulus), near)
     moved = moved + np.where(inside, 4 * UNIT + _NOUGHT * (modulus == _NOUGHT), 0.0)
-    rounding = np.where(inside, 40 * (1 - log_modulus), 200 * (size + size * size)) * UNIT
+    outside = (size + size**2) / modulus**2 + size / (1 + size) * (4 + np.log1p(size))
+    rounding = np.where(inside, 40 * (1 - log_modulus), 64 * outside) * UNIT
     return log_modulus + 1j * np.arctan2(b, 1 + a), np.log1p(moved / modulus) + rounding
 
 
-def _moment(law: Law, c: float, step: float, n: int) -> tuple[np.ndarray, FloatArray]:
+def _moment(law: Law, c: float, step: float, n: int) -> tuple[ComplexArray, FloatArray]:
     """M - 1 at c + i step k for k < n, and bounds on its error."""
     kept = law.masses > _LEAST
     x, p = law.losses[kept], law.masses[kept]
@@ -124,7 +147,7 @@ def _moment(law: Law, c: float, step: float, n: int) -> tuple[np.ndarray, FloatA
     return m, _moment_error(law, c, np.abs(theta))
 
 
-def _turn(y: FloatArray) -> tuple[np.ndarray, np.ndarray]:
+def _turn(y: FloatArray) -> tuple[ComplexArray, ComplexArray]:
     """e^{iy} - 1 and e^{iy} - 1 - iy, for real y, without cancelling near 0."""
     sine = np.sin(y)
     real = -2 * np.square(np.sin(y / 2))

@@ -1,7 +1,7 @@
 """The program ``dpassay``: its commands, and how every one of them ends.
 
-Exit codes: 0 not refuted (or done), 1 refuted, 2 misuse, 3 stopped before it could say. A crash is
-3 as well, since 1 would say "refuted".
+Exit codes: 0 not refuted (or done), 1 refuted, 2 misuse, 3 stopped before it could say, 130
+interrupted by Ctrl-C. A crash is 3 as well, since 1 would say "refuted".
 """
 
 import os
@@ -28,11 +28,12 @@ from dpassay.cli import (
     status,
     synth,
 )
+from dpassay.cli.ending import INTERRUPTED, MISUSE, STOPPED, ending
+from dpassay.cli.options import App
 from dpassay.cli.output import complain
 from dpassay.cli.plugins import register_plugins
-from dpassay.errors import DpassayError, LogDamaged, LogLost
+from dpassay.errors import DEBUG, DpassayError, LogDamaged, LogLost, debugging
 
-MISUSE, STOPPED = 2, 3
 ORDER = (
     "audit",
     "status",
@@ -60,11 +61,13 @@ class _Program(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            return self._invoke_heard(ctx)
         except (LogDamaged, LogLost) as error:  # nothing can be said of the trials
             complain(str(error))
             raise typer.Exit(STOPPED) from None
         except DpassayError as error:
+            if debugging():
+                traceback.print_exc()
             complain(str(error))
             raise typer.Exit(MISUSE) from None
         except BrokenPipeError:  # the reader has gone; nothing more can be said to it
@@ -73,18 +76,36 @@ class _Program(TyperGroup):
         except OSError as error:  # a folder that is missing or may not be written to
             complain(_in_words(error))
             raise typer.Exit(MISUSE) from None
-        except KeyboardInterrupt:
-            complain("stopped before it could say.")
+        except MemoryError:
+            complain("the memory is not enough for this. Ask for less at once.")
             raise typer.Exit(STOPPED) from None
+        except KeyboardInterrupt:
+            raise _interrupted() from None
+
+    def _invoke_heard(self, ctx: Any) -> Any:
+        """Whatever a library makes of Ctrl-C, it is Ctrl-C."""
+        try:
+            return super().invoke(ctx)
+        except typer.Exit:
+            raise
+        except Exception:
+            if ending.interrupted:
+                raise KeyboardInterrupt from None
+            raise
+
+
+def _interrupted() -> typer.Exit:
+    ending.tell_interrupted()
+    return typer.Exit(INTERRUPTED)
 
 
 def _in_words(error: OSError) -> str:
     if not error.filename or not error.strerror:
-        return str(error)
+        return error.strerror or type(error).__name__
     return f"{str(error.filename)!r}: {error.strerror}. Check the path, or name another one."
 
 
-app = typer.Typer(
+app = App(
     cls=_Program,
     name="dpassay",
     help="Measures how private an algorithm really is: proves an upper bound on epsilon, attacks "
@@ -127,14 +148,14 @@ def _root(
             "--version", callback=_print_version, is_eager=True, help="Show the version and leave."
         ),
     ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug",
+            help="Show errors with their words and tracebacks, which may quote records, on this "
+            "terminal; logs and reports never hold them.",
+        ),
+    ] = False,
 ) -> None:
-    pass
-
-
-def main() -> int:
-    """Run the program; returns only if it crashed."""
-    try:
-        app()
-    except Exception:
-        traceback.print_exc()
-    return STOPPED
+    if debug:
+        os.environ[DEBUG] = "1"  # the processes that play find it too

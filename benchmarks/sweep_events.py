@@ -1,0 +1,242 @@
+"""Random events over forty orders of magnitude, every method against the truth in mpmath.
+
+Prints every number that fell on the wrong side: a delta below the truth, an epsilon whose true
+delta is above what was asked for, a divergence below the truth, an exception that is not a named
+one. ``python -m benchmarks.sweep_events --events 2000 --seed 1 --methods rdp zcdp``.
+"""
+
+import argparse
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+
+from dpassay.errors import DpassayError
+from dpassay.privacy import account, renyi, sampled_gaussian
+from dpassay.privacy import events as ev
+from dpassay.privacy.accounting import PROOFS
+from dpassay.privacy.margins import REQUEST
+
+DIGITS = 90  # differences of numbers near 1 lose forty of them
+Curve = Callable[[Any], Any]  # x >= 0 to the true delta, in mpmath
+
+
+@dataclass(frozen=True)
+class Case:
+    """An event, its true curve, and the size of its usual losses."""
+
+    event: ev.Event
+    truth: Curve
+    scale: float
+
+
+def gaussian_truth(mu: Any) -> Curve:
+    """Phi(mu/2 - x/mu) - e^x Phi(-mu/2 - x/mu)."""
+
+    def delta(x: Any) -> Any:
+        return mp.ncdf(mu / 2 - x / mu) - mp.e**x * mp.ncdf(-mu / 2 - x / mu)
+
+    return delta
+
+
+def laplace_truth(epsilon: Any) -> Curve:
+    """1 - e^{(x - epsilon)/2}, up to epsilon."""
+    return lambda x: -mp.expm1((x - epsilon) / 2) if x < epsilon else mp.mpf(0)
+
+
+def composed_pure_truth(epsilon: Any, count: int, delta: Any = 0) -> Curve:
+    """The worst of ``count`` (epsilon, delta)-DP mechanisms (Kairouz, Oh and Viswanath 2015)."""
+
+    def tail(x: Any) -> Any:
+        p = 1 / (1 + mp.e**-epsilon)
+        first = max(int(mp.floor((x / epsilon + count) / 2)) - 1, 0) if epsilon else count + 1
+        while first <= count and (2 * first - count) * epsilon <= x:
+            first += 1
+        if first > count:
+            return mp.mpf(0)
+        # The sum starts at its largest term or falls from the first one on; by ratios from there.
+        log_start = mp.loggamma(count + 1) - mp.loggamma(first + 1) - mp.loggamma(count - first + 1)
+        weight = mp.e ** (log_start + first * mp.log(p) + (count - first) * mp.log1p(-p))
+        total, odds = mp.mpf(0), mp.e**epsilon
+        for j in range(first, count + 1):
+            total -= weight * mp.expm1(x - (2 * j - count) * epsilon)
+            weight *= odds * (count - j) / (j + 1)
+            if weight < total * mp.mpf(10) ** -60 and j > count * p:
+                break
+        return total
+
+    return lambda x: 1 - (1 - delta) ** count * (1 - tail(x))
+
+
+def bounded_range_truth(epsilon: Any) -> Curve:
+    """(√E - √s)² / (E - 1)."""
+
+    def delta(x: Any) -> Any:
+        return mp.expm1((x - epsilon) / 2) ** 2 / -mp.expm1(-epsilon) if x < epsilon else mp.mpf(0)
+
+    return delta
+
+
+def response_truth(p: Any, k: int) -> Curve:
+    """The true answer's probability less e^x that of another."""
+    return lambda x: max(1 - p + p / k - mp.e**x * p / k, mp.mpf(0))
+
+
+def sampled_truth(inner: Curve, q: Any) -> Curve:
+    """The larger of the two directions of the mixture."""
+
+    def delta(x: Any) -> Any:
+        remove = q * inner(mp.log1p(mp.expm1(x) / q))
+        c = 1 - mp.e**x * (1 - q)
+        add = c * inner(x + mp.log(q / c)) if c > 0 else mp.mpf(0)
+        return max(remove, add)
+
+    return delta
+
+
+def _between(rng: np.random.Generator, low: float, high: float) -> float:
+    return float(10 ** rng.uniform(low, high))
+
+
+def _simple(rng: np.random.Generator) -> Case:
+    """An event that is not sampled; its truth is a closed form."""
+    kind = rng.choice(["pure", "gaussian", "laplace", "approx", "range", "response", "zcdp"])
+    size = _between(rng, -20, 2.5)
+    if kind == "pure":
+        often = [1, 1, 1, 2, 2, 3, 10, 10, 30, 100, 100, 1000] * 4 + [10**4, 10**6]
+        count = int(rng.choice(often))
+        size = min(size, 700 / count)
+        event = ev.Repeated(ev.Pure(size), count)
+        return Case(event, composed_pure_truth(mp.mpf(size), count), size * count**0.5)
+    if kind == "gaussian":
+        count = int(10 ** rng.uniform(0, 6))
+        mu = mp.sqrt(count) / mp.mpf(1 / size)
+        return Case(ev.Repeated(ev.Gaussian(1 / size), count), gaussian_truth(mu), float(mu))
+    if kind == "laplace":
+        return Case(ev.Laplace(1 / size), laplace_truth(1 / mp.mpf(1 / size)), size)
+    if kind == "approx":
+        count, d = int(rng.choice([1, 2, 10])), _between(rng, -20, -1)
+        truth = composed_pure_truth(mp.mpf(size), count, mp.mpf(d))
+        return Case(ev.Repeated(ev.Approx(size, d), count), truth, size)
+    if kind == "range":
+        return Case(ev.BoundedRange(size), bounded_range_truth(mp.mpf(size)), size)
+    if kind == "response":
+        p, k = 1 - min(_between(rng, -12, 0), 0.999), int(rng.integers(2, 9))
+        event = ev.RandomizedResponse(p, k)
+        return Case(event, response_truth(mp.mpf(p), k), float(mp.log(1 + k * (1 - mp.mpf(p)) / p)))
+    rho = size**2
+    return Case(ev.ZeroConcentrated(rho), gaussian_truth(mp.sqrt(2 * mp.mpf(rho))), size)
+
+
+def _sampled(rng: np.random.Generator) -> Case:
+    q, size = min(_between(rng, -20, 0), 0.999), _between(rng, -10, 2)
+    swor = bool(rng.random() < 0.3)
+    relation, scheme = ("replace-one", "without-replacement") if swor else ("add-remove", "poisson")
+    kind = rng.choice(["gaussian", "gaussian", "laplace", "pure", "approx"])
+    made: dict[str, tuple[ev.Event, Curve]] = {
+        "gaussian": (ev.Gaussian(1 / size, relation), gaussian_truth(1 / mp.mpf(1 / size))),
+        "laplace": (ev.Laplace(1 / size, relation), laplace_truth(1 / mp.mpf(1 / size))),
+        "pure": (ev.Pure(size, relation), composed_pure_truth(mp.mpf(size), 1)),
+        "approx": (
+            ev.Approx(size, 1e-7, relation),
+            composed_pure_truth(mp.mpf(size), 1, mp.mpf(1e-7)),
+        ),
+    }
+    event, inner = made[str(kind)]
+    largest = float(mp.log1p(mp.mpf(q) * mp.expm1(size)))
+    return Case(ev.Sampled(event, q, scheme), sampled_truth(inner, mp.mpf(q)), largest)
+
+
+def draw(rng: np.random.Generator) -> Case:
+    """A random event with its truth."""
+    return _sampled(rng) if rng.random() < 0.4 else _simple(rng)
+
+
+def wrong_side(case: Case, method: str, rng: np.random.Generator) -> list[str]:
+    """What the method says of the event that is not an upper bound; nothing, one hopes."""
+    mp.mp.dps = DIGITS
+    try:
+        curve = account(case.event, method)
+    except DpassayError:
+        return []
+    found = []
+    xs = [0.0, case.scale * float(rng.uniform(0, 1)), case.scale * _between(rng, -3, 1)]
+    for x in xs:
+        said, truth = curve.delta(x), case.truth(mp.mpf(x))
+        if mp.mpf(said) < truth:
+            short = mp.nstr(1 - mp.mpf(said) / truth, 3)
+            found.append(f"{method}: delta({x!r}) of {case.event!r} is {said!r}, short by {short}")
+    for d in (_between(rng, -12, -0.1), float(case.truth(mp.mpf(xs[1])))):
+        if not 0 < d < 1:
+            continue
+        epsilon = curve.epsilon(d)
+        if epsilon < np.inf and case.truth(mp.mpf(epsilon)) > mp.mpf(d) * (1 + mp.mpf(REQUEST)):
+            found.append(f"{method}: epsilon({d!r}) of {case.event!r} is {epsilon!r}")
+    return found
+
+
+def wrong_divergences(rng: np.random.Generator) -> list[str]:
+    """Divergences of one random event at random orders that are below the truth."""
+    mp.mp.dps = DIGITS
+    a = float(rng.choice([1 + _between(rng, -3, 1), int(_between(rng, 0.31, 2.4))]))
+    e, q, s = _between(rng, -20, 2), min(_between(rng, -20, 0), 0.999), _between(rng, -1, 10)
+    k, order = int(rng.integers(2, 9)), np.array([a])
+    m, r, o = mp.mpf(a), mp.e ** mp.mpf(e), 1 / (mp.e ** mp.mpf(e) + k - 1)
+    response = o * (r**m + r ** (1 - m) + k - 2)
+    laplace = (m * r ** (m - 1) + (m - 1) * r**-m) / (2 * m - 1)
+    pairs = [
+        ("response", renyi.of_randomized_response(e, k, order)[0], response),
+        ("laplace", renyi.of_laplace(e, order)[0], laplace),
+    ]
+    if a == int(a):
+        n, rate, noise = int(a), mp.mpf(q), mp.mpf(s)
+        moment = sum(
+            mp.binomial(n, j)
+            * rate**j
+            * (1 - rate) ** (n - j)
+            * mp.e ** (mp.mpf(j * (j - 1)) / (2 * noise**2))
+            for j in range(n + 1)
+        )
+        pairs.append(("sampled", sampled_gaussian.divergences(s, q, order)[0], moment))
+    return [
+        f"{name}: divergence of order {a!r} at epsilon={e!r}, k={k}, q={q!r}, s={s!r} is {said!r}"
+        for name, said, moment in pairs
+        if mp.mpf(float(said)) < mp.log(moment) / (m - 1)
+    ]
+
+
+def main(
+    quick: bool = False, n_events: int = 500, seed: int = 0, methods: tuple[str, ...] = ()
+) -> None:
+    """Sweep and print what fell on the wrong side."""
+    rng = np.random.default_rng(seed)
+    methods = methods or ("best", *PROOFS)
+    n_events = 40 if quick else n_events
+    seen, wrong, start = Counter(), 0, time.process_time()
+    for _ in range(n_events):
+        case = draw(rng)
+        inner = getattr(case.event, "event", case.event)
+        seen[f"{type(case.event).__name__}({type(inner).__name__})"] += 1
+        faults = [fault for method in methods for fault in wrong_side(case, method, rng)]
+        faults += wrong_divergences(rng)
+        wrong += len(faults)
+        for fault in faults:
+            print(fault, flush=True)
+    print(", ".join(f"{name} {n}" for name, n in sorted(seen.items())))
+    print(
+        f"{n_events} events, methods {' '.join(methods)}: {wrong} numbers on the wrong side "
+        f"({time.process_time() - start:.0f} CPU s)"
+    )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--methods", nargs="*", default=[])
+    chosen = parser.parse_args()
+    main(n_events=chosen.events, seed=chosen.seed, methods=tuple(chosen.methods))
