@@ -12,7 +12,8 @@ import numpy as np
 
 from dpassay import _check
 from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
-from dpassay.auditing.account import Account
+from dpassay.attacks.regions import Forecast, learn_from_many
+from dpassay.auditing.account import CHOOSING, Account
 from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.game import Game, Watch, draws_many
 from dpassay.auditing.neighbours import look_at_neighbours
@@ -24,6 +25,7 @@ from dpassay.auditing.question import (
 )
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
 from dpassay.auditing.seeds import Prints
+from dpassay.bounds.conditional import Guesses, epsilon_lower
 from dpassay.errors import InvalidArgument
 from dpassay.runs import (
     Outcomes,
@@ -40,6 +42,8 @@ from dpassay.types import FloatArray, NeighboursSeen, Verdict
 _BLOCKS, _LARGEST_BLOCK = 20, 8192
 _FIXED = ("stop", "leak")
 _LEARNING_SHARE, _FEWEST, _MOST = 0.25, 60, 5000  # of the trials, to learn a distinguisher from
+# With so many cheap draws a region of outputs is learned and counted; its learners want more.
+_MANY_DRAWS, _SHARE_OF_MANY, _MOST_OF_MANY = 40_000, 0.5, 1_000_000
 
 
 def audit(
@@ -184,7 +188,7 @@ def _played_and_judged(
         question.refuse(learning, prints, last=False)
         if learning.ended != "done":
             return question.judged(log)
-        score = _learned(game, learning.outcomes)
+        score = _learned(game, learning.outcomes, question)
         question = replace(question, distinguisher=score.name)
     referee = Referee(question.rules)
     testing = played(Watch(game, score), question, referee)
@@ -253,9 +257,15 @@ def _setting(mechanism: Any, score: Any, trials: int, rng: Any) -> _Setting:
                 f"trials={trials} must be at least {2 * _FEWEST} to learn a score and test it. "
                 "Pass score=, or more trials."
             )
-        wanted = int(np.clip(_LEARNING_SHARE * trials, _FEWEST, _MOST))
-        learning = math.ceil(wanted / max(block, 1))
+        learning = math.ceil(_learning_trials(trials, bool(block)) / max(block, 1))
     return _Setting(_seed(rng), block, n_calls, learning)
+
+
+def _learning_trials(trials: int, cheap: bool) -> int:
+    """How many of the trials are for learning; many where outputs are drawn at once."""
+    if cheap and trials >= _MANY_DRAWS:
+        return int(min(_SHARE_OF_MANY * trials, _MOST_OF_MANY))
+    return int(np.clip(_LEARNING_SHARE * trials, _FEWEST, _MOST))
 
 
 def _continued(
@@ -343,17 +353,33 @@ def _question(
     )
 
 
-def _learned(game: Game, outcomes: Outcomes) -> Distinguisher:
+def _learned(game: Game, outcomes: Outcomes, question: Question) -> Distinguisher:
     """A distinguisher from the features of the learning trials that did not fail."""
-    rows: list[FloatArray] = []
-    worlds: list[int] = []
+    tables: list[FloatArray] = []
+    worlds: list[FloatArray] = []
     for trial in outcomes.trials.tolist():
         if trial in outcomes.payloads:
             coins = game.worlds(trial)
-            table = np.frombuffer(outcomes.payloads[trial]).reshape(len(coins), -1)
-            rows.extend(table)
-            worlds.extend(coins.tolist())
-    return learn_distinguisher(rows, np.array(worlds))
+            tables.append(np.frombuffer(outcomes.payloads[trial]).reshape(len(coins), -1))
+            worlds.append(coins)
+    drawn = np.concatenate([np.empty(0, int), *worlds])
+    if game.block and drawn.size >= _SHARE_OF_MANY * _MANY_DRAWS:
+        found = learn_from_many(np.concatenate(tables), drawn, _forecast(question))
+        if found is not None:
+            return found
+    return learn_distinguisher([row for table in tables for row in table], drawn)
+
+
+def _forecast(question: Question) -> Forecast:
+    """What the first count of this audit will show of a region, from its two counts."""
+    rules, trials = question.rules, len(question.testing) * question.block
+    counted = trials - max(rules.account.bets_on(trials), int(CHOOSING * trials))
+    level = (1 - rules.confidence) * rules.account.share(0)
+
+    def bound(more: float, fewer: float) -> float:
+        return epsilon_lower(Guesses(int(more), int(fewer), counted), rules.delta, level)
+
+    return Forecast(counted, bound)
 
 
 def _note(referee: Referee) -> str:
