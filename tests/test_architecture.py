@@ -50,7 +50,7 @@ ALLOWED = {part: LEAVES | left for part, left in LEFT_OF.items()} | {
     "_lazy": set(),
     "_scratch": set(),
     "_special": set(),
-    "types": {"_check", "_special"},
+    "types": {"_check", "_special", "errors"},
     "datasets": {"errors", "types", "_rng"},
     "cli": LEAVES | set(LEFT_OF),
     "__main__": {"cli"},

@@ -80,7 +80,7 @@ class RunError(DpassayError):
 
 
 class AuditStopped(DpassayError):
-    """Too many trials failed to say anything; the first error is in the message."""
+    """There is no verdict: too many trials failed, or outputs show a fixed seed or no noise."""
 
 
 class GameStopped(DpassayError):

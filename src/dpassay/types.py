@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dpassay import _check
 from dpassay._special.margins import ARITHMETIC
+from dpassay.errors import InvalidArgument
 
 __all__ = [
     "Evidence",
@@ -22,6 +23,7 @@ __all__ = [
     "Kind",
     "LowerBound",
     "Neighbouring",
+    "NeighboursSeen",
     "NoiseLevel",
     "PrivacyCurve",
     "Release",
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 Neighbouring = Literal["add-remove", "replace-one"]
+NeighboursSeen = Literal["checked", "trusted", "unseen"]
 Kind = Literal["exact", "upper bound", "estimate"]
 NoiseLevel = Literal["exact", "cryptographic", "reproducible"]
 FloatArray = NDArray[Any]  # of float64; NumPy's stubs lose that in most expressions
@@ -74,9 +77,13 @@ class Release(Generic[T]):
 
     Attributes:
         value: what may be published.
-        event: what was done to the data (:mod:`dpassay.privacy.events`), to be accounted.
+        event: what was done to the data (:mod:`dpassay.privacy.events`), to be accounted. None for
+            "cryptographic" noise: an event is proved for real numbers, and the bits of a float that
+            such noise was added to say more. The training that the value comes from states its own.
         sensitivity: the declared sensitivity that the noise was scaled to.
-        noise: "exact", "cryptographic" or "reproducible" (research only, not private).
+        noise: "exact" (lattice noise: the event holds for the bits that are released),
+            "cryptographic" (floating-point noise of a training) or "reproducible" (research only,
+            not private).
 
     """
 
@@ -84,6 +91,14 @@ class Release(Generic[T]):
     event: Any
     sensitivity: float
     noise: NoiseLevel
+
+    def __post_init__(self) -> None:
+        if self.noise == "cryptographic" and self.event is not None:
+            raise InvalidArgument(
+                f"event={self.event!r} must be None for noise='cryptographic': floating-point "
+                "noise does not keep the promise of an event. Release it with exact noise "
+                "(dpassay.mechanisms), or keep the event with the training."
+            )
 
     def map(self, function: Callable[[T], U]) -> "Release[U]":
         """The release of ``function(value)``: post-processing costs nothing and keeps the event."""
@@ -224,6 +239,9 @@ class Verdict:
         log_wealth: of the bet against the claim, after each trial that was bet on; the claim falls
             where it reaches -log of the level. None where nothing was bet.
         fell_at: where on its curve the claim was exceeded; None if it was not refuted.
+        neighbours: "checked": the two data sets are neighbours in the claim's relation. "trusted":
+            the caller says so and nobody checked. "unseen": nobody could, since what a record is
+            cannot be seen in them. None where there is no pair of data sets.
 
     """
 
@@ -239,6 +257,7 @@ class Verdict:
     details: dict[str, float] | None = None
     log_wealth: FloatArray | None = None
     fell_at: Fall | None = None
+    neighbours: NeighboursSeen | None = None
 
     @property
     def tightness(self) -> float:

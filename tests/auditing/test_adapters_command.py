@@ -186,7 +186,8 @@ def test_no_records_are_left_when_workers_are_ended(folder):
     """At a refutation the other worker is in the middle of a trial, and is killed."""
     slow = "import sys, time\ntime.sleep(0.3)\nopen(sys.argv[2], 'w').write(sys.argv[3])\n"
     write(folder, slow.replace("sys.argv[3]", "str(len(open(sys.argv[1]).readlines()))"), "slow.py")
-    verdict = audit(from_command("python slow.py {data} {output}.json"), trials=100, workers=2)
+    slow = from_command("python slow.py {data} {output}.json")
+    verdict = audit(slow, trials=100, workers=2, fixed_seed="leak")
     assert verdict.refuted  # and the fixture looks at what is left
 
 

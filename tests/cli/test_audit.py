@@ -34,6 +34,9 @@ TARGET = """
         print("training ...")
         return data.sum() + rng.laplace(scale=1.0)
 
+    def fixed(data, rng):
+        return data.sum() + np.random.default_rng(42).laplace(scale=1.0)
+
     def score(output):
         return float(output)
 
@@ -70,6 +73,24 @@ def test_exit_codes_and_json(dpassay, folder):
     assert data["claim"]["epsilon"] == 1.0
     assert data["ceiling"] >= data["epsilon_lower"]
     assert "audit" in data["replay"] or data["replay"].startswith("dpassay")
+
+
+def test_a_fixed_seed(dpassay, folder):
+    done = dpassay(f"audit my_audit_target.py:fixed {COMMON} --json")
+    assert done.code == 3
+    assert "your code fixes its seed, or adds no noise" in done.err
+    assert dpassay(f"audit my_audit_target.py:fixed {COMMON} --fixed-seed-is-a-leak").code == 1
+
+
+def test_trusted_neighbours(dpassay, folder):
+    np.savez(folder / "answers.npz", data=np.ones(5), data_prime=np.zeros(5))
+    common = COMMON.replace("d.npz", "answers.npz")
+    done = dpassay(f"audit my_audit_target.py:honest {common}")
+    assert done.code == 2
+    assert 'neighbours="trusted"' in done.err
+    trusted = dpassay(f"audit my_audit_target.py:honest {common} --neighbours trusted")
+    assert trusted.code == 1
+    assert "Nobody checked that the two data sets are neighbours" in trusted.out
 
 
 def test_words(dpassay, folder):

@@ -70,7 +70,7 @@ def test_a_mixed_table_end_to_end(dpassay, files):
     rest = f"--json --quality --report {files / 'p.html'} --model {files / 'm.npz'} --rows 500"
     data = dpassay(line(files, rest)).data
     assert data["private"] is True
-    assert data["noise"] == "cryptographic"
+    assert data["noise"] == "exact"
     assert data["epsilon"] == pytest.approx(2, rel=1e-6)
     assert data["epsilon"] <= 2
     assert data["delta"] == pytest.approx(1 / 800**2)

@@ -204,6 +204,8 @@ def test_secure_noise_is_the_default():
     assert (one != other).mean() > 0.99
     trained = nets.train(training(), records())
     assert trained.release.noise == "cryptographic"
+    assert trained.release.event is None
+    assert trained.event == training().event()
     assert nets.train(training(), records(), rng=0).release.noise == "reproducible"
     assert trained.release.sensitivity == 0.8
 

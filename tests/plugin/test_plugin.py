@@ -18,7 +18,7 @@ SUITE = """
     PAIR = ([1.0, 0.0], [0.0])
 
     def test_honest(dpassay):
-        verdict = dpassay(release(1.0), PAIR, claim=da.PureDP(1.0), score=float)
+        verdict = dpassay(release(1.0), PAIR, claim="1", score=float)
         assert not verdict.refuted
 
     @pytest.mark.dpassay(trials=400, false_alarm=1e-4)
@@ -77,7 +77,7 @@ MISUSED = """
         dpassay(release, PAIR, claim=da.PureDP(1.0), score=float, false_alarm=0)
 
     def test_no_seed(dpassay):
-        dpassay(release, PAIR, claim=da.PureDP(1.0), score=float, rng=None)
+        dpassay(release, PAIR, claim="1", score=float, rng=None, fixed_seed="leak")
 """
 
 

@@ -8,13 +8,13 @@ import pytest
 from scipy import special
 
 import dpassay as da
+from dpassay._special.margins import UNIT
 from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import events, gaussian
 from dpassay.privacy.fourier import Fourier, sampled_gaussians
 from dpassay.privacy.fourier.direction import Direction
 from dpassay.privacy.fourier.laws import SampledGaussian, exp_remainder
 from dpassay.privacy.fourier.transform import cumulant
-from dpassay.privacy.margins import UNIT
 from dpassay.privacy.profiles import profiles
 
 # Rate, noise, steps, delta, and epsilon from an independent prototype of the same method; all lie

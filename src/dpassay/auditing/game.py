@@ -16,6 +16,7 @@ import numpy as np
 from dpassay._rng import for_trial
 from dpassay.attacks.distinguisher import Distinguisher
 from dpassay.attacks.features import MAX_FEATURES, features
+from dpassay.auditing.prints import prints_of
 from dpassay.runs import Outcome
 from dpassay.runs.guard import error_text
 from dpassay.types import FloatArray
@@ -133,14 +134,16 @@ class Watch:
             return Outcome(error=error_text(error))
 
     def _seen(self, trial: int, outputs: Any) -> Outcome:
-        if not self.game.block and _is_nan(outputs[0]):
+        block = bool(self.game.block)
+        if not block and _is_nan(outputs[0]):
             return Outcome(error="the mechanism returned NaN.")
+        prints = prints_of(outputs, block)
         if self.score is None:
-            return Outcome(payload=_table(outputs, bool(self.game.block)).tobytes())
+            return Outcome(payload=_table(outputs, block).tobytes(), features=prints)
         scores = self._scores(outputs)
-        if self.game.block:
-            return Outcome(payload=np.asarray(scores, float).tobytes())
-        return Outcome(score=float(scores[0]))
+        if block:
+            return Outcome(payload=np.asarray(scores, float).tobytes(), features=prints)
+        return Outcome(score=float(scores[0]), features=prints)
 
     def _scores(self, outputs: Any) -> FloatArray:
         score = self.score

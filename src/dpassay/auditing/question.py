@@ -15,9 +15,10 @@ from dpassay.auditing.account import Account
 from dpassay.auditing.claims import claim_text, parse_claim
 from dpassay.auditing.game import coins
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
+from dpassay.auditing.seeds import FixedSeed, Prints
 from dpassay.errors import AuditStopped, InvalidArgument
 from dpassay.runs import Outcomes, Played, RunRecord, TrialLog, replayed
-from dpassay.types import FloatArray, PrivacyCurve, Verdict
+from dpassay.types import FloatArray, NeighboursSeen, PrivacyCurve, Verdict
 
 MANY = "many trials"
 _EVERY = 25  # trials handed to the referee at a time; the verdict does not depend on it
@@ -45,6 +46,8 @@ class Question:
         distinguisher: the kind that was learned, or None.
         max_failed_share: more failures than this share end the audit.
         replay: a line that runs the same audit again.
+        neighbours: who knows that the data sets are neighbours; None in logs that do not say.
+        fixed_seed: what to make of two worlds that are constant: "stop", or judge the "leak".
 
     """
 
@@ -58,6 +61,8 @@ class Question:
     distinguisher: str | None
     max_failed_share: float
     replay: str
+    neighbours: NeighboursSeen | None = None
+    fixed_seed: FixedSeed = "stop"
 
     @property
     def coin_seed(self) -> int:
@@ -104,7 +109,6 @@ class Question:
 
     def verdict(self, referee: Referee, run: Played) -> Verdict:
         """What the referee says after a run."""
-        refuse_failures(run)
         failed = np.repeat(run.outcomes.failed, max(self.block, 1))[: referee.trials]
         refuted, bound, fell_at = referee.statement()
         found = replace(
@@ -127,18 +131,37 @@ class Question:
             },
             log_wealth=referee.wealth_path() if self.rules.account.betting else None,
             fell_at=fell_at,
+            neighbours=self.neighbours,
         )
+
+    def prints(self) -> Prints:
+        """Nothing yet of the prints of this run's outputs."""
+        return Prints(self.coin_seed, self.block)
+
+    def ends(self, seen: Outcomes, prints: Prints, referee: Referee | None) -> bool:
+        """Whether a run ends with these trials: by their prints, or by the referee."""
+        faulty = prints.take(seen) and self.fixed_seed == "stop"
+        return faulty or (referee is not None and referee.take(*self.seen(seen)))
+
+    def refuse(self, run: Played, prints: Prints, last: bool) -> None:
+        """Raise AuditStopped if trials failed, or their outputs show that a seed is fixed."""
+        refuse_failures(run)
+        if self.fixed_seed == "stop":
+            prints.refuse(at_the_end=last and run.ended != "interrupted")
 
     def judged(self, log: TrialLog) -> Verdict:
         """The verdict on what a log holds, up to the first gap; nothing is played."""
         options = {"key": self.key, "store": log, "max_failed_share": self.max_failed_share}
-        refuse_failures(replayed(self.learning, **options))
-        referee = Referee(self.rules)
+        prints, referee = self.prints(), Referee(self.rules)
+        learning = replayed(self.learning, stop=lambda s: self.ends(s, prints, None), **options)
+        self.refuse(learning, prints, last=False)
 
         def stop(outcomes: Outcomes) -> bool:
-            return referee.take(*self.seen(outcomes))
+            return self.ends(outcomes, prints, referee)
 
-        return self.verdict(referee, replayed(self.testing, stop=stop, every=self.every, **options))
+        testing = replayed(self.testing, stop=stop, every=self.every, **options)
+        self.refuse(testing, prints, last=True)
+        return self.verdict(referee, testing)
 
     def description(self) -> dict[str, Any]:
         """The question as plain JSON, for the log."""
@@ -151,6 +174,8 @@ class Question:
             "distinguisher": self.distinguisher,
             "max_failed_share": self.max_failed_share,
             "command": self.replay,
+            "neighbours": self.neighbours,
+            "fixed_seed": self.fixed_seed,
         }
 
 
@@ -258,4 +283,6 @@ def question_of(record: RunRecord, change: Change) -> Question:
         distinguisher=about["distinguisher"],
         max_failed_share=about["max_failed_share"],
         replay=about["command"],
+        neighbours=about.get("neighbours"),
+        fixed_seed=about.get("fixed_seed", "stop"),
     )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpassay import _check
 from dpassay._rng import for_trial
-from dpassay.auditing.claims import check_curve
+from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.question import Change, coin_seed, described
 from dpassay.auditing.referee import CURVE, claimed_delta
 from dpassay.bounds import one_run
@@ -27,7 +27,7 @@ def audit_one_run(
     data: Any,
     canaries: Any,
     *,
-    claim: PrivacyCurve,
+    claim: Claim,
     score: Callable[..., Any],
     confidence: float = 0.95,
     method: str = "steinke",
@@ -49,7 +49,8 @@ def audit_one_run(
         data: the other records: an array, a frame, a list, or a pair (X, y); may be empty.
         canaries: records of the same form, all of which may be put in.
         claim: the privacy curve that the training is said to have, in its relation for *one*
-            record: adding a canary, for add/remove.
+            record: adding a canary, for add/remove. A pair (epsilon, delta) and a text such as
+            "3,1e-5" will do.
         score: ``score(model, canaries)`` returns a number per canary, or ``score(model, canary)``
             one number; larger says "in". It must not be told which canaries are in.
         confidence: the probability that verdict and bound are both right, at least.
@@ -68,7 +69,7 @@ def audit_one_run(
         AuditStopped: the training failed.
 
     """
-    check_curve(claim)
+    claim = as_claim(claim)
     if claim.neighbouring != "add-remove":
         raise InvalidArgument(
             f"claim.neighbouring={claim.neighbouring!r}: a canary is put in or left out, which is "

@@ -77,6 +77,20 @@ def audit(
     ] = None,
     neighbouring: Neighbours = "add-remove",
     group: Annotated[int, typer.Option(help="Records by which the data sets differ.")] = 1,
+    neighbours: Annotated[
+        str,
+        typer.Option(
+            help="checked, or trusted for data sets whose entries are not records, such as query "
+            "answers."
+        ),
+    ] = "checked",
+    fixed_seed_is_a_leak: Annotated[
+        bool,
+        typer.Option(
+            "--fixed-seed-is-a-leak",
+            help="Judge a target whose outputs never change; else there is no verdict on it.",
+        ),
+    ] = False,
     timeout: Annotated[
         float | None, typer.Option(help="Seconds for one trial, after which it has failed.")
     ] = None,
@@ -131,6 +145,8 @@ def audit(
                 rng=None if secure else seed,
                 delta=delta,
                 group=group,
+                neighbours=neighbours,  # type: ignore[arg-type]
+                fixed_seed="leak" if fixed_seed_is_a_leak else "stop",
                 timeout=timeout,
                 recycle=recycle,
                 progress="quiet" if quiet or as_json else "auto",

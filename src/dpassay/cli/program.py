@@ -27,6 +27,7 @@ from dpassay.cli import (
     report,
     status,
     synth,
+    zoo,
 )
 from dpassay.cli.ending import INTERRUPTED, MISUSE, STOPPED, ending
 from dpassay.cli.options import App
@@ -46,6 +47,7 @@ ORDER = (
     "calibrate",
     "explain",
     "synth",
+    "zoo",
     "demo",
     "doctor",
 )
@@ -129,6 +131,7 @@ for command in (
     report,
     status,
     synth,
+    zoo,
 ):
     command.register(app)
 register_plugins(app)

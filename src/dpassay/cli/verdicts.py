@@ -39,6 +39,8 @@ def show(verdict: "Verdict", claim: str, as_json: bool) -> None:
     say(f"The bound: {verdict.bound}.")
     if not verdict.refuted:
         say("Not refuted does not mean private: this attack, in this many trials, did not do it.")
+    if verdict.neighbours == "trusted":
+        say("Nobody checked that the two data sets are neighbours: they were trusted to be.")
     say(f"Replay: {verdict.replay}")
 
 
@@ -59,6 +61,7 @@ def as_data(verdict: "Verdict", claim: str) -> dict[str, Any]:
         "n_failed": verdict.evidence.n_failed,
         "ended": verdict.ended,
         "attack": verdict.attack,
+        "neighbours": verdict.neighbours,
         "run": verdict.evidence.run,
         "seed": verdict.evidence.seed,
         "replay": verdict.replay,

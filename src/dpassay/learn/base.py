@@ -154,9 +154,9 @@ def generator_of(random_state: RandomState) -> RngLike:
 
 def noise_level(rng: RngLike) -> NoiseLevel:
     """The level of noise drawn for training: cryptographic, unless a seed was given."""
-    from dpassay.mechanisms.noise import source
+    from dpassay.mechanisms.noise import training_source
 
-    return source(rng, math.inf).level
+    return training_source(rng).level
 
 
 # Features.

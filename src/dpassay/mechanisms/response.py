@@ -55,7 +55,7 @@ def randomized_response(
     labels = _labels(n_categories, categories)
     codes = _codes(values, labels)
     probability = noise_probability(epsilon, len(labels))
-    noise = source(rng, codes.size, limit=math.inf)
+    noise = source(rng)
     reports = _randomize(codes, probability, len(labels), noise)
     event = events.RandomizedResponse(probability, len(labels))
     value = labels[reports] if reports.ndim else labels[reports].item()

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpassay import _check
+from dpassay._special.margins import LEAST, met, up
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian, renyi, two_point
 from dpassay.privacy._search import smallest_true
 from dpassay.privacy.loss_distribution import Composition
-from dpassay.privacy.margins import TINY, met, up
 from dpassay.privacy.tradeoff import Lines, supporting_lines
 from dpassay.types import FloatArray, Kind, Neighbouring, PrivacyCurve
 
@@ -423,7 +423,7 @@ class Numeric(Curve):
         if lesser.size:
             x, high = finite[lesser], known[lesser]
             found = smallest_true(
-                lambda d: self._epsilon(d) <= x, np.zeros_like(x), np.maximum(high, TINY)
+                lambda d: self._epsilon(d) <= x, np.zeros_like(x), np.maximum(high, LEAST)
             )
             result[lesser] = np.minimum(up(met(found)), high)  # epsilon_at may meet requests so
         return result

@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from dpassay._special.margins import LEAST, up
 from dpassay.errors import InvalidArgument
 from dpassay.privacy.curves import GDP, ZCDP, ApproxDP, Curve, Numeric, PureDP
-from dpassay.privacy.margins import TINY, up
 from dpassay.types import FloatArray, PrivacyCurve
 
 _SPLITS = np.linspace(0.0, 1.0, 129)
@@ -67,7 +67,7 @@ def _grouped(curve: PrivacyCurve) -> Curve:
             rest = np.asarray(curve.delta(second.ravel())).reshape(first.shape)
             rest = np.where(rest > 0, np.exp(first) * rest, 0.0)
         total = np.asarray(curve.delta(first.ravel())).reshape(first.shape) + rest
-        least = np.minimum(np.maximum(up(total), TINY * (total > 0)).min(axis=1), 1.0)
+        least = np.minimum(np.maximum(up(total), LEAST * (total > 0)).min(axis=1), 1.0)
         # Where nothing is left at infinity, u may go there as well.
         nothing = np.isinf(epsilon) & (np.asarray(curve.delta(epsilon)) == 0)
         return np.where(nothing, 0.0, least)

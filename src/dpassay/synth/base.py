@@ -49,7 +49,7 @@ class Fitted:
         model_: the records, distribution or mixture that was learned.
         event_: what was done to the data.
         assumptions_: what was taken as public.
-        noise_: "exact", "cryptographic" or "reproducible"; only the first two are private.
+        noise_: "exact", or "reproducible", which is not private.
         method_: which algorithm learned it.
         domain_: the domain that was measured first and its price, which ``event_`` has in it; None
             where all was declared, and in a model that was read back.
@@ -252,7 +252,7 @@ class Synthesizer(Fitted, ABC):
         if not allowed.is_private:
             raise InvalidArgument("epsilon=inf asks for no privacy; release the table itself.")
         plan = self._plan(allowed, n)
-        chosen = source(self.rng, np.inf)
+        chosen = source(self.rng)
         model = self._run(Records(self.schema, codes, n), plan, chosen)
         self.event_, self.noise_ = plan.event, chosen.level
         self.assumptions_ = (f"n={n}", "the schema", "the types of the columns")

@@ -24,7 +24,7 @@ def price(leaves: Leaves) -> Curve:
         if rate < 1:
             steps.append((inner.noise_multiplier, rate, count))
         else:
-            gaussian += count / inner.noise_multiplier**2
+            gaussian += count / inner.noise_multiplier / inner.noise_multiplier
     if sum(count for _, _, count in steps) < _LEAST_STEPS:
         raise UnsupportedEvent(
             f"method='fourier' takes {_LEAST_STEPS} sampled Gaussian steps or more; for fewer, "

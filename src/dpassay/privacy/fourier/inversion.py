@@ -31,9 +31,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpassay._special.margins import UNIT
 from dpassay.privacy import gaussian as normal
 from dpassay.privacy.fourier.transform import Parts, cumulant
-from dpassay.privacy.margins import UNIT
 from dpassay.types import FloatArray
 
 _OVERFLOW = 700.0

@@ -58,7 +58,7 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
-from dpassay.privacy.margins import UNIT
+from dpassay._special.margins import UNIT
 from dpassay.types import FloatArray, Floats
 
 _LOSS_ERROR = 48 * UNIT

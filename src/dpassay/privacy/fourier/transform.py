@@ -38,8 +38,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dpassay._special.margins import UNIT
 from dpassay.privacy.fourier.laws import Law, exp_remainder
-from dpassay.privacy.margins import UNIT
 from dpassay.types import FloatArray
 
 ComplexArray = NDArray[np.complex128]
