@@ -35,9 +35,11 @@ LEFT_OF = {
     "runs": set(),
     "bounds": {"privacy"},
     "attacks": {"privacy", "mechanisms", "runs", "bounds"},
-    "adversaries": {"privacy", "mechanisms", "optim", "nets", "runs", "bounds", "attacks"},
     "probe": set(),
     "auditing": {"privacy", "mechanisms", "runs", "bounds", "attacks", "probe"},
+    "adversaries": {
+        "privacy", "mechanisms", "optim", "nets", "runs", "bounds", "attacks", "probe", "auditing"
+    },  # fmt: skip
     "zoo": {"privacy", "mechanisms", "runs", "bounds", "attacks", "adversaries", "auditing"},
     "report": {"privacy", "bounds", "auditing"},
 }
