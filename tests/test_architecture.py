@@ -38,8 +38,16 @@ LEFT_OF = {
     "probe": set(),
     "auditing": {"privacy", "mechanisms", "runs", "bounds", "attacks", "probe"},
     "adversaries": {
-        "privacy", "mechanisms", "optim", "nets", "runs", "bounds", "attacks", "probe", "auditing"
-    },  # fmt: skip
+        "privacy",
+        "mechanisms",
+        "optim",
+        "nets",
+        "runs",
+        "bounds",
+        "attacks",
+        "probe",
+        "auditing",
+    },
     "zoo": {"privacy", "mechanisms", "runs", "bounds", "attacks", "adversaries", "auditing"},
     "report": {"privacy", "bounds", "auditing"},
 }
