@@ -23,6 +23,7 @@ __all__ = [
     "DpassayError",
     "GameStopped",
     "InvalidArgument",
+    "InvalidTarget",
     "LogDamaged",
     "LogError",
     "LogLost",
@@ -32,6 +33,7 @@ __all__ = [
     "ShadowsStopped",
     "TaskError",
     "UnsupportedEvent",
+    "VacuousAudit",
 ]
 
 
@@ -41,6 +43,10 @@ class DpassayError(Exception):
 
 class InvalidArgument(DpassayError, ValueError):
     """An argument is outside its range; the message names it, its value and the remedy."""
+
+
+class InvalidTarget(InvalidArgument):
+    """What is audited cannot be: a probe is missing, or its output is not what a score needs."""
 
 
 class UnsupportedEvent(InvalidArgument):
@@ -81,6 +87,10 @@ class RunError(DpassayError):
 
 class AuditStopped(DpassayError):
     """There is no verdict: too many trials failed, or outputs show a fixed seed or no noise."""
+
+
+class VacuousAudit(UserWarning):
+    """Even a perfect attack could not refute the claim in so many trials."""
 
 
 class GameStopped(DpassayError):
@@ -129,6 +139,11 @@ def describe(error: BaseException) -> str:
         lines += [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
         seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
     return "\n".join(lines)
+
+
+def is_target_error(text: str) -> bool:
+    """Whether a text by :func:`describe` is that of an :class:`InvalidTarget` of dpassay's own."""
+    return text.startswith(f"{InvalidTarget.__qualname__}: ")
 
 
 def describe_shortly(error: BaseException) -> str:

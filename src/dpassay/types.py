@@ -25,6 +25,7 @@ __all__ = [
     "Neighbouring",
     "NeighboursSeen",
     "NoiseLevel",
+    "Power",
     "PrivacyCurve",
     "Release",
     "Verdict",
@@ -217,6 +218,43 @@ class Fall:
         )
 
 
+@dataclass(frozen=True)
+class Power:
+    """What an attack reached, beside the most that the claim allows.
+
+    Attributes:
+        auc: the area under the ROC curve of the scores; 0.5 is a coin, 1 a perfect attack.
+        auc_lower: of an approximate 95 % interval.
+        auc_upper: its other end.
+        auc_allowed: the largest area that the claim allows.
+        ceiling: the largest bound on epsilon that a perfect attack would have shown.
+        vacuous: even a perfect attack would not have refuted the claim, or all outputs were equal.
+
+    """
+
+    auc: float
+    auc_lower: float
+    auc_upper: float
+    auc_allowed: float
+    ceiling: float
+    vacuous: bool
+
+    @property
+    def room_used(self) -> float:
+        """The share of the room between a coin and what the claim allows; above 1 beyond it."""
+        room = self.auc_allowed - 0.5
+        return (self.auc - 0.5) / room if room > 0 else math.inf
+
+    @property
+    def saw_nothing(self) -> bool:
+        """Whether the attack may have been a coin."""
+        return self.auc_lower <= 0.5 <= self.auc_upper
+
+    def __str__(self) -> str:
+        text = f"AUC {self.auc:.3g} where the claim allows {self.auc_allowed:.3g}"
+        return f"vacuous; {text}" if self.vacuous else text
+
+
 @dataclass(frozen=True, eq=False)
 class Verdict:
     """A claim beside what an attack showed: refuted, or not refuted; never "private".
@@ -242,6 +280,8 @@ class Verdict:
         neighbours: "checked": the two data sets are neighbours in the claim's relation. "trusted":
             the caller says so and nobody checked. "unseen": nobody could, since what a record is
             cannot be seen in them. None where there is no pair of data sets.
+        power: what the attack reached, beside the most that the claim allows.
+        next_step: what to do now, in one sentence.
 
     """
 
@@ -258,6 +298,8 @@ class Verdict:
     log_wealth: FloatArray | None = None
     fell_at: Fall | None = None
     neighbours: NeighboursSeen | None = None
+    power: Power | None = None
+    next_step: str = ""
 
     @property
     def tightness(self) -> float:
@@ -275,4 +317,5 @@ class Verdict:
         return (
             f"{head}: {shown} (confidence {self.confidence:.10g}), claimed {claimed:.4g}; "
             f"{self.trials} trial{'' if self.trials == 1 else 's'}, {self.ended}"
+            f"{'' if self.power is None else f'; {self.power}'}"
         )

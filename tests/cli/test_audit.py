@@ -82,6 +82,23 @@ def test_a_fixed_seed(dpassay, folder):
     assert dpassay(f"audit my_audit_target.py:fixed {COMMON} --fixed-seed-is-a-leak").code == 1
 
 
+VACUOUS = "this audit is vacuous: even a perfect attack could not refute the claim in 20 trials"
+
+
+def test_a_vacuous_audit(dpassay, folder):
+    few = COMMON.replace("--trials 150", "--trials 20").replace("--claim 1", "--claim 6")
+    done = dpassay(f"audit my_audit_target.py:honest {few}")
+    assert done.code == 3
+    assert VACUOUS in done.err
+    assert "Play at least" in done.err
+    assert "--anyway" in done.err
+    assert dpassay(f"audit my_audit_target.py:honest {few} --dry-run").code == 3
+    anyway = dpassay(f"audit my_audit_target.py:honest {few} --anyway --json")
+    assert anyway.code == 0
+    assert anyway.data["power"]["vacuous"] is True
+    assert anyway.data["next_step"].startswith("Play more trials")
+
+
 def test_trusted_neighbours(dpassay, folder):
     np.savez(folder / "answers.npz", data=np.ones(5), data_prime=np.zeros(5))
     common = COMMON.replace("d.npz", "answers.npz")

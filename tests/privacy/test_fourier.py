@@ -329,3 +329,12 @@ def test_calibration_by_this_method_meets_the_target():
     )
     priced = da.account(da.dp_sgd_event(noise, 1e-6, 10**9), "fourier").epsilon(1e-8)
     assert 0.5 * (1 - 1e-6) <= priced <= 0.5
+
+
+def test_best_does_not_wait_for_a_loss_distribution_of_very_many_steps():
+    event = da.dp_sgd_event(noise_multiplier=1.0, sampling_rate=1e-8, steps=10**14)
+    best = da.account(event)
+    assert "pld" not in {curve.method for curve in best.curves}
+    assert 0.5299 < best.epsilon(1e-6) < 0.5304
+    few = da.account(da.dp_sgd_event(noise_multiplier=1.0, sampling_rate=0.01, steps=1000))
+    assert {"pld", "fourier"} <= {curve.method for curve in few.curves}

@@ -17,6 +17,7 @@ from dpassay._rng import for_trial
 from dpassay.attacks.distinguisher import Distinguisher
 from dpassay.attacks.features import MAX_FEATURES, features
 from dpassay.auditing.prints import prints_of
+from dpassay.errors import InvalidTarget
 from dpassay.runs import Outcome
 from dpassay.runs.guard import error_text
 from dpassay.types import FloatArray
@@ -100,7 +101,7 @@ class Game:
         ]
         for w, values in enumerate(drawn):
             if values.shape[:1] != ((worlds == w).sum(),):
-                raise ValueError(
+                raise InvalidTarget(
                     f"mechanism(data, rng, size={(worlds == w).sum()}) returned shape "
                     f"{values.shape}; its first dimension must be size."
                 )

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
@@ -22,11 +23,12 @@ from dpassay.auditing.question import (
     Question,
     account_of,
     keep_account,
+    refuse_target,
 )
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
 from dpassay.auditing.seeds import Prints
 from dpassay.bounds.conditional import Guesses, epsilon_lower
-from dpassay.errors import InvalidArgument
+from dpassay.errors import InvalidArgument, VacuousAudit
 from dpassay.runs import (
     Outcomes,
     Played,
@@ -114,6 +116,9 @@ def audit(
         description: what to write into the log about the audit beside its question, as plain JSON;
             for example ``{"target": "my_train.py:train"}``.
 
+    Warns:
+        VacuousAudit: even a perfect attack could not refute the claim in so many trials.
+
     Returns:
         The verdict. Failed trials (exceptions, NaN, timeouts) are outputs with the lowest score.
         :func:`dpassay.auditing.judge` gives the same verdict from the log alone.
@@ -151,24 +156,29 @@ def audit(
         game = Game(mechanism, data, data_prime, question.coin_seed, setting.seed, setting.block)
 
         prints = question.prints()
+        if (warning := question.vacuous()) is not None:
+            warnings.warn(VacuousAudit(warning), stacklevel=2)
 
-        def played(task: Watch, asked: Question, referee: Referee | None) -> Played:
+        def played(
+            task: Watch, asked: Question, referee: Referee | None, alone: bool = False
+        ) -> Played:
+            numbers = asked.testing if referee else asked.learning
             return play(
                 task,
-                asked.testing if referee else asked.learning,
+                numbers[:1] if alone else numbers,
                 key=key,
                 configuration=setting.configuration(),
                 description=asked.description() | about,
                 store=log,
                 executor=who,
                 workers=workers,
-                stop=lambda seen: asked.ends(seen, prints, referee),
+                stop=None if alone else lambda seen: asked.ends(seen, prints, referee),
                 every=asked.every if referee else 1,
                 timeout=timeout,
                 recycle=recycle,
                 replayable=setting.seed is not None,
-                max_failed_share=max_failed_share,
-                progress=progress,
+                max_failed_share=1.0 if alone else max_failed_share,
+                progress="quiet" if alone else progress,
                 note=None if referee is None else lambda: _note(referee),
             )
 
@@ -179,7 +189,7 @@ def _played_and_judged(
     game: Game,
     question: Question,
     score: Any,
-    played: Callable[[Watch, Question, Referee | None], Played],
+    played: Callable[..., Played],
     prints: Prints,
     log: TrialLog,
 ) -> Verdict:
@@ -191,6 +201,11 @@ def _played_and_judged(
         score = _learned(game, learning.outcomes, question)
         question = replace(question, distinguisher=score.name)
     referee = Referee(question.rules)
+    if question.every > 1:  # Else a target that cannot be audited would be played so often.
+        first = played(Watch(game, score), question, referee, alone=True)
+        refuse_target(first)
+        if first.ended == "interrupted":
+            return question.judged(log)
     testing = played(Watch(game, score), question, referee)
     question.refuse(testing, prints, last=True)
     if testing.ended == "done" and question.rules.account.due(referee.trials):
@@ -201,7 +216,7 @@ def _played_and_judged(
         referee.rules = question.rules
     if testing.ended == "interrupted":
         return question.judged(log)  # The referee may have been interrupted in the middle.
-    return question.verdict(referee, testing)
+    return question.verdict(referee, testing, prints)
 
 
 @contextlib.contextmanager

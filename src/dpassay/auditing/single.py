@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dpassay import _check
 from dpassay._rng import for_trial
 from dpassay.auditing.claims import Claim, as_claim
+from dpassay.auditing.power import with_power
 from dpassay.auditing.question import Change, coin_seed, described
 from dpassay.auditing.referee import CURVE, claimed_delta
 from dpassay.bounds import one_run
@@ -142,7 +143,7 @@ class _Question:
         scores = np.where(failed, -np.inf, scores)
         coins = self.coins(scores.size)
         refuted, bound, details = self._statement(scores, coins)
-        return Verdict(
+        verdict = Verdict(
             claim=self.claim,
             bound=bound,
             refuted=refuted,
@@ -156,6 +157,8 @@ class _Question:
             replay=self.replay,
             details=details,
         )
+        vacuous = not refuted and bound.ceiling <= float(self.claim.epsilon(self.delta))
+        return with_power(verdict, vacuous=vacuous, both_ways=False)
 
     def _statement(
         self, scores: FloatArray, coins: NDArray[np.bool_]

@@ -2,6 +2,7 @@
 
 import math
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,6 +42,8 @@ def show(verdict: "Verdict", claim: str, as_json: bool) -> None:
         say("Not refuted does not mean private: this attack, in this many trials, did not do it.")
     if verdict.neighbours == "trusted":
         say("Nobody checked that the two data sets are neighbours: they were trusted to be.")
+    if verdict.next_step:
+        say(f"Next: {verdict.next_step}")
     say(f"Replay: {verdict.replay}")
 
 
@@ -62,6 +65,8 @@ def as_data(verdict: "Verdict", claim: str) -> dict[str, Any]:
         "ended": verdict.ended,
         "attack": verdict.attack,
         "neighbours": verdict.neighbours,
+        "power": None if verdict.power is None else asdict(verdict.power),
+        "next_step": verdict.next_step,
         "run": verdict.evidence.run,
         "seed": verdict.evidence.seed,
         "replay": verdict.replay,

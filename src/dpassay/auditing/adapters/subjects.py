@@ -8,7 +8,7 @@ from dpassay._handed import load_csv
 from dpassay.auditing.adapters.command import Command, from_command
 from dpassay.auditing.adapters.script import Script, from_script
 from dpassay.auditing.targets import load_pair
-from dpassay.errors import InvalidArgument
+from dpassay.errors import InvalidArgument, InvalidTarget
 
 LEARNED = "learned"  # what to say for a score that is learned where a script gives one
 
@@ -31,13 +31,13 @@ def released_number(output: Any) -> float:
     """The score of a script: the number that it released.
 
     Raises:
-        InvalidArgument: it released something else.
+        InvalidTarget: it released something else.
 
     """
     try:
         return float(output)
     except (TypeError, ValueError):
-        raise InvalidArgument(
+        raise InvalidTarget(
             f"the script released a {type(output).__qualname__}, not a number. Say how to score "
             "it, probe.release(model, score=...), or have a score learned: --score learned."
         ) from None
