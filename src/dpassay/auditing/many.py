@@ -201,7 +201,7 @@ def _played_and_judged(
         score = _learned(game, learning.outcomes, question)
         question = replace(question, distinguisher=score.name)
     referee = Referee(question.rules)
-    if question.every > 1:  # Else a target that cannot be audited would be played so often.
+    if question.every > 1 and not question.n_learning:  # End at trial 1, not after the first few.
         first = played(Watch(game, score), question, referee, alone=True)
         refuse_target(first)
         if first.ended == "interrupted":
