@@ -68,7 +68,7 @@ def dpassay(request):
             verdict = audit(mechanism, pair, claim=claim, confidence=1 - alarm, **options)
         if verdict.refuted:
             pytest.fail(_message(request.node, verdict, alarm), pytrace=False)
-        if verdict.power.vacuous:
+        if verdict.power is not None and verdict.power.vacuous:
             why = [str(w.message) for w in said] or ["all outputs were equal, in both worlds."]
             pytest.fail(f"A test that cannot fail: {why[-1]}", pytrace=False)
         return verdict

@@ -271,9 +271,8 @@ def fit_boosting(draws: Draws, worlds: Any) -> Boosted:
     """Sixty trees of eight leaves, on at most 300 000 rows."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    model = HistGradientBoostingClassifier(
-        max_iter=60, max_leaf_nodes=8, learning_rate=0.15, early_stopping=False, random_state=0
-    )
+    options: dict[str, Any] = {"learning_rate": 0.15, "early_stopping": False, "random_state": 0}
+    model = HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=8, **options)
     model.fit(draws.features[:_BOOSTING_ROWS], worlds[:_BOOSTING_ROWS])
     return Boosted(model)
 
