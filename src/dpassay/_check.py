@@ -55,7 +55,7 @@ def digits(value: int) -> str:
 def _interval(low: float, high: float, low_open: bool, high_open: bool) -> str:
     left = "(" if low_open or low == -math.inf else "["
     right = ")" if high_open or high == math.inf else "]"
-    return f"{left}{low:g}, {high:g}{right}"
+    return f"{left}{low:g}, {'2^53' if high == 2**53 else f'{high:g}'}{right}"
 
 
 def number(

@@ -245,7 +245,7 @@ GOOD = {"tp": 5, "fn": 1, "fp": 1, "tn": 5, "delta": 1e-5}
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
-        ({"tp": -1}, r"tp=-1 must lie in \[0, inf\)"),
+        ({"tp": -1}, r"tp=-1 must lie in \[0, 2\^53\]"),
         ({"fn": 1.5}, "fn=1.5 must be a whole number"),
         ({"fp": math.nan}, "fp=nan must be a whole number"),
         ({"tp": 0, "fn": 0}, r"tp \+ fn=0 .* Play trials with the canary"),
