@@ -24,10 +24,11 @@ LEFT_OF = {
     "nets": {"privacy", "mechanisms", "optim"},
     "runs": set(),
     "bounds": {"privacy"},
+    "replay": {"privacy"},
     "attacks": {"privacy", "mechanisms", "runs", "bounds"},
     "adversaries": {"privacy", "mechanisms", "optim", "nets", "runs", "bounds", "attacks"},
     "probe": set(),
-    "auditing": {"privacy", "mechanisms", "runs", "bounds", "attacks", "probe"},
+    "auditing": {"privacy", "mechanisms", "runs", "bounds", "replay", "attacks", "probe"},
     "zoo": {"privacy", "mechanisms", "runs", "bounds", "attacks", "adversaries", "auditing"},
     "report": {"privacy", "bounds", "auditing"},
 }

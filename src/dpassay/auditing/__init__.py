@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         from_jax,
         from_script,
     )
+    from dpassay.auditing.checking import Check, Finding, check
     from dpassay.auditing.claims import parse_claim
     from dpassay.auditing.judging import judge
     from dpassay.auditing.many import audit
@@ -23,10 +24,13 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "AuditStopped": "dpassay.errors",
+    "Check": "dpassay.auditing.checking",
     "CommandFailed": "dpassay.errors",
+    "Finding": "dpassay.auditing.checking",
     "ScriptFailed": "dpassay.errors",
     "audit": "dpassay.auditing.many",
     "audit_one_run": "dpassay.auditing.single",
+    "check": "dpassay.auditing.checking",
     "from_command": "dpassay.auditing.adapters",
     "from_estimator": "dpassay.auditing.adapters",
     "from_jax": "dpassay.auditing.adapters",
@@ -39,10 +43,13 @@ _PUBLIC = {
 
 __all__ = [
     "AuditStopped",
+    "Check",
     "CommandFailed",
+    "Finding",
     "ScriptFailed",
     "audit",
     "audit_one_run",
+    "check",
     "from_command",
     "from_estimator",
     "from_jax",
