@@ -254,11 +254,11 @@ class _Question:
     def n(self) -> int | None:
         return None if self.given is not None else nearby.n_records(self.data)
 
-    def candidates(self) -> Iterator[Neighbour]:
+    def candidates(self, drawn: int) -> Iterator[Neighbour]:
         if self.given is not None:
             return nearby.given(self.data, list(self.given))
         rng = _rng.for_trial(self.seed, 0, 3)
-        return nearby.candidates(self.data, self.neighbouring, rng, self.bounds)
+        return nearby.candidates(self.data, self.neighbouring, rng, self.bounds, drawn)
 
     @property
     def claimed(self) -> float | None:
@@ -309,12 +309,15 @@ class _Session:
         self.moved: set[Site] = set()
         self.waiting: list[tuple[_Seen, Broken]] = []  # output differs, but a line never moved
         self.dearest: tuple[float, _Seen] | None = None
+        self.too_dear_at: int | None = None  # the first execution that cost more than was claimed
         self.pairs = 0
+        self.drawn = 0  # a record that was in a batch
 
     def run(self) -> Check:
         question, player = self.question, self.player
         player.record(question.data, question.n)  # a rehearsal: caches must not keep marked values
         first = player.record(question.data, question.n)
+        self.drawn = first.tape.drawn_record
         second = player.record(question.data, question.n, question.seed + 1)
         again = self._replay_itself(first)
         if again is not None:
@@ -356,7 +359,7 @@ class _Session:
 
     def _search(self, first: Played) -> None:
         lines = obligations.adding_lines(first.tape)
-        for neighbour in islice(self.question.candidates(), self.question.limit):
+        for neighbour in islice(self.question.candidates(self.drawn), self.question.limit):
             if not neighbour.finite and (self.findings or self.undecided):
                 break
             seen = self._see(first, neighbour)
@@ -430,10 +433,17 @@ class _Session:
                 self.findings.append(self._finding(broken, self._pair(seen), seen))
         for entry, reason in seen.bill.unpriced:
             self._leave_out(f"{reason}; their price is not known here", entry.site)
-        if seen.event is not None:
+        if seen.event is not None and not self._is_covered(seen.event):
             cost = _epsilon(seen.event, self.question.delta)
             if self.dearest is None or cost > self.dearest[0]:
                 self.dearest = (cost, seen)
+            if self.too_dear_at is None and self._exceeds(seen.event, cost):
+                self.too_dear_at = seen.execution
+
+    def _is_covered(self, event: events.Event) -> bool:
+        """Whether the dearest pair so far costs at least as much; accounting takes time."""
+        known = None if self.dearest is None else self.dearest[1].event
+        return known is not None and prices.is_no_dearer(event, known)
 
     def _accept_waiting(self) -> None:
         seen, broken = self.waiting[0]
@@ -446,9 +456,7 @@ class _Session:
         if self.dearest is None or claimed is None:
             return
         cost, seen = self.dearest
-        assert seen.event is not None
-        slack = EXACT if _is_exact(seen.event) else DISCRETISED
-        if cost <= claimed * slack + 1e-12:
+        if seen.event is None or not self._exceeds(seen.event, cost):
             return
         sampler = self._unpriced_sampler(first)
         if sampler is not None:
@@ -462,8 +470,20 @@ class _Session:
         text = f"{_moved(part)} {_accounted(seen.event, cost, self.question.delta, claimed)}"
         finding = self._finding(Broken("DPA202", part.entry.site, text), self._pair(seen), seen)
         self.findings.append(
-            replace(finding, epsilon_seen=cost, epsilon_claimed=claimed, delta=self.question.delta)
+            replace(
+                finding,
+                epsilon_seen=cost,
+                epsilon_claimed=claimed,
+                delta=self.question.delta,
+                execution=self.too_dear_at or seen.execution,
+            )
         )
+
+    def _exceeds(self, event: events.Event, cost: float) -> bool:
+        """Whether a price is above the claim by more than its own rounding."""
+        claimed = self.question.claimed
+        slack = EXACT if _is_exact(event) else DISCRETISED
+        return claimed is not None and not cost <= claimed * slack + 1e-12
 
     def _with_price(self, seen: _Seen) -> _Seen:
         """The same, with a price above the claim among what is broken."""
@@ -545,7 +565,7 @@ class _Session:
         prime = finding.pair.data_prime
         if prime is self.question.data:
             return []
-        return (n for n in self.question.candidates() if str(n) == finding.pair.how)
+        return (n for n in self.question.candidates(self.drawn) if str(n) == finding.pair.how)
 
     def _shows(self, rule: str, data: Any, neighbour: Neighbour) -> bool:
         try:

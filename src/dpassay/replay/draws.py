@@ -222,15 +222,20 @@ def _multiply(tape: Tape, name: str, inputs: Any, marks: Any, value: Any) -> Any
     at = 0 if marks[0] is not None else 1
     mark, other = marks[at], marks[1 - at]
     divides = name != "multiply" and at == 1
-    if isinstance(mark, Draw) and not isinstance(other, Draw) and not divides:
-        if np.shape(value) == mark.ids.shape and mark.law != "uniform":
-            note(other)
-            return wrap(value, _scaled(mark, name, strip(inputs[1 - at])))
+    if isinstance(mark, Draw) and _can_scale(mark, other, divides, np.shape(value)):
+        note(other)
+        return wrap(value, _scaled(mark, name, strip(inputs[1 - at])))
     by_number = other is None and not divides and np.ndim(inputs[1 - at]) == 0
     if isinstance(mark, Noisy) and by_number:
         return wrap(value, replace(mark, scaled=True))
     _use_all(tape, marks, public=True)
     return value
+
+
+def _can_scale(mark: Draw, other: Mark | None, divides: bool, shape: tuple[int, ...]) -> bool:
+    """Whether a product is the same noise in another scale, one entry for one."""
+    plain = not isinstance(other, Draw) and not divides
+    return plain and shape == mark.ids.shape and mark.law != "uniform"
 
 
 def _scaled(mark: Draw, name: str, factor: Any) -> Draw:

@@ -68,6 +68,9 @@ def _noise(law: str, scale: Any, size: Any, draw: Callable[[], Any], loc: Any = 
     if tape is None:
         return draw()
     raw = _keep(tape, law, _shape_of(size, loc, scale), draw)
+    if not np.any(np.asarray(scale) != 0):  # no noise at all: a plain number
+        tape.followed.add(raw.number)
+        return raw.value
     mark = _draw_of(raw, law, scale)
     value = raw.value.copy() if isinstance(raw.value, np.ndarray) else raw.value
     if not _is_query(tape, raw, loc):

@@ -205,10 +205,11 @@ def _sizes(data: Any) -> Array:
     return np.linalg.norm(values.reshape(len(values), -1).astype(float), axis=1)
 
 
-def _removals(data: Any, rng: np.random.Generator) -> Iterator[tuple[int, str]]:
+def _removals(data: Any, rng: np.random.Generator, drawn: int) -> Iterator[tuple[int, str]]:
     n = n_records(data)
     if n < 2:
         return
+    yield drawn, "one that took part"
     sizes = _sizes(data)
     yield int(np.argmax(sizes)), "the largest"
     yield int(np.argmin(sizes)), "the smallest"
@@ -226,6 +227,7 @@ def candidates(
     neighbouring: str,
     rng: np.random.Generator,
     bounds: tuple[float, float] | None = None,
+    drawn: int = 0,
 ) -> Iterator[Neighbour]:
     """Neighbours of a data set, mild ones first; NaN and infinities last.
 
@@ -234,6 +236,7 @@ def candidates(
         neighbouring: "add-remove" or "replace-one".
         rng: chooses which ordinary records are taken out.
         bounds: the declared range of all values; records stay in it.
+        drawn: a record that takes part in some batch, the one to be replaced.
 
     """
     n = n_records(data)
@@ -242,23 +245,25 @@ def candidates(
         key = repr(made.record)
         if key not in seen:
             seen.add(key)
-            yield _edited(data, neighbouring, made, n)
+            yield _edited(data, neighbouring, made, n, drawn)
     gone: set[int] = set()
     if neighbouring == "add-remove":
-        for index, how in _removals(data, rng):
+        for index, how in _removals(data, rng, drawn):
             if index not in gone:
                 gone.add(index)
                 rows = [i for i in range(n) if i != index]
                 yield Neighbour(take(data, rows), Edit("remove", index, n, n - 1), how)
     for made in _not_finite(data):
-        yield _edited(data, neighbouring, made, n, finite=False)
+        yield _edited(data, neighbouring, made, n, drawn, finite=False)
 
 
-def _edited(data: Any, neighbouring: str, made: _Made, n: int, *, finite: bool = True) -> Neighbour:
+def _edited(
+    data: Any, neighbouring: str, made: _Made, n: int, drawn: int, *, finite: bool = True
+) -> Neighbour:
     if neighbouring == "add-remove":
         edit, changed = Edit("add", n, n, n + 1), add(data, made.record)
     else:
-        edit, changed = Edit("replace", 0, n, n), put(data, 0, made.record)
+        edit, changed = Edit("replace", drawn, n, n), put(data, drawn, made.record)
     return Neighbour(changed, edit, made.how, finite, made.ordinary)
 
 

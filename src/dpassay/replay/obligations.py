@@ -149,7 +149,7 @@ def fixed_seed(first: Tape, second: Tape) -> Iterator[Broken]:
     values = {
         (draw.law, np.asarray(draw.value).tobytes())
         for draw in first.draws
-        if draw.law in CONTINUOUS and draw.number in first.followed and np.size(draw.value)
+        if draw.law in CONTINUOUS and draw.number in first.followed and np.any(draw.value)
     }
     for draw in second.draws:
         key = (draw.law, np.asarray(draw.value).tobytes())

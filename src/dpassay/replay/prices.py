@@ -97,28 +97,41 @@ def _strength(pair: tuple[Entry, Entry]) -> tuple[int, int]:
 
 
 class _Seen:
-    """By which movement every entry of noise was first used."""
+    """By which movement every entry of noise was first used, and by whom."""
 
     def __init__(self) -> None:
-        self._first: dict[int, tuple[float, Entry]] = {}
+        self._first = np.zeros(0)
+        self._user = np.zeros(0, dtype=int)
+        self._entries: list[Entry] = []
 
     def enter(self, entry: Entry, moves: Array) -> tuple[Array, Entry | None, bool]:
         """Which places are new, an earlier user of the noise that moved otherwise, any repeats."""
+        ids = np.broadcast_to(entry.ids, moves.shape).ravel()
+        flat, fresh = moves.ravel(), np.zeros(moves.size, bool)
+        self._grow(ids)
+        known = self._user[ids] >= 0
+        places = np.flatnonzero(~known)
+        fresh[places[np.unique(ids[places], return_index=True)[1]]] = True
+        self._first[ids[fresh]] = flat[fresh]
+        self._user[ids[fresh]] = len(self._entries)
+        self._entries.append(entry)
+        wrong = np.flatnonzero(self._differs(entry, ids, moves))
+        other = self._entries[self._user[ids[wrong[0]]]] if wrong.size else None
+        return fresh.reshape(moves.shape), other, bool(known.any())
+
+    def _grow(self, ids: Array) -> None:
+        missing = int(ids.max(initial=-1)) + 1 - self._user.size
+        if missing > 0:
+            self._first = np.concatenate([self._first, np.zeros(missing)])
+            self._user = np.concatenate([self._user, np.full(missing, -1)])
+
+    def _differs(self, entry: Entry, ids: Array, moves: Array) -> Array:
         tolerance = ALIKE + ROUNDING * _ratio(np.abs(entry.query), entry.scale)
-        fresh = np.zeros(moves.size, bool)
-        other, again = None, False
-        ids, flat = np.broadcast_to(entry.ids, moves.shape).ravel(), moves.ravel()
         slack = np.broadcast_to(tolerance, moves.shape).ravel()
-        for i, key in enumerate(ids.tolist()):
-            if key not in self._first:
-                self._first[key] = (float(flat[i]), entry)
-                fresh[i] = True
-                continue
-            known, user = self._first[key]
-            again = again or user is not entry
-            if not (flat[i] == known or abs(flat[i] - known) <= slack[i] + ALIKE * abs(known)):
-                other = other or user
-        return fresh.reshape(moves.shape), other, again
+        first, flat = self._first[ids], moves.ravel()
+        with np.errstate(invalid="ignore"):  # two infinite movements are equal
+            near = np.abs(flat - first) <= slack + ALIKE * np.abs(first)
+        return ~((flat == first) | near)
 
 
 def _ratio(top: Array, bottom: Array) -> Array:
@@ -230,6 +243,19 @@ def _price_probabilities(bill: Bill, then: Entry, now: Entry) -> None:
 
 
 # From prices to events
+
+
+def is_no_dearer(event: events.Event, known: events.Event) -> bool:
+    """Whether an event surely costs no more than another: the same with at least as much noise."""
+    if isinstance(event, events.Repeated) and isinstance(known, events.Repeated):
+        return event.count <= known.count and is_no_dearer(event.event, known.event)
+    if isinstance(event, events.Sampled) and isinstance(known, events.Sampled):
+        same = (event.sampling_rate, event.scheme) == (known.sampling_rate, known.scheme)
+        return same and is_no_dearer(event.event, known.event)
+    noisy = events.Gaussian | events.Laplace
+    if isinstance(event, noisy) and type(event) is type(known):
+        return event.noise_multiplier >= known.noise_multiplier  # type: ignore[union-attr]
+    return event == known
 
 
 def event_of(bill: Bill, tape: Tape, neighbouring: Neighbouring) -> events.Event | None:

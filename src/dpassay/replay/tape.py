@@ -274,6 +274,17 @@ class Tape:
         return self._ids("merged", np.empty(shape))
 
     @property
+    def drawn_record(self) -> int:
+        """The number of a record that was in a batch; 0 where no batch was drawn."""
+        for draw in self.draws:
+            if draw.law in SAMPLERS and draw.settings == str(self.n) and np.size(draw.value):
+                return int(np.ravel(draw.value)[0])
+        for entry in self.entries:
+            if entry.kind == "coin" and entry.axis is not None and entry.out.ndim == 1:
+                return int(np.argmax(entry.out))
+        return 0
+
+    @property
     def lost(self) -> list[RawDraw]:
         """Draws that were never followed to a primitive: one of them may have been the noise."""
         return [
