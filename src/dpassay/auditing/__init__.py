@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from dpassay.auditing.judging import judge
     from dpassay.auditing.many import audit
     from dpassay.auditing.single import audit_one_run
-    from dpassay.auditing.targets import load_pair, load_target
+    from dpassay.auditing.targets import load_data, load_pair, load_target
     from dpassay.errors import AuditStopped, CommandFailed, ScriptFailed
 
 _PUBLIC = {
@@ -36,6 +36,7 @@ _PUBLIC = {
     "from_jax": "dpassay.auditing.adapters",
     "from_script": "dpassay.auditing.adapters",
     "judge": "dpassay.auditing.judging",
+    "load_data": "dpassay.auditing.targets",
     "load_pair": "dpassay.auditing.targets",
     "load_target": "dpassay.auditing.targets",
     "parse_claim": "dpassay.auditing.claims",
@@ -55,6 +56,7 @@ __all__ = [
     "from_jax",
     "from_script",
     "judge",
+    "load_data",
     "load_pair",
     "load_target",
     "parse_claim",

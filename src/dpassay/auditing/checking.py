@@ -360,7 +360,7 @@ class _Session:
     def _search(self, first: Played) -> None:
         lines = obligations.adding_lines(first.tape)
         for neighbour in islice(self.question.candidates(self.drawn), self.question.limit):
-            if not neighbour.finite and (self.findings or self.undecided):
+            if not neighbour.finite and (self.findings or self.undecided or self.too_dear_at):
                 break
             seen = self._see(first, neighbour)
             self.pairs += 1

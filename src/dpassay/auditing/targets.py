@@ -88,6 +88,17 @@ def load_pair(path: Path) -> tuple[Any, Any]:
     ``data_X`` and ``data_y`` (likewise ``data_prime_X``, ``data_prime_y``) make up pairs (X, y).
     """
     layout = "An NPZ needs the arrays data and data_prime (or data_X, data_y, data_prime_X, ...)."
+    arrays = _arrays(path, layout)
+    return _side(arrays, "data", path, layout), _side(arrays, "data_prime", path, layout)
+
+
+def load_data(path: Path) -> Any:
+    """The array ``data`` of an NPZ file, or the pair (X, y) of ``data_X`` and ``data_y``."""
+    layout = "An NPZ needs the array data (or data_X and data_y)."
+    return _side(_arrays(path, layout), "data", path, layout)
+
+
+def _arrays(path: Path, layout: str) -> dict[str, Any]:
     if not path.is_file():
         raise InvalidArgument(f"data={str(path)!r} is not a file. {layout}")
     try:
@@ -95,10 +106,9 @@ def load_pair(path: Path) -> tuple[Any, Any]:
         if isinstance(archive, np.ndarray):
             raise ValueError("it holds one array without a name")
         with archive:
-            arrays = {name: archive[name] for name in archive.files}
+            return {name: archive[name] for name in archive.files}
     except Exception as error:
         raise InvalidArgument(f"data={str(path)!r} cannot be read: {error}. {layout}") from None
-    return _side(arrays, "data", path, layout), _side(arrays, "data_prime", path, layout)
 
 
 def _side(arrays: dict[str, Any], name: str, path: Path, layout: str) -> Any:

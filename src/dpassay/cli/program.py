@@ -18,6 +18,7 @@ from dpassay.cli import (
     audit,
     bound,
     calibrate,
+    check,
     demo,
     doctor,
     explain,
@@ -33,6 +34,7 @@ from dpassay.cli.plugins import register_plugins
 from dpassay.errors import DpassayError, LogDamaged, LogLost
 
 ORDER = (
+    "check",
     "audit",
     "status",
     "report",
@@ -114,6 +116,7 @@ for command in (
     attack,
     audit,
     bound,
+    check,
     demo,
     doctor,
     explain,
