@@ -468,6 +468,8 @@ class _Session:
             return
         part = max(seen.bill.parts, key=lambda part: (part.mu, part.epsilon))
         text = f"{_moved(part)} {_accounted(seen.event, cost, self.question.delta, claimed)}"
+        if not seen.neighbour.ordinary:
+            text += " If no record can be so large, declare it: bounds=(low, high)."
         finding = self._finding(Broken("DPA202", part.entry.site, text), self._pair(seen), seen)
         self.findings.append(
             replace(
