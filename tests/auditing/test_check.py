@@ -170,6 +170,20 @@ def test_laws_without_a_price_are_not_checked():
     assert "standard_cauchy" in found.not_checked[0].message
 
 
+def test_a_stability_based_histogram_is_undecided():
+    """Noise for occupied cells alone, hidden by a threshold: (1, 1e-6)-DP, by another proof."""
+
+    def release(codes, rng):
+        noisy = {int(k): (codes == k).sum() + rng.laplace() for k in np.unique(codes)}
+        return {k: v for k, v in noisy.items() if v > 15}
+
+    found = da.check(release, np.repeat([0, 1, 2], [30, 30, 1]), (1.0, 1e-6))
+    assert found.findings == ()
+    assert [entry.rule for entry in found.undecided] == ["DPA101"]
+    pure = da.check(release, np.repeat([0, 1, 2], [30, 30, 1]), da.PureDP(1.0))
+    assert pure.findings[0].rule == "DPA101"
+
+
 def test_top_by_order_is_not_checked():
     def release(codes, rng):
         return np.argsort(np.bincount(codes % 4, minlength=4) + rng.laplace(size=4))[:2]

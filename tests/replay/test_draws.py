@@ -70,6 +70,12 @@ def everything(data, rng):
         "sliced": (data + rng.normal(size=5))[1:3].reshape(2, 1).T,
         "pandas": pd.Series(data) + rng.normal(size=5),
         "scipy": stats.laplace.rvs(loc=data, scale=2.0, random_state=rng),
+        "scalar methods": (
+            np.clip(np.median(data) + rng.laplace(), 0, 1),
+            (data.sum() + rng.normal()).round(2),
+            np.sum(data.max() + rng.normal()),
+            (np.int64(4) + rng.geometric(0.5)).astype(float),
+        ),
         "exponential": rng.exponential(2.0, 3) + data[:3],
         "where": np.where(data > 2, data + rng.normal(size=5), 0.0),
         "stacked": np.concatenate([rng.normal(size=2), rng.normal(size=3)]) + data,

@@ -293,6 +293,7 @@ class _Seen:
     bill: prices.Bill
     event: events.Event | None
     blind: tuple[Site, ...]  # lost draws and public coins: findings of some rules do not count
+    thresholded: bool  # noisy values of the first call that differs are compared
     execution: int
 
 
@@ -398,6 +399,7 @@ class _Session:
         event = prices.event_of(bill, tape, self.question.neighbouring)
         return _Seen(
             neighbour, tuple(broken), bill, event, self._blind(first, played),
+            obligations.is_thresholded(tape, broken[0].site if broken else None),
             self.player.executions,
         )  # fmt: skip
 
@@ -422,7 +424,10 @@ class _Session:
 
     def _take(self, seen: _Seen, first: Played) -> None:
         for broken in seen.broken:
-            if broken.rule in _HIDDEN and seen.blind:
+            if broken.rule == "DPA101" and self.question.delta > 0 and seen.thresholded:
+                self._open(broken, "noisy values are compared with a threshold there, which may "
+                           "hide the calls at a price in delta that is not known here")  # fmt: skip
+            elif broken.rule in _HIDDEN and seen.blind:
                 self._open(broken, f"the draw at {seen.blind[0]} was not followed to what it "
                            "protects; it may be the noise of this")  # fmt: skip
             elif broken.rule == "DPA302" and not seen.neighbour.ordinary:

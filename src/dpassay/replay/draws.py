@@ -645,6 +645,14 @@ class _Scalar:
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         return TracedArray.__array_ufunc__(self, ufunc, method, *inputs, **kwargs)  # type: ignore[arg-type]
 
+    def __getattr__(self, name: str) -> Any:
+        if name in ("mark", "plain"):  # not set yet
+            raise AttributeError(name)
+        found = getattr(self.plain, name)  # of a NumPy scalar: dtype, clip, item, ...
+        if callable(found):
+            note(self.mark)
+        return found
+
     def __hash__(self) -> int:
         return hash(self.plain)
 
@@ -734,18 +742,12 @@ class _TracedInt(_Scalar, int):
     pass
 
 
-class _TracedFloat64(_Scalar, np.float64):
-    pass
-
-
-class _TracedInt64(_Scalar, np.int64):
-    pass
-
-
+# Not np.float64 or np.int64: NumPy crashes on methods of their subclasses. What a NumPy scalar has
+# beyond a Python number is found by __getattr__.
 _SCALARS: dict[type, Any] = {
     float: _TracedFloat,
     int: _TracedInt,
-    np.float64: _TracedFloat64,
-    np.int64: _TracedInt64,
+    np.float64: _TracedFloat,
+    np.int64: _TracedInt,
 }
 _TRACED = (TracedArray, _Scalar)

@@ -193,6 +193,20 @@ def adding_lines(tape: Tape) -> set[Site]:
     return {entry.site for entry in tape.entries if entry.kind in kinds and entry.counts}
 
 
+def is_thresholded(now: Tape, site: Site | None) -> bool:
+    """Whether noisy values of a line are compared with a plain number, on D or D'.
+
+    Stability-based histograms draw noise for occupied cells only and publish those above a
+    threshold: which calls were made is then hidden, up to a delta.
+    """
+    for tape in (now, now.of):
+        entries = [] if tape is None else tape.entries
+        compared = {i for entry in entries if entry.kind == "compare" for i in entry.draws}
+        if any(entry.site == site and entry.draws & compared for entry in entries):
+            return True
+    return False
+
+
 def public_coins(now: Tape) -> list[Entry]:
     """Coins whose probability is the same on D and D': an answer of theirs may be the protection.
 
