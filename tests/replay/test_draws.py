@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpassay.replay.draws import mark_of, strip
-from dpassay.replay.generator import Recorder, recorder, recording
+from dpassay.replay.generator import Recorder, recorder
 from dpassay.replay.outputs import first_difference, settle
+from dpassay.replay.patches import recording
 from dpassay.replay.playing import Player
 from dpassay.replay.tape import Edit, Tape, current
 

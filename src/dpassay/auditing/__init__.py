@@ -14,8 +14,9 @@ if TYPE_CHECKING:
         from_jax,
         from_script,
     )
-    from dpassay.auditing.checking import Check, Finding, check
+    from dpassay.auditing.checking import check
     from dpassay.auditing.claims import parse_claim
+    from dpassay.auditing.findings import Check, Finding
     from dpassay.auditing.judging import judge
     from dpassay.auditing.many import audit
     from dpassay.auditing.single import audit_one_run
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 
 _PUBLIC = {
     "AuditStopped": "dpassay.errors",
-    "Check": "dpassay.auditing.checking",
+    "Check": "dpassay.auditing.findings",
     "CommandFailed": "dpassay.errors",
-    "Finding": "dpassay.auditing.checking",
+    "Finding": "dpassay.auditing.findings",
     "ScriptFailed": "dpassay.errors",
     "audit": "dpassay.auditing.many",
     "audit_one_run": "dpassay.auditing.single",

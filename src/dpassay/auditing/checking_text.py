@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dpassay.replay.tape import Site
 
 if TYPE_CHECKING:
-    from dpassay.auditing.checking import Check, Finding, Open
+    from dpassay.auditing.findings import Check, Finding, Open
 
 _WIDTH = 88
 

@@ -8,8 +8,8 @@ import hashlib
 from typing import Any
 
 from dpassay import __version__
-from dpassay.auditing.checking import Check, Finding, Open
 from dpassay.auditing.checking_text import relative
+from dpassay.auditing.findings import Check, Finding, Open
 from dpassay.replay.obligations import RULES
 from dpassay.replay.tape import Site
 

@@ -13,7 +13,7 @@ from dpassay.cli.output import complain, emit, example, say, working
 from dpassay.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from dpassay.auditing.checking import Check, Finding, Open
+    from dpassay.auditing.findings import Check, Finding, Open
 
 
 def register(app: typer.Typer) -> None:

@@ -1,35 +1,29 @@
-"""Generators that write their draws on the current tape, and what is patched while one runs.
+"""Generators that write their draws on the current tape.
 
-A :class:`Recorder` is a NumPy generator with the same stream of bits. Functions of ``np.random``
-and ``random``, and ``np.random.default_rng``, are replaced while a tape is current, and put back
-whatever happens. Without a current tape all of them draw as ever.
+A :class:`Recorder` is a NumPy generator with the same stream of bits. Without a current tape it
+draws as ever.
 """
 
-import contextlib
-import inspect
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from dpassay.replay.draws import (
     Draw,
-    TracedArray,
     add_primitive,
-    gather,
     mark_of,
     note,
     strip,
     toss,
     wrap,
 )
-from dpassay.replay.tape import Array, Entry, RawDraw, Tape, current, here, play_on, stop
+from dpassay.replay.tape import Array, Entry, RawDraw, Tape, current, here
 
-_LOCATED = ("laplace", "normal", "gumbel", "logistic")
-_SCALED = ("exponential",)
-_STANDARD = {"standard_normal": "normal", "standard_exponential": "exponential"}
-_UNPRICED = (
+LOCATED = ("laplace", "normal", "gumbel", "logistic")
+SCALED = ("exponential",)
+STANDARD = {"standard_normal": "normal", "standard_exponential": "exponential"}
+UNPRICED = (
     "standard_cauchy", "standard_t", "standard_gamma", "gamma", "beta", "chisquare", "dirichlet",
     "f", "hypergeometric", "lognormal", "logseries", "multinomial", "multivariate_hypergeometric",
     "multivariate_normal", "negative_binomial", "noncentral_chisquare", "noncentral_f", "pareto",
@@ -37,7 +31,8 @@ _UNPRICED = (
 )  # fmt: skip
 
 
-def _plain(value: Any) -> Any:
+def plain_of(value: Any) -> Any:
+    """The value without a mark, which counts as used."""
     note(mark_of(value))
     return strip(value)
 
@@ -62,7 +57,7 @@ def _draw_of(raw: RawDraw, law: str, scale: Any) -> Draw:
     return Draw(law, wide, raw.ids, frozenset({raw.number}))
 
 
-def _noise(law: str, scale: Any, size: Any, draw: Callable[[], Any], loc: Any = 0) -> Any:
+def draw_noise(law: str, scale: Any, size: Any, draw: Callable[[], Any], loc: Any = 0) -> Any:
     """Noise of a law with location and scale; a location that is not zero is a query."""
     tape = current()
     if tape is None:
@@ -123,7 +118,7 @@ def _selected(n: int, size: Any, p: Any, draw: Callable[[], Any]) -> Any:
     return out.copy() if isinstance(raw.value, np.ndarray) else type(raw.value)(out.item())
 
 
-def _indices(law: str, n: int, size: Any, draw: Callable[[], Any]) -> Any:
+def draw_indices(law: str, n: int, size: Any, draw: Callable[[], Any]) -> Any:
     """Indices of records or of anything else: served, with the changed record put in or out."""
     tape = current()
     if tape is None:
@@ -161,10 +156,10 @@ def _renumbered(then: Array, kind: str, index: int, n: int, law: str) -> Array:
     return moved - (moved > index)
 
 
-def _other(name: str, args: Any, kwargs: Any, draw: Callable[..., Any]) -> Any:
+def draw_other(name: str, args: Any, kwargs: Any, draw: Callable[..., Any]) -> Any:
     """A law that has no price: it is followed and frozen, but not accounted."""
-    args = tuple(_plain(part) for part in args)
-    kwargs = {key: _plain(part) for key, part in kwargs.items()}
+    args = tuple(plain_of(part) for part in args)
+    kwargs = {key: plain_of(part) for key, part in kwargs.items()}
     tape = current()
     if tape is None:
         return draw(*args, **kwargs)
@@ -175,7 +170,7 @@ def _other(name: str, args: Any, kwargs: Any, draw: Callable[..., Any]) -> Any:
     return wrap(kept, _draw_of(raw, name, np.ones(np.shape(kept))))
 
 
-class _Methods:
+class Methods:
     """The draws of a generator, old or new, in terms of the functions above.
 
     ``plain(name)`` is the method that really draws: NumPy's methods call each other through
@@ -186,40 +181,42 @@ class _Methods:
         self.plain = plain
 
     def located(self, name: str, loc: Any = 0.0, scale: Any = 1.0, size: Any = None) -> Any:
-        loc, scale, size = _plain(loc), _plain(scale), _plain(size)
-        return _noise(name, scale, size, lambda: self.plain(name)(loc, scale, size), loc)
+        loc, scale, size = plain_of(loc), plain_of(scale), plain_of(size)
+        return draw_noise(name, scale, size, lambda: self.plain(name)(loc, scale, size), loc)
 
     def scaled(self, name: str, scale: Any = 1.0, size: Any = None) -> Any:
-        scale, size = _plain(scale), _plain(size)
-        return _noise(name, scale, size, lambda: self.plain(name)(scale, size))
+        scale, size = plain_of(scale), plain_of(size)
+        return draw_noise(name, scale, size, lambda: self.plain(name)(scale, size))
 
     def standard(self, name: str, size: Any = None, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("out") is not None:
-            return _other(f"{name} into an array", (size, *args), kwargs, self.plain(name))
-        size = _plain(size)
-        return _noise(_STANDARD[name], 1.0, size, lambda: self.plain(name)(size, *args, **kwargs))
+            return draw_other(f"{name} into an array", (size, *args), kwargs, self.plain(name))
+        size = plain_of(size)
+        return draw_noise(
+            STANDARD[name], 1.0, size, lambda: self.plain(name)(size, *args, **kwargs)
+        )
 
     def random(self, name: str, size: Any = None, *args: Any, **kwargs: Any) -> Any:
-        return _noise("uniform", 1.0, size, lambda: self.plain(name)(size, *args, **kwargs))
+        return draw_noise("uniform", 1.0, size, lambda: self.plain(name)(size, *args, **kwargs))
 
     def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:
         draw = self.plain("uniform")
         if np.ndim(low) == np.ndim(high) == 0 and (low, high) == (0, 1):
-            return _noise("uniform", 1.0, size, lambda: draw(low, high, size))
-        return _other("uniform in an interval", (low, high, size), {}, draw)
+            return draw_noise("uniform", 1.0, size, lambda: draw(low, high, size))
+        return draw_other("uniform in an interval", (low, high, size), {}, draw)
 
     def geometric(self, p: Any, size: Any = None) -> Any:
-        p, size = _plain(p), _plain(size)
+        p, size = plain_of(p), plain_of(size)
         with np.errstate(divide="ignore"):
             scale = -1.0 / np.log1p(-np.asarray(p, dtype=np.float64))
-        return _noise("geometric", scale, size, lambda: self.plain("geometric")(p, size))
+        return draw_noise("geometric", scale, size, lambda: self.plain("geometric")(p, size))
 
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
-        n, p = _plain(n), _plain(p)
+        n, p = plain_of(n), plain_of(p)
         draw = self.plain("binomial")
         if np.ndim(n) == 0 and n == 1:
             return _coin(p, size, lambda: draw(n, p, size))
-        return _other("binomial", (n, p, size), {}, draw)
+        return draw_other("binomial", (n, p, size), {}, draw)
 
     def choice(
         self,
@@ -230,11 +227,11 @@ class _Methods:
         *args: Any,
         **kwargs: Any,
     ) -> Any:
-        a, p = _plain(a), _plain(p)
+        a, p = plain_of(a), plain_of(p)
         n = int(a) if np.ndim(a) == 0 else len(a)
         draw = self.plain("choice")
         if p is None:
-            found = _indices("subset" if size is not None else "integers", n, size,
+            found = draw_indices("subset" if size is not None else "integers", n, size,
                              lambda: draw(n, size, replace, None, *args, **kwargs))  # fmt: skip
         else:
             found = _selected(n, size, p, lambda: draw(n, size, replace, p, *args, **kwargs))
@@ -244,15 +241,17 @@ class _Methods:
         size = args[0] if args else kwargs.get("size")
         bound = high if high is not None else low
         n = int(bound) if np.ndim(bound) == 0 else -1
-        return _indices("integers", n, size, lambda: self.plain(name)(low, high, *args, **kwargs))
+        return draw_indices(
+            "integers", n, size, lambda: self.plain(name)(low, high, *args, **kwargs)
+        )
 
     def permutation(self, x: Any, axis: int = 0) -> Any:
         draw = self.plain("permutation")
         if np.ndim(x) == 0:
-            return _indices("permutation", int(x), None, lambda: draw(x))
+            return draw_indices("permutation", int(x), None, lambda: draw(x))
         n = np.shape(x)[axis]
-        order = _indices("permutation", n, None, lambda: draw(n))
-        return np.take(_plain(np.asarray(x)), order, axis=axis)
+        order = draw_indices("permutation", n, None, lambda: draw(n))
+        return np.take(plain_of(np.asarray(x)), order, axis=axis)
 
     def shuffle(self, x: Any, axis: int = 0) -> None:
         if axis != 0 or current() is None:
@@ -264,7 +263,7 @@ class _Methods:
             self.plain("shuffle")(order)
             return order
 
-        places = _indices("permutation", len(x), None, draw)
+        places = draw_indices("permutation", len(x), None, draw)
         if isinstance(x, np.ndarray):
             strip(x)[...] = strip(x)[places]
         else:
@@ -277,7 +276,7 @@ class Recorder(np.random.Generator):
     def __init__(self, bit_generator: Any) -> None:
         super().__init__(bit_generator)
         twin = np.random.Generator(bit_generator)
-        self._methods = _Methods(lambda name: getattr(twin, name))
+        self._methods = Methods(lambda name: getattr(twin, name))
 
     def random(self, *args: Any, **kwargs: Any) -> Any:
         return self._methods.random("random", *args, **kwargs)
@@ -297,22 +296,22 @@ def _bound(kind: str, name: str) -> Callable[..., Any]:
 
 def _bound_other(name: str) -> Callable[..., Any]:
     def method(self: Recorder, *args: Any, **kwargs: Any) -> Any:
-        return _other(name, args, kwargs, self._methods.plain(name))
+        return draw_other(name, args, kwargs, self._methods.plain(name))
 
     method.__name__ = name
     return method
 
 
 for _kind, _names in {
-    "located": _LOCATED,
-    "scaled": _SCALED,
-    "standard": tuple(_STANDARD),
+    "located": LOCATED,
+    "scaled": SCALED,
+    "standard": tuple(STANDARD),
     **{name: (name,) for name in ("uniform", "geometric", "binomial", "choice", "permutation",
                                   "shuffle")},
 }.items():  # fmt: skip
     for _name in _names:
         setattr(Recorder, _name, _bound(_kind, _name))
-for _name in _UNPRICED:
+for _name in UNPRICED:
     setattr(Recorder, _name, _bound_other(_name))
 
 
@@ -322,164 +321,3 @@ def recorder(seed: Any) -> Recorder:
 
 
 _default_rng = np.random.default_rng
-
-
-def _legacy() -> dict[str, Callable[..., Any]]:
-    """Replacements for the functions of ``np.random``, which share one hidden generator."""
-    originals = {name: getattr(np.random, name) for name in dir(np.random)}
-    methods = _Methods(originals.__getitem__)
-    made: dict[str, Callable[..., Any]] = {}
-    for kind, names in {"located": _LOCATED, "scaled": _SCALED, "standard": _STANDARD}.items():
-        for name in names:
-            made[name] = _partial(getattr(methods, kind), name)
-    for name in ("random", "random_sample", "ranf", "sample"):
-        made[name] = _partial(methods.random, name)
-    for name in ("uniform", "geometric", "binomial", "choice", "permutation", "shuffle"):
-        made[name] = getattr(methods, name)
-    made["randint"] = _partial(methods.integers, "randint")
-    made["randn"] = lambda *shape: methods.standard("standard_normal", shape or None)
-    made["rand"] = lambda *shape: methods.random("random_sample", shape or None)
-    for name in _UNPRICED:
-        if name in originals:
-            made[name] = _through_other(name, originals[name])
-    return made
-
-
-def _partial(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    return lambda *args, **kwargs: function(name, *args, **kwargs)
-
-
-def _through_other(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *args, **kwargs: _other(name, args, kwargs, draw)
-
-
-def _standard_library() -> dict[str, Callable[..., Any]]:
-    """Replacements for the functions of ``random``."""
-    plain = {name: getattr(random, name) for name in dir(random)}
-
-    def gauss(mu: float = 0.0, sigma: float = 1.0) -> Any:
-        mu, sigma = _plain(mu), _plain(sigma)
-        return _noise("normal", sigma, None, lambda: plain["gauss"](mu, sigma), mu)
-
-    def normalvariate(mu: float = 0.0, sigma: float = 1.0) -> Any:
-        mu, sigma = _plain(mu), _plain(sigma)
-        return _noise("normal", sigma, None, lambda: plain["normalvariate"](mu, sigma), mu)
-
-    def expovariate(lambd: float = 1.0) -> Any:
-        return _noise("exponential", 1 / lambd, None, lambda: plain["expovariate"](lambd))
-
-    def uniform_of(a: float, b: float) -> Any:
-        if (a, b) == (0, 1):
-            return _noise("uniform", 1.0, None, lambda: plain["uniform"](a, b))
-        return _other("uniform in an interval", (a, b), {}, plain["uniform"])
-
-    def drawn() -> Any:
-        return _noise("uniform", 1.0, None, plain["random"])
-
-    def shuffle(x: Any) -> None:
-        order = list(range(len(x)))
-
-        def draw() -> Array:
-            plain["shuffle"](order)
-            return np.array(order)
-
-        x[:] = [x[i] for i in _indices("permutation", len(x), None, draw)]
-
-    def sample(population: Any, k: int, **kwargs: Any) -> Any:
-        n = len(population)
-        found = _indices(
-            "subset", n, k, lambda: np.array(plain["sample"](range(n), k, **kwargs), dtype=int)
-        )
-        return [population[i] for i in found]
-
-    def choice(seq: Any) -> Any:
-        return seq[_indices("integers", len(seq), None, lambda: plain["choice"](range(len(seq))))]
-
-    return {
-        "gauss": gauss, "normalvariate": normalvariate, "expovariate": expovariate,
-        "uniform": uniform_of, "random": drawn, "shuffle": shuffle, "sample": sample,
-        "choice": choice,
-    }  # fmt: skip
-
-
-def _array_makers() -> dict[str, Callable[..., Any]]:
-    """Functions that take a list of noisy numbers, or would drop the mark of an array."""
-
-    def gathering(function: Callable[..., Any]) -> Callable[..., Any]:
-        return lambda a, *args, **kwargs: function(gather(a), *args, **kwargs)
-
-    def keeping(function: Callable[..., Any]) -> Callable[..., Any]:
-        copies = function is np.array
-
-        def make(a: Any, *args: Any, **kwargs: Any) -> Any:
-            a = gather(a)
-            mark = mark_of(a)
-            value = function(strip(a), *args, **kwargs)
-            if mark is None or np.shape(value) != np.shape(strip(a)):
-                return value
-            if not np.issubdtype(value.dtype, np.floating):
-                note(mark)
-                return value
-            if value is strip(a) and not copies and isinstance(a, TracedArray):
-                return a
-            return wrap(value, mark if np.ndim(value) or isinstance(value, np.ndarray) else None)
-
-        return make
-
-    return {
-        **{name: gathering(getattr(np, name)) for name in ("argmax", "argmin", "argsort")},
-        **{name: keeping(getattr(np, name)) for name in ("array", "asarray")},
-    }
-
-
-@contextlib.contextmanager
-def recording(tape: Tape, seed: int, function: Any = None) -> Iterator[None]:
-    """Make a tape current: what is drawn until the end is written on it.
-
-    Args:
-        tape: the tape.
-        seed: of the hidden generators of ``np.random`` and ``random`` and of generators that are
-            made without a seed; their states are put back at the end.
-        function: whose module may have imported names of ``np.random`` or ``random`` before.
-
-    """
-    states = random.getstate(), np.random.get_state()  # noqa: NPY002
-    fresh = np.random.SeedSequence(seed, spawn_key=(17,))
-
-    def default_rng(given: Any = None) -> np.random.Generator:
-        if isinstance(given, np.random.Generator):
-            return given
-        return recorder(fresh.spawn(1)[0] if given is None else given)
-
-    with contextlib.ExitStack() as stack:
-        token = play_on(tape)
-        stack.callback(stop, token)
-        stack.callback(np.random.set_state, states[1])
-        stack.callback(random.setstate, states[0])
-        replaced: dict[int, tuple[Any, Any]] = {}
-        patches = {
-            np.random: {**_legacy(), "default_rng": default_rng},
-            random: _standard_library(),
-            np: _array_makers(),
-        }
-        for module, names in patches.items():
-            for name, made in names.items():
-                original = getattr(module, name)
-                replaced[id(original)] = (original, made)
-                stack.callback(setattr, module, name, original)
-                setattr(module, name, made)
-        _patch_imports(stack, function, replaced)
-        random.seed(seed)
-        np.random.seed(seed % 2**32)  # noqa: NPY002
-        yield
-
-
-def _patch_imports(stack: contextlib.ExitStack, function: Any, replaced: dict[int, Any]) -> None:
-    """Names such as ``from numpy.random import laplace`` in the module of the mechanism."""
-    names = getattr(inspect.unwrap(function) if callable(function) else None, "__globals__", None)
-    names = {} if names is None else names
-    for name, value in list(names.items()):
-        original, made = replaced.get(id(value), (None, None))
-        if original is value and made is not None:
-            stack.callback(names.__setitem__, name, value)
-            names[name] = made

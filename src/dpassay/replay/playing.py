@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.replay.generator import recorder, recording
+from dpassay.replay.generator import recorder
 from dpassay.replay.outputs import settle
+from dpassay.replay.patches import recording
 from dpassay.replay.tape import Edit, Tape
 
 Places = frozenset[tuple[str, int]]
