@@ -10,6 +10,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.privacy import account, events
 from dpassay.replay import tape as tapes
 from dpassay.zoo import mechanisms as zoo
+from dpassay.zoo.training_bugs import CASES
 
 VALUES = np.random.default_rng(1).random(40)
 CODES = np.arange(40) % 4
@@ -360,6 +361,34 @@ def test_a_mean_with_the_true_count_is_found():
     assert da.check(release, VALUES, "0.1", bounds=(0, 1)).findings[0].rule == "DPA102"
     honest = lambda x, rng: zoo.private_mean(x, rng, 1)  # noqa: E731
     assert da.check(honest, VALUES, "0.1", bounds=(0, 1)).findings == ()
+
+
+TRAININGS = {
+    "batch size": "DPA202",
+    "batch clipping": "DPA202",
+    "private n": "DPA301",
+    "noise reuse": "DPA402",
+}
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_training_bugs_of_the_zoo(name):
+    case = CASES[name]
+    data, other = case.pair()
+    found = da.check(case.broken, data, case.claim(), neighbours=[other])
+    assert found.findings[0].rule == TRAININGS[name]
+    assert found.executions == 5
+    honest = da.check(case.honest, data, case.claim(), neighbours=[other])
+    assert honest.findings == honest.undecided == ()
+    assert honest.epsilon_seen <= case.claim().epsilon(honest.delta) * 1.001
+
+
+def test_shuffled_training_is_found_where_the_sampling_is_declared():
+    case = CASES["shuffling"]
+    data, other = case.pair()
+    options = {"neighbours": [other], "sampling_rate": 0.25}
+    assert da.check(case.broken, data, case.claim(), **options).findings[0].rule == "DPA501"
+    assert da.check(case.honest, data, case.claim(), **options).findings == ()
 
 
 # Mutants of the recorder: the honest ones are flagged, so the tests above would fail

@@ -45,7 +45,9 @@ class Question:
 
     @property
     def n(self) -> int | None:
-        return None if self.given is not None else nearby.n_records(self.data)
+        if self.given is not None:
+            return nearby.n_records_or_none(self.data)
+        return nearby.n_records(self.data)
 
     def candidates(self, drawn: int) -> Iterator[Neighbour]:
         if self.given is not None:

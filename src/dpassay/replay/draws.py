@@ -310,7 +310,7 @@ def toss(tape: Tape, mark: Draw, chance: Array, value: Any) -> Any:
     """A coin whose probability may depend on the data; frozen, unless it belongs to a record."""
     shape = np.shape(value)
     axis = next((i for i, size in enumerate(shape) if size == tape.n), None)
-    if axis is not None and len(shape) == 1:
+    if axis is not None:
         tape.keep_coins(min(mark.draws), chance, value, here())
     entry = Entry(
         number=len(tape.entries),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dpassay.errors import InvalidArgument
+from dpassay.replay.outputs import first_difference
 from dpassay.replay.tape import Array, Edit
 
 _ADVICE = (
@@ -41,6 +42,8 @@ class Neighbour:
 
     def __str__(self) -> str:
         index = self.edit.index
+        if self.how.endswith(" given"):
+            return self.how
         if self.edit.kind == "add":
             return f"D with one more record ({self.how})"
         if self.edit.kind == "remove":
@@ -312,15 +315,25 @@ def _cut(data: Any, neighbour: Neighbour, size: int) -> tuple[Any, Neighbour]:
 
 
 def given(data: Any, others: list[Any]) -> Iterator[Neighbour]:
-    """Neighbours that the user gave, for data whose records cannot be seen."""
-    n = _length(data)
+    """Neighbours that the user gave, aligned by record where records can be seen."""
     for i, other in enumerate(others):
-        edit = Edit("given", -1, n, _length(other))
-        yield Neighbour(other, edit, f"the neighbour number {i} that was given")
+        yield Neighbour(other, _edit_between(data, other), f"the neighbour number {i} given")
 
 
-def _length(data: Any) -> int:
+def _edit_between(data: Any, other: Any) -> Edit:
+    """By which record two data sets differ: the first that is not the same."""
+    n, n_prime = n_records_or_none(data), n_records_or_none(other)
+    if n is None or n_prime is None or abs(n - n_prime) > 1:
+        return Edit("given", -1, -1, -1)
+    shared = min(n, n_prime)
+    same = (first_difference(_record(data, i), _record(other, i)) is None for i in range(shared))
+    index = next((i for i, equal in enumerate(same) if not equal), shared)
+    return Edit({-1: "add", 0: "given", 1: "remove"}[n - n_prime], index, n, n_prime)
+
+
+def n_records_or_none(data: Any) -> int | None:
+    """The number of records, None where they cannot be seen."""
     try:
         return n_records(data)
     except InvalidArgument:
-        return -1
+        return None

@@ -171,7 +171,7 @@ def sampling(tape: Tape, rate: float | None) -> Iterator[Broken]:
     """
     if rate is None:
         return
-    rows = [coins for coins in tape.coins if coins.n == tape.n]
+    rows = [coins for coins in tape.coins if coins.n == (tape.n or 0) * coins.rows]
     if not rows:
         for draw in tape.draws:
             if draw.law in SAMPLERS and draw.settings == str(tape.n):

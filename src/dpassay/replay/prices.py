@@ -260,7 +260,7 @@ def is_no_dearer(event: events.Event, known: events.Event) -> bool:
 
 def event_of(bill: Bill, tape: Tape, neighbouring: Neighbouring) -> events.Event | None:
     """The event that the bill describes; None where nothing that has a price moved."""
-    steps: dict[int | None, list[Part]] = {}
+    steps: dict[tuple[int, int] | None, list[Part]] = {}
     for part in bill.parts:
         steps.setdefault(_step_of(part, tape), []).append(part)
     found = [event for part in steps.pop(None, []) for event in _plain_events([part], neighbouring)]
@@ -268,7 +268,7 @@ def event_of(bill: Bill, tape: Tape, neighbouring: Neighbouring) -> events.Event
     by_rate: dict[float, list[list[Part]]] = {}
     for number, parts in steps.items():
         assert number is not None
-        by_rate.setdefault(float(tape.coins[number].rate.max()), []).append(parts)
+        by_rate.setdefault(float(tape.coins[number[0]].rate.max()), []).append(parts)
     for rate, groups in by_rate.items():
         found.append(_sampled(groups, rate, neighbouring))
     if not found:
@@ -276,14 +276,19 @@ def event_of(bill: Bill, tape: Tape, neighbouring: Neighbouring) -> events.Event
     return found[0] if len(found) == 1 else events.Sequence(tuple(found))
 
 
-def _step_of(part: Part, tape: Tape) -> int | None:
-    """The number of the batch that a primitive belongs to, None where all records are in."""
+def _step_of(part: Part, tape: Tape) -> tuple[int, int] | None:
+    """The batch that a primitive belongs to, None where all records are in.
+
+    Where the coins of several batches were drawn at once, every primitive counts as a step.
+    """
     number = part.entry.sampled
     if number is None or part.law not in ("normal", "laplace"):
         return None
     rate = tape.coins[number].rate
     uniform = rate.size > 0 and float(rate.min()) == float(rate.max())
-    return number if uniform and 0 < float(rate.max()) < 1 else None
+    if not uniform or not 0 < float(rate.max()) < 1:
+        return None
+    return number, part.entry.chain if tape.coins[number].rows > 1 else 0
 
 
 def _plain_events(parts: list[Part], neighbouring: Neighbouring) -> list[events.Event]:

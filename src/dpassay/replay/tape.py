@@ -151,6 +151,8 @@ class Coins:
         n_in: how many records were in, of ``n``.
         n: how many coins there were.
         site: the line.
+        rows: for how many batches they were drawn at once; which batch a primitive belongs to is
+            then not known.
 
     """
 
@@ -159,6 +161,7 @@ class Coins:
     n_in: int
     n: int
     site: Site
+    rows: int = 1
 
 
 @dataclass(frozen=True)
@@ -298,7 +301,8 @@ class Tape:
     def keep_coins(self, number: int, rate: Any, taken: Any, site: Site) -> None:
         """Write down a row of coins with one entry per record."""
         taken = np.asarray(taken)
-        coins = Coins(number, np.asarray(rate), int(taken.sum()), taken.size, site)
+        rows = taken.size // max(self.n or 1, 1)
+        coins = Coins(number, np.asarray(rate), int(taken.sum()), taken.size, site, rows)
         self.coins.append(coins)
 
     def keep(self, entry: Entry) -> Entry:
