@@ -22,6 +22,7 @@ from scipy import stats
 import dpassay as da
 from dpassay.auditing.account import Account
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
+from dpassay.privacy import events
 from dpassay.types import FloatArray, PrivacyCurve
 
 ALPHA = 0.05
@@ -66,7 +67,7 @@ SUBJECTS = [
     Subject(
         "Gaussian, its PLD",
         shifted(0.5),
-        da.account(da.privacy.events.Gaussian(2.0), "pld"),
+        da.account(events.Gaussian(2.0), "pld"),
         slow=True,
     ),
 ]

@@ -9,6 +9,8 @@ The chance that a true claim fails a test is at most ``--dpassay-false-alarm``, 
 million per audit, so that a suite does not flake; the summary says what that adds up to.
 """
 
+import warnings
+
 import pytest
 
 FALSE_ALARM = 1e-6
@@ -54,6 +56,7 @@ def dpassay(request):
 
     def check(mechanism, pair, *, claim, false_alarm=None, **options):
         from dpassay import audit
+        from dpassay.errors import VacuousAudit
 
         if false_alarm is None:
             false_alarm = given.get("false_alarm", option("--dpassay-false-alarm"))
@@ -61,9 +64,13 @@ def dpassay(request):
         options.setdefault("trials", given.get("trials", option("--dpassay-trials")))
         options.setdefault("rng", given.get("seed", option("--dpassay-seed")))
         request.node.user_properties.append(("dpassay_false_alarm", alarm))
-        verdict = audit(mechanism, pair, claim=claim, confidence=1 - alarm, **options)
+        with warnings.catch_warnings(record=True, action="always", category=VacuousAudit) as said:
+            verdict = audit(mechanism, pair, claim=claim, confidence=1 - alarm, **options)
         if verdict.refuted:
             pytest.fail(_message(request.node, verdict, alarm), pytrace=False)
+        if verdict.power.vacuous:
+            why = [str(w.message) for w in said] or ["all outputs were equal, in both worlds."]
+            pytest.fail(f"A test that cannot fail: {why[-1]}", pytrace=False)
         return verdict
 
     return check

@@ -307,6 +307,7 @@ PRICED = {
     "ZeroConcentrated": events.ZeroConcentrated(0.01),
     "RandomizedResponse": events.RandomizedResponse(0.5),
     "Sampled(Gaussian)": events.Sampled(events.Gaussian(1.0), 0.01),
+    "Repeated(Sampled(Gaussian), 100)": events.dp_sgd_event(1.0, 0.01, 100),
     "Sampled(Laplace)": events.Sampled(events.Laplace(1.0), 0.01),
     "Sampled(Pure)": events.Sampled(events.Pure(1.0), 0.01),
     "Sampled(Approx)": events.Sampled(events.Approx(1.0, 1e-6), 0.01),

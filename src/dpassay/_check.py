@@ -1,13 +1,15 @@
 """Argument checks, written so that NaN fails them.
 
 Every check returns the checked value and raises :class:`InvalidArgument` with ``name=value``, the
-range, and what to do. Quantities that occur all over the code have a check of their own, so that
-their message is the same everywhere.
+range, and what to do. Entries of arrays may be records: they are named by their index, not shown.
+Quantities that occur all over the code have a check of their own, so that their message is the same
+everywhere.
 """
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,38 @@ from numpy.typing import ArrayLike, NDArray
 from dpassay.errors import InvalidArgument
 
 NEIGHBOURING = ("add-remove", "replace-one")
+
+
+MOST_COUNT = 2**53  # the largest count that a float holds exactly, and more than anybody counts
+_LONGEST = 80  # characters of a value in a message
+
+
+def shown(value: Any) -> str:
+    """A value for a message: numbers and texts themselves, of all else the type and the shape.
+
+    Containers may hold records, which no message may quote.
+
+    >>> shown(-1.5), shown([1, 2, 3]), shown(np.zeros((2, 3)))
+    ('-1.5', 'a list of 3', 'a ndarray of shape (2, 3)')
+
+    """
+    if isinstance(value, int) and abs(value) >= 10**_LONGEST:
+        return f"{'-' if value < 0 else ''}{digits(value)}"
+    if value is None or isinstance(value, bool | int | float | complex | str | Path | np.generic):
+        text = repr(value)
+        return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}... ({len(text)} characters)"
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple):
+        return f"a {type(value).__qualname__} of shape {shape}"
+    size = f" of {len(value)}" if isinstance(value, Sized) else ""
+    return f"a {type(value).__qualname__}{size}"
+
+
+def digits(value: int) -> str:
+    """A whole number for a message; of a long one only how long it is."""
+    if abs(value) < 10**30:
+        return str(value)
+    return f"a whole number of {int(value.bit_length() * math.log10(2)) + 1} digits"
 
 
 def _interval(low: float, high: float, low_open: bool, high_open: bool) -> str:
@@ -39,7 +73,11 @@ def number(
     try:
         x = float(value)
     except (TypeError, ValueError):
-        raise InvalidArgument(f"{name}={value!r} must be a number. {remedy}".rstrip()) from None
+        raise InvalidArgument(
+            f"{name}={shown(value)} must be a number. {remedy}".rstrip()
+        ) from None
+    except OverflowError:  # a whole number that no float holds
+        x = math.copysign(math.inf, value)
     inside = (x > low if low_open else x >= low) and (x < high if high_open else x <= high)
     if not inside or (finite and not math.isfinite(x)):
         where = _interval(low, high, low_open, high_open)
@@ -63,9 +101,13 @@ def array(
 ) -> NDArray[np.float64]:
     """The values as a float array, every entry of which lies in the interval."""
     try:
-        x = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidArgument(f"{name} must hold numbers. {remedy}".rstrip()) from None
+        raw = np.asarray(values)
+        # Complex numbers and dates would lose a part of themselves without an error.
+        x = None if raw.dtype.kind in "cMmV" else np.asarray(raw, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        x = None
+    if x is None:
+        raise InvalidArgument(f"{name} must hold numbers. {remedy}".rstrip())
     if ndim is not None and x.ndim != ndim:
         raise InvalidArgument(
             f"{name} has shape {x.shape}; it must have {ndim} dimension(s). {remedy}".rstrip()
@@ -80,14 +122,19 @@ def array(
         where = _interval(low, high, low_open, high_open)
         index = tuple(int(i) for i in np.argwhere(~good)[0])
         at = f"[{', '.join(map(str, index))}]" if index else ""
+        # A lone number is an argument, and NaN tells nothing; other entries may be a record's.
+        entry = float(x[index])
+        value = f"={entry:g}" if not index or not math.isfinite(entry) else ""
         raise InvalidArgument(
-            f"{name}{at}={x[index]:g} must lie in {where}"
+            f"{name}{at}{value} must lie in {where}"
             f"{' and be finite' if finite else ''}. {remedy}".rstrip()
         )
     return x
 
 
-def count(name: str, value: Any, *, low: int = 1, high: float = math.inf, remedy: str = "") -> int:
+def count(
+    name: str, value: Any, *, low: int = 1, high: float = MOST_COUNT, remedy: str = ""
+) -> int:
     """The value as an int that lies in [low, high]; 3.0 is taken, 3.5 and True are not."""
     whole = None
     if not isinstance(value, bool | np.bool_):
@@ -97,18 +144,23 @@ def count(name: str, value: Any, *, low: int = 1, high: float = math.inf, remedy
             if isinstance(value, float | np.floating) and float(value).is_integer():
                 whole = int(value)
     if whole is None:
-        raise InvalidArgument(f"{name}={value!r} must be a whole number. {remedy}".rstrip())
+        raise InvalidArgument(f"{name}={shown(value)} must be a whole number. {remedy}".rstrip())
     if not low <= whole <= high:
         where = _interval(low, high, False, False)
-        raise InvalidArgument(f"{name}={whole} must lie in {where}. {remedy}".rstrip())
+        raise InvalidArgument(f"{name}={digits(whole)} must lie in {where}. {remedy}".rstrip())
     return whole
+
+
+def seed(name: str, value: Any, *, remedy: str = "") -> int:
+    """A seed: a whole number that is not negative, of 256 bits at most."""
+    return count(name, value, low=0, high=2**256, remedy=remedy)
 
 
 def choice(name: str, value: Any, options: Sequence[str], remedy: str = "") -> str:
     """The value, which must be one of the options."""
-    if value not in options:
+    if not isinstance(value, str) or value not in options:
         listed = ", ".join(repr(option) for option in options)
-        raise InvalidArgument(f"{name}={value!r} must be one of {listed}. {remedy}".rstrip())
+        raise InvalidArgument(f"{name}={shown(value)} must be one of {listed}. {remedy}".rstrip())
     return value
 
 

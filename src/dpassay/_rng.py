@@ -22,8 +22,8 @@ def generator(rng: RngLike) -> np.random.Generator:
         rng is None or isinstance(rng, int | np.integer | np.random.SeedSequence)
     ):
         raise InvalidArgument(
-            f"rng={rng!r} must be an int, a SeedSequence, a numpy Generator or None. "
-            "Pass rng=0 for a reproducible run."
+            f"rng is a {type(rng).__qualname__}; it must be an int, a SeedSequence, a numpy "
+            "Generator or None. Pass rng=0 for a reproducible run."
         )
     if isinstance(rng, int | np.integer) and rng < 0:
         raise InvalidArgument(f"rng={rng} must lie in [0, inf). Seeds are not negative.")

@@ -1,4 +1,17 @@
-"""What dpassay raises. Everything derives from :class:`DpassayError`."""
+"""What dpassay raises, and how errors of others are told without their words.
+
+Everything that dpassay raises derives from :class:`DpassayError`. Its messages name an argument, a
+column, a row number and the kind of the fault; they never quote a record.
+"""
+
+import os
+import traceback
+
+DEBUG = "DPASSAY_DEBUG"
+"""The environment variable that ``dpassay --debug`` sets: errors are then shown with their words,
+on the terminal alone."""
+_MOST_FRAMES, _MOST_CAUSES = 12, 4
+_HOME = os.path.dirname(__file__) + os.sep
 
 __all__ = [
     "AuditStopped",
@@ -10,6 +23,7 @@ __all__ = [
     "DpassayError",
     "GameStopped",
     "InvalidArgument",
+    "InvalidTarget",
     "LogDamaged",
     "LogError",
     "LogLost",
@@ -19,6 +33,7 @@ __all__ = [
     "ShadowsStopped",
     "TaskError",
     "UnsupportedEvent",
+    "VacuousAudit",
 ]
 
 
@@ -28,6 +43,10 @@ class DpassayError(Exception):
 
 class InvalidArgument(DpassayError, ValueError):
     """An argument is outside its range; the message names it, its value and the remedy."""
+
+
+class InvalidTarget(InvalidArgument):
+    """What is audited cannot be: a probe is missing, or its output is not what a score needs."""
 
 
 class UnsupportedEvent(InvalidArgument):
@@ -67,7 +86,11 @@ class RunError(DpassayError):
 
 
 class AuditStopped(DpassayError):
-    """Too many trials failed to say anything; the first error is in the message."""
+    """There is no verdict: too many trials failed, or outputs show a fixed seed or no noise."""
+
+
+class VacuousAudit(UserWarning):
+    """Even a perfect attack could not refute the claim in so many trials."""
 
 
 class GameStopped(DpassayError):
@@ -92,3 +115,52 @@ class BatchOverflow(DpassayError):
 
 class DatasetMissing(DpassayError, FileNotFoundError):
     """A data set is neither in the folder nor to be downloaded; the message says what to do."""
+
+
+def debugging() -> bool:
+    """Whether errors of the audited code may be shown with their words, on the terminal."""
+    return os.environ.get(DEBUG, "") not in ("", "0")
+
+
+def describe(error: BaseException) -> str:
+    """The kind of an error and where it was raised, a line per frame, the innermost last.
+
+    The words of the error and the source lines are left out, since they may quote a record:
+    ``float("12 Main Street")`` puts its argument into its message. Only dpassay's own errors keep
+    their words, where dpassay raised them. Errors that this one came from are told likewise.
+    """
+    lines: list[str] = []
+    seen: BaseException | None = error
+    for number in range(_MOST_CAUSES):
+        if seen is None:
+            break
+        lines.append(f"{'after ' if number else ''}{_name(seen)}{_own_words(seen)}")
+        frames = traceback.extract_tb(seen.__traceback__, limit=-_MOST_FRAMES)
+        lines += [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
+        seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
+    return "\n".join(lines)
+
+
+def is_target_error(text: str) -> bool:
+    """Whether a text by :func:`describe` is that of an :class:`InvalidTarget` of dpassay's own."""
+    return text.startswith(f"{InvalidTarget.__qualname__}: ")
+
+
+def describe_shortly(error: BaseException) -> str:
+    """The same in one line: the kind of the error, and the file and line that raised it."""
+    frames = traceback.extract_tb(error.__traceback__, limit=-1)
+    where = "".join(f" at {frame.filename}:{frame.lineno}" for frame in frames)
+    return f"{_name(error)}{where}{_own_words(error)}"
+
+
+def _name(error: BaseException) -> str:
+    kind = type(error)
+    plain = kind.__module__ in ("builtins", "dpassay.errors")
+    return kind.__qualname__ if plain else f"{kind.__module__}.{kind.__qualname__}"
+
+
+def _own_words(error: BaseException) -> str:
+    """What an error says, if dpassay says it: its messages quote no record."""
+    frames = traceback.extract_tb(error.__traceback__, limit=-1)
+    ours = isinstance(error, DpassayError) and all(f.filename.startswith(_HOME) for f in frames)
+    return f": {error}" if ours else ""

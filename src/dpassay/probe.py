@@ -19,7 +19,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from dpassay.errors import InvalidArgument
+from dpassay.errors import InvalidTarget
 
 __all__ = ["Trial", "data", "playing", "release"]
 
@@ -48,9 +48,9 @@ class Trial:
             ("release", len(self.released), "probe.release(model)"),
         ):
             if times == 0:
-                raise InvalidArgument(f"{script} never called probe.{probe}. Add: {remedy}")
+                raise InvalidTarget(f"{script} never called probe.{probe}. Add: {remedy}")
             if times > 1:
-                raise InvalidArgument(
+                raise InvalidTarget(
                     f"{script} called probe.{probe} {times} times; it must be called once. "
                     "What is published in parts is released as one list."
                 )
@@ -84,7 +84,7 @@ def data(records: Any, *, canary: Any) -> Any:
         canary: one record, of the form that ``records[0]`` has; for (X, y) a pair (x, y).
 
     Raises:
-        InvalidArgument: in an audit, if the canary does not fit the records.
+        InvalidTarget: in an audit, if the canary does not fit the records.
 
     >>> data([1, 2, 3], canary=4)
     [1, 2, 3]
@@ -133,7 +133,7 @@ def _joined(records: Any, canary: Any, keep: bool) -> Any:
     for fits, join in _KINDS:
         if fits(records):
             return join(records, canary, keep)
-    raise InvalidArgument(
+    raise InvalidTarget(
         f"records is a {type(records).__qualname__}, which probe.data cannot add a canary to. Pass "
         "a data set with a length, tensors, arrays, a frame, a list, or a tuple or dict of these."
     )
@@ -147,7 +147,7 @@ def _tuple(records: Any, canary: Any, keep: bool) -> Any:
 
 def _mapping(records: Any, canary: Any, keep: bool) -> Any:
     if not isinstance(canary, Mapping) or set(canary) != set(records):
-        raise InvalidArgument(f"canary must be a dict with the keys {sorted(records)}.")
+        raise InvalidTarget(f"canary must be a dict with the keys {sorted(records)}.")
     return {name: _joined(part, canary[name], keep) for name, part in records.items()}
 
 
@@ -186,7 +186,7 @@ def _frame(records: Any, canary: Any, keep: bool) -> Any:
         _same_length(len(records.columns), canary)
         values = dict(zip(records.columns, canary, strict=True))
     if set(values) != set(records.columns):
-        raise InvalidArgument(f"canary must have the columns {list(records.columns)}.")
+        raise InvalidTarget(f"canary must have the columns {list(records.columns)}.")
     row = pd.DataFrame([values], index=[len(records)])[list(records.columns)]
     return pd.concat([records, row.astype(records.dtypes.to_dict())]).iloc[: len(records) + keep]
 
@@ -215,7 +215,7 @@ def _like(example: Any, canary: Any) -> Any:
 
 def _same_length(n_parts: int, canary: Any) -> None:
     if not hasattr(canary, "__len__") or len(canary) != n_parts:
-        raise InvalidArgument(
+        raise InvalidTarget(
             f"canary has {len(canary) if hasattr(canary, '__len__') else 'no'} parts, while a "
             f"record has {n_parts}. Pass one record, such as canary=(x, y)."
         )
@@ -223,7 +223,7 @@ def _same_length(n_parts: int, canary: Any) -> None:
 
 def _same_shape(canary: tuple[int, ...], record: tuple[int, ...]) -> None:
     if canary != record:
-        raise InvalidArgument(
+        raise InvalidTarget(
             f"canary has shape {canary}, while a record has shape {record}. Pass one record, "
             "without the dimension of the batch."
         )
@@ -302,7 +302,7 @@ def _fit(predicted: Any, y: Any) -> Any:
         others = predicted.clone()
         others[int(y)] = -float("inf")
         return predicted[int(y)] - others.logsumexp(dim=0)
-    raise InvalidArgument(
+    raise InvalidTarget(
         f"the model's output has shape {tuple(predicted.shape)} and y {tuple(y.shape)}: there is "
         "no score by default. Pass a function of the model: probe.release(model, score=...)."
     )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from dpassay import _check
 from dpassay._special.margins import ARITHMETIC
+from dpassay.errors import InvalidArgument
 
 __all__ = [
     "Evidence",
@@ -22,13 +23,16 @@ __all__ = [
     "Kind",
     "LowerBound",
     "Neighbouring",
+    "NeighboursSeen",
     "NoiseLevel",
+    "Power",
     "PrivacyCurve",
     "Release",
     "Verdict",
 ]
 
 Neighbouring = Literal["add-remove", "replace-one"]
+NeighboursSeen = Literal["checked", "trusted", "unseen"]
 Kind = Literal["exact", "upper bound", "estimate"]
 NoiseLevel = Literal["exact", "cryptographic", "reproducible"]
 FloatArray = NDArray[Any]  # of float64; NumPy's stubs lose that in most expressions
@@ -74,9 +78,13 @@ class Release(Generic[T]):
 
     Attributes:
         value: what may be published.
-        event: what was done to the data (:mod:`dpassay.privacy.events`), to be accounted.
+        event: what was done to the data (:mod:`dpassay.privacy.events`), to be accounted. None for
+            "cryptographic" noise: an event is proved for real numbers, and the bits of a float that
+            such noise was added to say more. The training that the value comes from states its own.
         sensitivity: the declared sensitivity that the noise was scaled to.
-        noise: "exact", "cryptographic" or "reproducible" (research only, not private).
+        noise: "exact" (lattice noise: the event holds for the bits that are released),
+            "cryptographic" (floating-point noise of a training) or "reproducible" (research only,
+            not private).
 
     """
 
@@ -84,6 +92,14 @@ class Release(Generic[T]):
     event: Any
     sensitivity: float
     noise: NoiseLevel
+
+    def __post_init__(self) -> None:
+        if self.noise == "cryptographic" and self.event is not None:
+            raise InvalidArgument(
+                f"event={self.event!r} must be None for noise='cryptographic': floating-point "
+                "noise does not keep the promise of an event. Release it with exact noise "
+                "(dpassay.mechanisms), or keep the event with the training."
+            )
 
     def map(self, function: Callable[[T], U]) -> "Release[U]":
         """The release of ``function(value)``: post-processing costs nothing and keeps the event."""
@@ -202,6 +218,43 @@ class Fall:
         )
 
 
+@dataclass(frozen=True)
+class Power:
+    """What an attack reached, beside the most that the claim allows.
+
+    Attributes:
+        auc: the area under the ROC curve of the scores; 0.5 is a coin, 1 a perfect attack.
+        auc_lower: of an approximate 95 % interval.
+        auc_upper: its other end.
+        auc_allowed: the largest area that the claim allows.
+        ceiling: the largest bound on epsilon that a perfect attack would have shown.
+        vacuous: even a perfect attack would not have refuted the claim, or all outputs were equal.
+
+    """
+
+    auc: float
+    auc_lower: float
+    auc_upper: float
+    auc_allowed: float
+    ceiling: float
+    vacuous: bool
+
+    @property
+    def room_used(self) -> float:
+        """The share of the room between a coin and what the claim allows; above 1 beyond it."""
+        room = self.auc_allowed - 0.5
+        return (self.auc - 0.5) / room if room > 0 else math.inf
+
+    @property
+    def saw_nothing(self) -> bool:
+        """Whether the attack may have been a coin."""
+        return self.auc_lower <= 0.5 <= self.auc_upper
+
+    def __str__(self) -> str:
+        text = f"AUC {self.auc:.3g} where the claim allows {self.auc_allowed:.3g}"
+        return f"vacuous; {text}" if self.vacuous else text
+
+
 @dataclass(frozen=True, eq=False)
 class Verdict:
     """A claim beside what an attack showed: refuted, or not refuted; never "private".
@@ -224,6 +277,11 @@ class Verdict:
         log_wealth: of the bet against the claim, after each trial that was bet on; the claim falls
             where it reaches -log of the level. None where nothing was bet.
         fell_at: where on its curve the claim was exceeded; None if it was not refuted.
+        neighbours: "checked": the two data sets are neighbours in the claim's relation. "trusted":
+            the caller says so and nobody checked. "unseen": nobody could, since what a record is
+            cannot be seen in them. None where there is no pair of data sets.
+        power: what the attack reached, beside the most that the claim allows.
+        next_step: what to do now, in one sentence.
 
     """
 
@@ -239,6 +297,9 @@ class Verdict:
     details: dict[str, float] | None = None
     log_wealth: FloatArray | None = None
     fell_at: Fall | None = None
+    neighbours: NeighboursSeen | None = None
+    power: Power | None = None
+    next_step: str = ""
 
     @property
     def tightness(self) -> float:
@@ -256,4 +317,5 @@ class Verdict:
         return (
             f"{head}: {shown} (confidence {self.confidence:.10g}), claimed {claimed:.4g}; "
             f"{self.trials} trial{'' if self.trials == 1 else 's'}, {self.ended}"
+            f"{'' if self.power is None else f'; {self.power}'}"
         )

@@ -23,6 +23,7 @@ from dpassay.adversaries import (
 )
 from dpassay.adversaries.game import crafted_for, separation
 from dpassay.adversaries.trainers import at_once, by_epochs
+from dpassay.auditing.referee import CURVE
 from dpassay.errors import InvalidArgument
 from dpassay.runs import Workers, opened
 from extras import needs
@@ -74,6 +75,25 @@ def test_the_claim_stands_and_falls_with_the_noise(games):
     assert less.refuted
     assert less.trials == len(less.log_wealth)
     assert not games["less"].verdict(confidence=0.999).refuted  # its own curve is another
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8, 0.95, 0.99])
+def test_verdict_and_bound_are_one_statement(games, share):
+    """A claim just below what the trials show: a bound above it is a refutation, and no other."""
+    shown = games["honest"].bounds(1e-5)["clopper-pearson"].epsilon
+    claim = da.ApproxDP(share * shown, 1e-5)
+    verdict = games["honest"].verdict(claim)
+    assert verdict.refuted == (verdict.bound.epsilon > share * shown)
+    assert verdict.bound.confidence == verdict.confidence == 0.95
+    assert verdict.bound.delta == 1e-5
+
+
+def test_a_curve_and_the_bound_beside_it_share_one_level(games):
+    """The curve is bet against at a part of the level, the bound has the rest."""
+    claim = da.account(da.dp_sgd_event(1.5, 0.5, 12))
+    verdict = games["honest"].verdict(claim, confidence=0.9)
+    assert verdict.refuted
+    assert verdict.log_wealth[-1] >= -np.log(CURVE * 0.1)
 
 
 def test_bounds_do_not_exceed_the_truth(games):

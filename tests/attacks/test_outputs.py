@@ -63,13 +63,13 @@ def test_one_against_one_margins_are_refused():
 
 
 BAD = [
-    ({"probabilities": P * 2, "labels": [0, 1, 2]}, r"probabilities\[0, 0\]=1.4"),
-    ({"probabilities": P * 0.9, "labels": [0, 1, 2]}, r"probabilities\[0\] sums to 0.9"),
-    ({"probabilities": -P, "labels": [0, 1, 2]}, r"probabilities\[0, 0\]=-0.7"),
+    ({"probabilities": P * 2, "labels": [0, 1, 2]}, r"probabilities\[0, 0\] must"),
+    ({"probabilities": P * 0.9, "labels": [0, 1, 2]}, r"probabilities\[0\] do not sum to 1"),
+    ({"probabilities": -P, "labels": [0, 1, 2]}, r"probabilities\[0, 0\] must"),
     ({"probabilities": np.where(P == 0.8, np.nan, P), "labels": [0, 1, 2]}, r"\[1, 2\]=nan"),
     ({"probabilities": P}, "labels are missing"),
     ({"probabilities": P, "labels": [0, 1]}, r"shape \(2,\) for 3 records"),
-    ({"probabilities": P, "labels": [0, 1, 3]}, r"labels\[2\]=3"),
+    ({"probabilities": P, "labels": [0, 1, 3]}, r"labels\[2\] must"),
     ({"probabilities": P, "labels": [0, 1, 0.5]}, "whole number"),
     ({"probabilities": P[:, :1], "labels": [0, 0, 0]}, "two columns"),
     ({"probabilities": np.empty((0, 3)), "labels": []}, "probabilities is empty"),
@@ -90,7 +90,12 @@ def test_what_is_no_output_is_refused(given, said):
 
 X3 = np.zeros((3, 1))
 BAD_TARGETS = [
-    (Target(P, ["a", "b", "c"]), X3, ["a", "d", "a"], r"y\[1\]=.*'d'.* never learned"),
+    (
+        Target(P, ["a", "b", "c"]),
+        X3,
+        ["a", "d", "a"],
+        r"y\[1\] is a class that the target never learned",
+    ),
     (Target(P[:2]), X3, [0, 1, 2], r"shape \(2, 3\) for 3 records"),
     (Target(P, ["a", "b"]), X3, ["a", "b", "a"], "3 columns for classes_"),
     (lambda X, y: np.zeros(2), X3, [0, 1, 2], r"shape \(2,\) for 3 records"),
@@ -107,7 +112,7 @@ def test_what_is_no_target_is_refused(target, X, y, said):
 
 
 def test_losses_that_are_no_cross_entropy_have_no_probability():
-    with pytest.raises(InvalidArgument, match=r"losses\[1\]=-1"):
+    with pytest.raises(InvalidArgument, match=r"losses\[1\] must lie in"):
         _ = Outputs(losses=[1.0, -1.0]).of_label
     np.testing.assert_allclose(Outputs(losses=[0.0, np.log(2)]).of_label, [1, 0.5])
 

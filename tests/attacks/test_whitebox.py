@@ -123,5 +123,5 @@ def test_a_regression_ends_with_its_loss():
 def test_other_models_need_features_of_their_own():
     with pytest.raises(InvalidArgument, match="Pass features="):
         white_box_features(object(), X, Y3)
-    with pytest.raises(InvalidArgument, match=r"y\[0\]=.*z.* never learned"):
+    with pytest.raises(InvalidArgument, match=r"y\[0\] is a class that the model never learned"):
         white_box_features(MODELS["softmax"][0], X, np.array(["z"] * 12))

@@ -8,8 +8,8 @@ from dpassay.auditing import judge
 from dpassay.auditing.account import Account
 from dpassay.auditing.question import Question
 from dpassay.auditing.referee import Referee, Rules
-from dpassay.errors import InvalidArgument
-from dpassay.runs import MemoryLog
+from dpassay.errors import InvalidArgument, LogError
+from dpassay.runs import MemoryLog, merge
 from rates import assert_rate_at_most
 
 PAIR = (1.0, 0.0)
@@ -186,3 +186,19 @@ def test_the_pair_of_verdict_and_bound_errs_with_alpha_at_most_over_all_extensio
     monkeypatch.setattr(Account, "share", lambda self, count: 1.0)
     with pytest.raises(AssertionError):
         assert_rate_at_most(pair_errors(400, 0.2), 400, 0.2)
+
+
+def test_merging_logs_forgets_no_count():
+    """The count that a copy of the log ordered is spent in the joined log too."""
+    options = {"claim": da.PureDP(1.0), "score": float, "sequential": False}
+    first, copy, third = MemoryLog(), MemoryLog(), MemoryLog()
+    da.audit(laplace(1.0), PAIR, trials=100, store=first, **options)
+    merge(copy, first)
+    merge(third, first)
+    da.audit(laplace(1.0), PAIR, trials=300, store=copy, **options)
+    assert merge(first, copy) == 200
+    assert account_in(first).counts == account_in(copy).counts == ((20, 100), (100, 300))
+    assert merge(copy, first) == 0
+    da.audit(laplace(1.0), PAIR, trials=200, store=third, **options)
+    with pytest.raises(LogError, match="asked in both logs"):
+        merge(first, third)

@@ -19,7 +19,7 @@ from dpassay.auditing import AuditStopped, ScriptFailed, from_script
 from dpassay.auditing.adapters import script as scripts
 from dpassay.auditing.adapters.sources import local_modules
 from dpassay.errors import InvalidArgument
-from dpassay.runs import run_key
+from dpassay.runs import MemoryLog, run_key
 from extras import needs
 
 TRAIN = """
@@ -232,8 +232,14 @@ def test_a_script_may_leave_when_it_is_done(write, code):
 
 def test_an_audit_says_what_is_missing(write):
     script = from_script(write("print('training')"))
-    with pytest.raises(AuditStopped, match=r"never called probe\.data"):
-        da.audit(script, script.worlds, claim=da.PureDP(1.0), score=float)
+    log = MemoryLog()
+    for score in (float, None):
+        options = {"claim": da.PureDP(1.0), "score": score, "store": log}
+        with pytest.raises(
+            AuditStopped, match=r"^train\.py never called probe\.data\. Add: train_set"
+        ):
+            da.audit(script, script.worlds, **options)
+    assert [len(log.outcomes(run.key)) for run in log.runs()] == [1, 1]
 
 
 def test_hangs(write):

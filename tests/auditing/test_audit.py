@@ -189,7 +189,7 @@ def test_fixed_size():
         ({"confidence": 1.0}, "confidence"),
         ({"rng": -1}, "rng"),
         ({"delta": 1.0}, "delta"),
-        ({"claim": "1,1e-5"}, "claim='1,1e-5' must be a privacy curve"),
+        ({"claim": 1}, "claim=1 must be a privacy curve"),
         ({"claim": None}, "claim=None"),
         ({"timeout": 0}, "timeout"),
         ({"max_failed_share": 2}, "max_failed_share"),

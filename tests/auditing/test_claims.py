@@ -1,7 +1,9 @@
+import numpy as np
 import pytest
 
 import dpassay as da
-from dpassay.auditing.claims import parse_claim
+from dpassay.auditing import judge
+from dpassay.auditing.claims import as_claim, parse_claim
 from dpassay.errors import InvalidArgument
 
 
@@ -39,3 +41,45 @@ BAD = """| x | 1,2,3 | -1 | 1,1 | nan | mu:1 | gdp: | gdp:-1 | rho:nan | dp-sgd:
 def test_bad_claims(text):
     with pytest.raises(InvalidArgument):
         parse_claim(text)
+
+
+FORMS = [(3, 1e-5), [3.0, np.float64(1e-5)], "3,1e-5", da.ApproxDP(3.0, 1e-5)]
+
+
+@pytest.mark.parametrize("claim", FORMS)
+def test_claims_as_people_write_them(claim, tmp_path):
+    def count(data, rng):
+        return len(data) + rng.laplace()
+
+    options = {"claim": claim, "trials": 60, "store": tmp_path / "run.db"}
+    verdict = da.audit(count, ([1, 2], [1]), score=float, **options)
+    assert verdict.claim == da.ApproxDP(3.0, 1e-5)
+    assert judge(tmp_path / "run.db", claim=claim).claim == verdict.claim
+    one = da.audit_one_run(
+        lambda data, rng: len(data), [0.0], [1.0] * 20, claim=claim, score=lambda m, c: c
+    )
+    assert one.claim == verdict.claim
+
+
+def test_texts_of_a_claim():
+    assert as_claim("gdp:1.0") == da.GDP(1.0)
+    assert as_claim("3") == da.PureDP(3.0)
+    assert as_claim((3, 1e-5), neighbouring="replace-one").neighbouring == "replace-one"
+
+
+@pytest.mark.parametrize(
+    "wrong", [3, None, (1, 2, 3), ("3", "1e-5"), (True, 1e-5), (-1, 1e-5), "x"]
+)
+def test_what_is_no_claim(wrong):
+    with pytest.raises(InvalidArgument):
+        as_claim(wrong)
+
+
+def test_a_judged_text_is_about_the_same_neighbours(tmp_path):
+    def count(data, rng):
+        return sum(data) + rng.laplace()
+
+    log, options = tmp_path / "run.db", {"score": float, "trials": 60}
+    claim = da.PureDP(1.0, neighbouring="replace-one")
+    da.audit(count, ([1, 0], [0, 0]), claim=claim, store=log, **options)
+    assert judge(log, claim="2").claim.neighbouring == "replace-one"

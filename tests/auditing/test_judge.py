@@ -60,7 +60,16 @@ CASES = {
         sometimes_fails,
         {"claim": da.PureDP(1.0), "score": float, "trials": 200, "confidence": 0.99},
     ),
-    "secure": (secure, {"claim": da.PureDP(1.0), "score": float, "trials": 50, "rng": None}),
+    "secure": (
+        secure,
+        {
+            "claim": da.PureDP(1.0),
+            "score": float,
+            "trials": 50,
+            "rng": None,
+            "fixed_seed": "leak",
+        },
+    ),
     "assumptions": (
         laplace(1.0),
         {

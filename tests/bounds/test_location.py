@@ -154,7 +154,7 @@ def test_units_do_not_matter():
         ({"scores_in": [1.0, 1.0], "scores_out": [0.0, 0.0]}, "do not vary"),
         # The mean of three times 0.1 is not 0.1: rounding is no deviation.
         ({"scores_in": [0.1, 0.1, 0.1], "scores_out": [0.0, 0.0]}, "do not vary"),
-        ({"scores_in": [1e200, 2.0]}, r"scores_in\[0\]=1e\+200"),
+        ({"scores_in": [1e200, 2.0]}, r"scores_in\[0\] must"),
         ({"sigma": 1e-200}, "sigma=1e-200"),
     ],
 )

@@ -541,7 +541,7 @@ def test_a_family_of_curves_is_sorted():
     [
         ([0, 1], [0.0, np.nan], r"scores\[1\]=nan .* score -inf"),
         ([0, np.nan], [0.0, 1.0], r"worlds\[1\]=nan"),
-        ([0, 2], [0.0, 1.0], r"worlds\[1\]=2 must lie in \[0, 1\]"),
+        ([0, 2], [0.0, 1.0], r"worlds\[1\] must lie in \[0, 1\]"),
         ([0, 0.5], [0.0, 1.0], r"worlds=0.5 must be 0 or 1"),
         ([0, 1, 1], [0.0, 1.0], r"worlds has shape \(3,\), scores \(2,\)"),
         ([[0, 1]], [[0.0, 1.0]], r"shape \(1, 2\)"),
@@ -575,7 +575,7 @@ def test_pairs_must_be_one_of_each(form):
         (lambda: ConfidenceSequence([GDP(mu=1.0)]), "must be a Family"),
         (lambda: ConfidenceSequence(Family.gdp(1e-5, [1]), confidence=0), "confidence=0"),
         (lambda: Family.gdp(0.0), "delta=0 must lie in .* Gaussian noise has no finite epsilon"),
-        (lambda: Family.gdp(1e-5, [0.0, 1.0]), r"epsilons\[0\]=0"),
+        (lambda: Family.gdp(1e-5, [0.0, 1.0]), r"epsilons\[0\] must"),
         (lambda: Family.approx_dp(1.0), "delta=1 must lie in"),
         (lambda: Family.approx_dp(1e-5, [2.0, 1.0]), "must increase"),
         (lambda: Family.approx_dp(1e-5, []), "epsilons is empty"),

@@ -122,19 +122,22 @@ def test_a_claim_is_refuted_where_membership_was_randomised(dpassay, files):
 
 BAD = {
     "missing.csv": (None, "is not a file"),
-    "empty.csv": ("", "cannot be read"),
+    "empty.csv": ("", "is not a CSV file"),
     "what.txt": ("member,loss\n1,1\n", ".csv or .npz"),
     "nobody.csv": ("loss\n1\n", "has no 'member'"),
     "nothing.csv": ("member\n1\n0\n", "has no 'loss' and no 'p0'"),
     "nan.csv": ("member,loss\n1,1\n0,nan\n", "losses[0]=nan"),
     "text.csv": ("member,loss\n1,high\n0,low\n", "must hold numbers"),
-    "two.csv": ("member,loss\n1,1\n2,2\n", "member[1]=2"),
+    "two.csv": ("member,loss\n1,1\n2,2\n", "member[1] must lie in [0, 1]"),
     "half.csv": ("member,loss\n1,1\n0.5,2\n", "member must be 0 or 1"),
     "one-sided.csv": ("member,loss\n1,1\n1,2\n", "both kinds"),
     "constant.csv": ("member,loss\n1,3\n0,3\n", "says the same"),
     "unlabelled.csv": ("member,p0,p1\n1,.5,.5\n0,.4,.6\n", "label is missing"),
-    "class.csv": ("member,label,p0,p1\n1,0,.5,.5\n0,2,.4,.6\n", "label[1]=2 has no column p2"),
-    "sums.csv": ("member,label,p0,p1\n1,0,.5,.5\n0,1,.4,.7\n", "sums to 1.1"),
+    "class.csv": (
+        "member,label,p0,p1\n1,0,.5,.5\n0,2,.4,.6\n",
+        "label[1] has no column of its own",
+    ),
+    "sums.csv": ("member,label,p0,p1\n1,0,.5,.5\n0,1,.4,.7\n", "probabilities[0] do not sum to 1"),
 }
 
 
@@ -151,7 +154,7 @@ def test_bad_files(dpassay, tmp_path, name):
 
 def test_bad_archives(dpassay, tmp_path):
     np.savez(tmp_path / "a.npz", losses=np.arange(3.0), members=[1, 0])
-    assert "3 loss for 2 members" in dpassay(f"attack {tmp_path / 'a.npz'}").err
+    assert "loss has shape (3,) for 2 members" in dpassay(f"attack {tmp_path / 'a.npz'}").err
     given = {"losses": np.arange(2.0), "members": [1, 0], "shadow_losses": np.ones((2, 2))}
     np.savez(tmp_path / "b.npz", **given)
     assert "shadows need shadow_inside" in dpassay(f"attack {tmp_path / 'b.npz'}").err
@@ -164,7 +167,7 @@ def test_bad_archives(dpassay, tmp_path):
         ("--fpr 0", "fpr=0"),
         ("--delta 2", "delta=2"),
         ("--claim nonsense", "nonsense"),
-        ("--seed -1", "rng=-1"),
+        ("--seed -1", "seed=-1"),
     ],
 )
 def test_bad_options(dpassay, files, options, named):

@@ -34,6 +34,9 @@ TARGET = """
         print("training ...")
         return data.sum() + rng.laplace(scale=1.0)
 
+    def fixed(data, rng):
+        return data.sum() + np.random.default_rng(42).laplace(scale=1.0)
+
     def score(output):
         return float(output)
 
@@ -70,6 +73,41 @@ def test_exit_codes_and_json(dpassay, folder):
     assert data["claim"]["epsilon"] == 1.0
     assert data["ceiling"] >= data["epsilon_lower"]
     assert "audit" in data["replay"] or data["replay"].startswith("dpassay")
+
+
+def test_a_fixed_seed(dpassay, folder):
+    done = dpassay(f"audit my_audit_target.py:fixed {COMMON} --json")
+    assert done.code == 3
+    assert "your code fixes its seed, or adds no noise" in done.err
+    assert dpassay(f"audit my_audit_target.py:fixed {COMMON} --fixed-seed-is-a-leak").code == 1
+
+
+VACUOUS = "this audit is vacuous: even a perfect attack could not refute the claim in 20 trials"
+
+
+def test_a_vacuous_audit(dpassay, folder):
+    few = COMMON.replace("--trials 150", "--trials 20").replace("--claim 1", "--claim 6")
+    done = dpassay(f"audit my_audit_target.py:honest {few}")
+    assert done.code == 3
+    assert VACUOUS in done.err
+    assert "Play at least" in done.err
+    assert "--anyway" in done.err
+    assert dpassay(f"audit my_audit_target.py:honest {few} --dry-run").code == 3
+    anyway = dpassay(f"audit my_audit_target.py:honest {few} --anyway --json")
+    assert anyway.code == 0
+    assert anyway.data["power"]["vacuous"] is True
+    assert anyway.data["next_step"].startswith("Play more trials")
+
+
+def test_trusted_neighbours(dpassay, folder):
+    np.savez(folder / "answers.npz", data=np.ones(5), data_prime=np.zeros(5))
+    common = COMMON.replace("d.npz", "answers.npz")
+    done = dpassay(f"audit my_audit_target.py:honest {common}")
+    assert done.code == 2
+    assert 'neighbours="trusted"' in done.err
+    trusted = dpassay(f"audit my_audit_target.py:honest {common} --neighbours trusted")
+    assert trusted.code == 1
+    assert "Nobody checked that the two data sets are neighbours" in trusted.out
 
 
 def test_words(dpassay, folder):
@@ -112,8 +150,8 @@ def test_dry_run(dpassay, folder):
         ("audit my_audit_target.py:honest --data d.npz", "claim"),
         ("audit my_audit_target.py:honest --claim 1", "data"),
         ("audit my_audit_target.py:honest --claim 1 --data other.npz", "other.npz"),
-        ("audit my_audit_target.py:honest --claim 1 --data one.npy", "one array without a name"),
-        ("audit my_audit_target.py:honest --claim 1 --data my_audit_target.py", "cannot be read"),
+        ("audit my_audit_target.py:honest --claim 1 --data one.npy", "is not an NPZ archive"),
+        ("audit my_audit_target.py:honest --claim 1 --data my_audit_target.py", "is not an NPZ"),
         ("audit my_audit_target.py:honest --claim x --data d.npz", "x"),
         ("audit my_audit_target.py:honest --claim 1 --data d.npz --confidence 1", "confidence"),
         ("audit my_audit_target.py:honest --claim 1 --data d.npz --trials 0", "trials"),
@@ -133,7 +171,8 @@ def test_misuse(dpassay, folder, words, named):
 def test_too_many_failures_stop_it(dpassay, folder):
     done = dpassay(f"audit my_audit_target.py:fails {COMMON}")
     assert done.code == 3
-    assert "the disk is on fire" in done.err
+    assert "my_audit_target.py:" in done.err  # where it failed, but not its words
+    assert "the disk is on fire" not in done.err
     assert dpassay(f"audit my_audit_target.py:leaves {COMMON}").code == 3
 
 
@@ -180,7 +219,7 @@ def test_a_report_that_cannot_be_written_loses_no_verdict(dpassay, folder, as_js
     done = dpassay(f"{stored} --report other.html")
     assert done.code == 2
     assert "refuted" in done.out
-    assert "a bug of ours" in done.err
+    assert "RuntimeError at " in done.err
     assert dpassay("status run.db --json").data["runs"][0]["refuted"] is True
 
 

@@ -80,6 +80,9 @@ def test_a_script_that_fails(folder):
     assert "no more disk" in done.stderr
     done = run(f"audit train.py {PLAY} --arguments=--list")
     assert done.exit_code == 3
+    assert "dpassay: the script released a list, not a number. Say how to score it" in done.stderr
+    done = run(f"audit train.py {PLAY} --arguments=--list --dry-run")
+    assert done.exit_code == 3
     assert "released a list, not a number" in done.stderr
 
 

@@ -95,16 +95,19 @@ def test_one_run(dpassay, scores):
 
 BAD = {
     "missing.csv": (None, "is not a file"),
-    "empty.csv": ("", "cannot be read"),
+    "empty.csv": ("", "is not a CSV file"),
     "header.csv": ("score,world\n", "score is empty"),
     "columns.csv": ("loss,world\n1,1\n", "'score'"),
     "worlds.csv": ("score\n1\n", "'world'"),
-    "nan.csv": ("score,world\n1,1\nnan,0\n", "score[1]=nan"),
+    "nan.csv": (
+        "score,world\n1,1\nnan,0\n",
+        "score[1]=nan",
+    ),
     "text.csv": ("score,world\nhigh,1\n", "score must hold numbers"),
-    "two.csv": ("score,world\n1,1\n2,2\n", "world[1]=2"),
+    "two.csv": ("score,world\n1,1\n2,2\n", "world[1] must be 0 or 1"),
     "one-sided.csv": ("score,world\n1,1\n2,1\n", "scores_out is empty"),
     "blank.csv": ("score,world\n1,1\n2,\n", "world[1]=nan"),
-    "not.npz": ("hello", "cannot be read"),
+    "not.npz": ("hello", "is not an NPZ archive"),
     "what.txt": ("score,world\n1,1\n", ".csv or .npz"),
 }
 
@@ -128,7 +131,7 @@ def test_bad_arrays(dpassay, tmp_path):
     assert "2 scores for 1 worlds" in dpassay(f"bound {tmp_path / 'short.npz'} --one-run").err
     np.savez(tmp_path / "pickled.npz", scores=np.array([{}]), members=[1])
     result = dpassay(f"bound {tmp_path / 'pickled.npz'}")
-    assert (result.code, "cannot be read" in result.err) == (2, True)
+    assert (result.code, "is not an array of numbers" in result.err) == (2, True)
 
 
 def test_files_and_counts_do_not_mix(dpassay, scores):

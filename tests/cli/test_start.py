@@ -103,7 +103,7 @@ def test_ctrl_c_is_130(dpassay, monkeypatch):
     assert "Traceback" not in result.err
 
 
-def test_a_crash_is_3_and_never_1():
+def test_a_crash_is_3_and_never_1(monkeypatch):
     code = (
         "import sys\nfrom dpassay.cli import main\nimport dpassay.report.odds as odds\n"
         "def broken(*_): raise RuntimeError('a bug of ours')\n"
@@ -111,9 +111,13 @@ def test_a_crash_is_3_and_never_1():
         "sys.argv = ['dpassay', 'explain', '--epsilon', '1']\n"
         "sys.exit(main())"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 3
-    assert "a bug of ours" in done.stderr
+    for debug in ("", "1"):
+        monkeypatch.setenv("DPASSAY_DEBUG", debug)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.returncode == 3
+        assert "a fault of dpassay itself: RuntimeError at " in done.stderr
+        # Its words may quote a record: they are for whoever asks for them.
+        assert ("a bug of ours" in done.stderr) == (debug == "1")
 
 
 def test_a_reader_that_leaves_is_no_verdict():

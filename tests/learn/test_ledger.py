@@ -3,7 +3,6 @@
 import copy
 import math
 import pickle
-import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -142,6 +141,6 @@ def test_misuse(path):
 
 def test_a_file_that_is_something_else_is_not_overwritten(path):
     path.write_text("not a ledger, but somebody's notes " * 50)
-    with pytest.raises(sqlite3.DatabaseError):
+    with pytest.raises(InvalidArgument, match="cannot be used as a ledger"):
         spend(Ledger(path))
     assert path.read_text().startswith("not a ledger")

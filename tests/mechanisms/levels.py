@@ -6,9 +6,7 @@ from math import factorial
 import numpy as np
 from scipy.stats import expon, gumbel_r, laplace
 
-from dpassay.mechanisms import noise
-
-LEVELS = ("exact", "cryptographic", "reproducible")
+LEVELS = ("exact", "reproducible")
 DENSITIES = {"laplace": laplace, "exponential": expon, "gumbel": gumbel_r}
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 
@@ -17,14 +15,8 @@ def rng_of(level):
     """The rng argument that gives this level; the reproducible one has a fixed seed."""
     return {
         "exact": lambda: None,
-        "cryptographic": noise.secure_generator,
         "reproducible": lambda: np.random.default_rng(20),
     }[level]()
-
-
-def collect(draw, n, size=1000):
-    """n numbers from ``draw(size)``, in pieces small enough for exact noise."""
-    return np.concatenate([draw(size) for _ in range(n // size)])
 
 
 def win_probability(kind, scores, scale, i):

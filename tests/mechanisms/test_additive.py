@@ -13,7 +13,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.mechanisms import gaussian, gaussian_multiplier, laplace
 from dpassay.privacy import events
 from dpassay.privacy.gaussian import delta_of
-from mechanisms.levels import LEVELS, collect, rng_of
+from mechanisms.levels import LEVELS, rng_of
 from rates import assert_rate
 
 N = 20_000
@@ -33,14 +33,10 @@ class TestLaw:
     """Every level draws what it says, and noise that is 10 % too small is noticed."""
 
     def noise(self, mechanism, level, sensitivity, **privacy):
-        rng = rng_of(level)
-
-        def draw(size):
-            release = mechanism(np.full(size, 5.0), sensitivity=sensitivity, rng=rng, **privacy)
-            assert release.noise == level
-            return release.value - 5.0
-
-        return collect(draw, N)
+        values, rng = np.full(N, 5.0), rng_of(level)
+        release = mechanism(values, sensitivity=sensitivity, rng=rng, **privacy)
+        assert release.noise == level
+        return release.value - 5.0
 
     def test_laplace(self, level):
         assert_law(self.noise(laplace, level, 3.0, epsilon=1.5), laplace_law(scale=2.0))
@@ -59,10 +55,20 @@ class TestLaw:
             assert_law(noise, norm(scale=2.0))
 
 
-def test_large_secure_vectors():
-    noise = laplace(np.zeros(N), sensitivity=3.0, epsilon=1.5)
-    assert noise.noise == "cryptographic"
-    assert_law(noise.value, laplace_law(scale=2.0))
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(
+    ("mechanism", "privacy", "excess"), [(laplace, "epsilon", 5.0), (gaussian, "mu", 2.0)]
+)
+def test_variance(level, mechanism, privacy, excess):
+    """Of 10⁵ draws; a tenth too little noise is a fifth too little variance."""
+    n, scale = 100_000, 2.0
+    release = mechanism(np.zeros(n), sensitivity=scale, rng=rng_of(level), **{privacy: 1.0})
+    variance = scale**2 * (2 if mechanism is laplace else 1)
+    ratio = np.mean(release.value**2) / variance
+    # The variance of x² is (kurtosis - 1) variances²: 5 for Laplace, 2 for Gaussian noise.
+    limit = 6.2 * math.sqrt(excess / n)
+    assert abs(ratio - 1) < limit
+    assert abs(0.9**2 * ratio - 1) > limit
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -123,7 +129,8 @@ def test_analytic_multiplier(epsilon, sigma):
 @given(epsilon=st.floats(1e-3, 60), delta=st.floats(1e-12, 0.5))
 def test_analytic_multiplier_is_enough_and_not_more(epsilon, delta):
     multiplier = gaussian_multiplier(epsilon=epsilon, delta=delta)
-    assert delta_of(np.asarray(epsilon), np.asarray(1 / multiplier)) <= delta
+    # delta_of errs upwards, by a margin of its own beyond the one that the multiplier has.
+    assert delta_of(np.asarray(epsilon), np.asarray(1 / multiplier)) <= delta * (1 + 1e-12)
     assert delta_of(np.asarray(epsilon), np.asarray(1 / (multiplier * (1 - 1e-9)))) > delta
 
 
@@ -155,7 +162,7 @@ def test_gaussian_takes_exactly_one_statement(given):
         gaussian(0.0, sensitivity=1.0, **given)
 
 
-@pytest.mark.parametrize("sensitivity", [1e-160, 1e200])
+@pytest.mark.parametrize("sensitivity", [1e-301, 1e301])
 def test_scales_where_floats_end_are_refused(sensitivity):
     with pytest.raises(InvalidArgument, match="other units"):
         laplace(0.0, sensitivity=sensitivity, epsilon=1.0)

@@ -1,115 +1,42 @@
-"""Exact samplers: their laws by enumeration, and that OpenDP's price meets what is stated."""
+"""Lattice noise: that the events are upper bounds, and that rounding is paid for."""
 
 import math
 from fractions import Fraction
-from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from dpassay.mechanisms import (
-    exact,
-    gaussian,
-    gaussian_multiplier,
-    laplace,
-    report_noisy_max,
-)
-from dpassay.privacy import events
-from mechanisms.levels import law_by_quadrature
-from rates import assert_rate
+from dpassay.errors import InvalidArgument
+from dpassay.mechanisms import exact, gaussian, gaussian_multiplier, laplace, lattice, noise
+from dpassay.privacy.gaussian import delta_of
+
+PARAMETERS = [(1.0, 1.0), (0.3, 1.0), (1 / 3, 0.7), (0.1, 3.3), (7.7, 1e-9), (1e-5, 12345.678)]
+MECHANISMS = {
+    "laplace": (laplace, lambda s: {"epsilon": s}),
+    "gaussian": (gaussian, lambda s: {"mu": s}),
+}
 
 
-def scripted(answers, asked):
-    replies = iter(answers)
-
-    def below(n):
-        asked.append(n)
-        return n - 1 if next(replies) == "fail" else 0
-
-    return below
+@pytest.fixture
+def used(monkeypatch):
+    """The lattices that releases were made with; nothing is drawn."""
+    seen = []
+    monkeypatch.setattr(exact, "add_noise", lambda values, where, _: seen.append(where) or values)
+    return seen
 
 
-def test_bernoulli_exp_is_the_alternating_series():
-    # The k-th coin succeeds with probability 3/(7k); what counts is the parity of the failure.
-    reach, total = Fraction(1), Fraction(0)
-    for k in range(1, 25):
-        asked = []
-        outcome = exact.bernoulli_exp(3, 7, scripted(["success"] * (k - 1) + ["fail"], asked))
-        assert asked == [7 * i for i in range(1, k + 1)]
-        assert outcome == (k % 2 == 1)
-        total += reach * (1 - Fraction(3, 7 * k)) * outcome
-        reach *= Fraction(3, 7 * k)
-    assert float(total) == pytest.approx(math.exp(-3 / 7), rel=1e-15)
+# The proofs of the module, by enumeration on lattices that are not fine.
 
 
-def test_discrete_laplace_law():
-    rng = np.random.default_rng(11)
-    n, scale = 20_000, 3
-    draws = np.array(
-        [exact.discrete_laplace(scale, lambda m: int(rng.integers(m))) for _ in range(n)]
-    )
-    for x in (-4, -1, 0, 1, 2, 6):
-        p = math.tanh(1 / (2 * scale)) * math.exp(-abs(x) / scale)
-        assert_rate(np.sum(draws == x), n, p)
-    with pytest.raises(AssertionError):  # a sampler that keeps both zeros
-        assert_rate(np.sum(draws == 0), n, 1 - math.exp(-1 / scale))
-
-
-def test_argmax_rounds_nothing_and_breaks_ties_by_place(monkeypatch):
-    monkeypatch.setattr(exact, "discrete_laplace", lambda *_: 0)
-    assert exact.laplace_argmax([1.0, 3.0, 3.0], 1.0) == 1
-    assert exact.laplace_argmax([1.0, 1.0 + 2**-52, 1.0], 1e150) == 1
-    assert exact.laplace_argmax([-5e-324, 0.0, -1e308], 1e-150) == 1
-    monkeypatch.setattr(exact, "discrete_laplace", lambda *_: exact._on_lattice(5e-324))
-    assert exact.laplace_argmax([1e308, math.nextafter(1e308, 0)], 1.0) == 0
-
-
-def discrete_max_law(scores, scale):
-    """The law of the first largest score plus discrete Laplace noise, on the integers."""
-    grid = np.arange(-200, 201)
-    pmf = math.tanh(1 / (2 * scale)) * np.exp(-np.abs(grid) / scale)
-    at_most = np.cumsum(pmf)
-
-    def cdf(x):
-        return at_most[np.clip(x + 200, 0, 400)]
-
-    def wins(i):
-        beaten = [cdf(grid + scores[i] - s - (j < i)) for j, s in enumerate(scores) if j != i]
-        return np.sum(pmf * np.prod(beaten, axis=0))
-
-    return np.array([wins(i) for i in range(len(scores))])
-
-
-@pytest.mark.parametrize("scores", [(0, 0, 0), (5, 4, 0), (0, 3, 3), (9, 0, 1)])
-def test_discrete_noisy_max_is_private_to_the_last_step(scores):
-    """The proof in laplace_argmax, by enumeration on a lattice as coarse as the sensitivity."""
-    scale = 4.0
-    law = discrete_max_law(scores, scale)
-    assert law.sum() == pytest.approx(1, abs=1e-12)
-    for move in product((-1, 0, 1), repeat=3):
-        loss = np.abs(np.log(discrete_max_law(np.add(scores, move), scale) / law)).max()
-        one_way = min(move) >= 0 or max(move) <= 0
-        assert loss <= (1 if one_way else 2) / scale + 1e-12
-
-
-def test_exact_laplace_argmax_law():
-    n, scores, scale = 4000, [0.0, -1.0, -2.5], 2.0
-    law = law_by_quadrature("laplace", scores, scale)
-    counts = np.bincount([exact.laplace_argmax(scores, scale) for _ in range(n)], minlength=3)
-    for count, p in zip(counts, law, strict=True):
-        assert_rate(count, n, p)
-    with pytest.raises(AssertionError):
-        assert_rate(counts[0], n, law_by_quadrature("laplace", scores, scale / 2)[0])
-
-
-def continuous_delta(threshold, epsilon):
+def laplace_delta(threshold, epsilon):
     return max(0.0, 1 - math.exp((threshold - epsilon) / 2))
 
 
+def hockey_stick(log_p, log_q, epsilon):
+    return np.maximum(np.exp(log_p) - np.exp(epsilon + log_q), 0).sum()
+
+
 def test_lattice_laplace_costs_at_most_a_quarter_step_squared():
-    """The lemma of the module, by enumeration, with a step that is not negligible."""
     a, shifts = 0.25, (3, 2)
     grid = np.arange(-150, 151)
 
@@ -121,74 +48,117 @@ def test_lattice_laplace_costs_at_most_a_quarter_step_squared():
     epsilon, lost = a * sum(shifts), len(shifts) * a**2 / 4
     above = 0
     for t in np.linspace(-0.2, epsilon, 57):
-        delta = np.maximum(np.exp(log_p) - np.exp(t + log_q), 0).sum()
-        assert delta <= continuous_delta(t, epsilon + lost) + 1e-12
+        assert hockey_stick(log_p, log_q, t) <= laplace_delta(t, epsilon + lost) + 1e-12
     for t in np.linspace(0, 0.75, 31):  # one coordinate: the continuous curve itself is exceeded
-        delta = np.maximum(np.exp(log_pmf(0)) - np.exp(t + log_pmf(3)), 0).sum()
-        above += delta > continuous_delta(t, 0.75) + 1e-6
-        assert delta <= continuous_delta(t, 0.75 + a**2 / 4) + 1e-12
+        delta = hockey_stick(log_pmf(0), log_pmf(3), t)
+        above += delta > laplace_delta(t, 0.75) + 1e-6
+        assert delta <= laplace_delta(t, 0.75 + a**2 / 4) + 1e-12
     assert above > 10
 
 
-@pytest.fixture
-def measured(monkeypatch):
-    """The OpenDP measurements that releases were made with."""
-    seen = []
-    monkeypatch.setattr(exact, "add_noise", lambda m, values: seen.append(m) or values)
-    return seen
+def gaussian_log_pmf(scale, shift, most):
+    grid = np.arange(-14 * scale, 14 * scale + most + 1)
+    normaliser = np.log(np.exp(-(grid**2) / (2 * scale**2)).sum())
+    return -((grid - shift) ** 2) / (2 * scale**2) - normaliser
 
 
-def assert_scale_is_larger(measurement, event, sensitivity):
-    """By a last bit at least: that pays for the lattice."""
-    arguments = measurement.__opendp_dict__["__kwargs__"]
-    assert arguments["k"] == -1074  # the lattice on which every float lies
-    scale = arguments["scale"]
-    needed = Fraction(event.noise_multiplier) * Fraction(sensitivity)
-    assert Fraction(math.nextafter(scale, 0)) >= needed
+@pytest.mark.parametrize("scale", [3, 5, 10, 40])
+def test_discrete_gaussian_is_covered_by_a_slightly_larger_distance(scale):
+    """The claim of the module; and the distance itself would not do."""
+    for shift in (1, 2, scale, 3 * scale):
+        mu = shift / scale
+        log_p = gaussian_log_pmf(scale, 0, shift)
+        log_q = gaussian_log_pmf(scale, shift, shift)
+        epsilons = np.linspace(0, mu * mu / 2 + 5 * mu, 200)
+        delta = np.array([hockey_stick(log_p, log_q, epsilon) for epsilon in epsilons])
+        excess = delta - delta_of(epsilons, np.asarray(mu))
+        assert excess.max() > 1e-7
+        assert (delta <= delta_of(epsilons, np.asarray(mu * (1 + 2 / scale))) + 1e-14).all()
+        # The leading term of the proof is 1/24 of what it allows, and this is what is seen.
+        closer = delta_of(epsilons, np.asarray(mu * (1 + 1.1 / (24 * scale**2))))
+        assert (delta <= closer + 1e-14).all()
 
 
-PARAMETERS = [(1.0, 1.0), (0.3, 1.0), (1 / 3, 0.7), (0.1, 3.3), (7.7, 1e-9), (1e-7, 12345.678)]
+def test_two_moved_entries_are_covered_together():
+    scale, shifts = 4, (3, 2)
+    log_p = np.add.outer(gaussian_log_pmf(scale, 0, 0), gaussian_log_pmf(scale, 0, 0))
+    log_q = np.add.outer(*(gaussian_log_pmf(scale, shift, 0) for shift in shifts))
+    mu = math.hypot(*shifts) / scale * (1 + 2 / scale)
+    for epsilon in np.linspace(0, 3, 31):
+        assert hockey_stick(log_p, log_q, epsilon) <= delta_of(epsilon, np.asarray(mu)) + 1e-12
 
 
-@pytest.mark.parametrize(("epsilon", "sensitivity"), PARAMETERS)
-def test_laplace_event_is_never_below_opendps_price(measured, epsilon, sensitivity):
-    event = laplace(np.zeros(3), sensitivity=sensitivity, epsilon=epsilon).event
-    price = Fraction(measured[0].map(sensitivity))
-    assert price <= 1 / Fraction(event.noise_multiplier) <= Fraction(epsilon)
-    assert price >= Fraction(epsilon) * (1 - Fraction(1, 10**14))
-    assert_scale_is_larger(measured[0], event, sensitivity)
+# What is charged.
 
 
-@pytest.mark.parametrize(("rho", "sensitivity"), PARAMETERS)
-def test_gaussian_event_is_never_below_opendps_price(measured, rho, sensitivity):
-    event = gaussian(np.zeros(3), sensitivity=sensitivity, rho=rho).event
-    price = Fraction(measured[0].map(sensitivity))
-    assert price <= 1 / (2 * Fraction(event.noise_multiplier) ** 2) <= Fraction(rho)
-    assert price >= Fraction(rho) * (1 - Fraction(1, 10**14))
-    assert_scale_is_larger(measured[0], event, sensitivity)
+def steps_moved(law, where, sensitivity, size, *, rounded=True):
+    """The most steps that one record moves, in the law's norm; from the definition."""
+    steps = Fraction(sensitivity) / Fraction(where.step)
+    if not rounded:
+        return steps
+    return steps + size if law == "laplace" else steps + Fraction(math.sqrt(size)) * (1 - 2**-50)
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "privacy", "most"),
-    [(laplace, {"epsilon": 0.5}, Fraction(1, 2)), (gaussian, {"mu": 0.5}, Fraction(1, 8))],
-)
-def test_the_price_that_is_asked_for(monkeypatch, measured, mechanism, privacy, most):
-    asked = []
-    monkeypatch.setattr(exact, "additive", lambda *arguments: asked.append(arguments))
-    mechanism(0.0, sensitivity=3.0, **privacy)
-    assert asked == [(mechanism.__name__, 6.0, 3.0, most)]
+@pytest.mark.parametrize("law", MECHANISMS)
+@pytest.mark.parametrize("size", [1, 1000, 10**5])
+@pytest.mark.parametrize(("privacy", "sensitivity"), PARAMETERS)
+def test_events_are_upper_bounds(used, law, size, privacy, sensitivity):
+    mechanism, parameter = MECHANISMS[law]
+    event = mechanism(np.zeros(size), sensitivity=sensitivity, **parameter(privacy)).event
+    (where,) = used
+    most = 1 / Fraction(event.noise_multiplier)
+    assert most <= Fraction(privacy)
+    moved, t = steps_moved(law, where, sensitivity, size), where.scale
+    cost = moved / t * (1 + Fraction(1, 4 * t) if law == "laplace" else 1 + Fraction(2, t))
+    assert cost <= most
+    # Not much more noise than that: rounding, and the ceiling.
+    assert where.scale * Fraction(where.step) <= sensitivity / most * Fraction(1001, 1000)
+    assert exact.STEPS <= where.scale < 2.01 * exact.STEPS
+    assert math.frexp(where.step)[0] == 0.5
 
 
-def test_scale_grows_until_the_price_is_met():
-    class Measurement:
-        def __init__(self, scale):
-            self.scale = scale
+@pytest.mark.parametrize("law", MECHANISMS)
+def test_without_the_charge_for_rounding_the_event_would_be_untrue(used, law):
+    mechanism, parameter = MECHANISMS[law]
+    mechanism(np.zeros(10**6), sensitivity=1.0, **parameter(1.0))
+    (where,) = used
+    uncharged = math.ceil(Fraction(1) / Fraction(where.step)) + 2
+    assert uncharged < steps_moved(law, where, 1.0, 10**6)
+    assert where.scale >= steps_moved(law, where, 1.0, 10**6)
 
-        def map(self, sensitivity):
-            return sensitivity if self.scale > 1 + 3 * 2**-52 else 2 * sensitivity
 
-    assert exact._priced(Measurement, 1.0, 5.0, Fraction(5)).scale == 1 + 4 * 2**-52
-    assert exact._priced(Measurement, 1.0, 5.0, Fraction(10)).scale == 1.0
+def test_rounding_does_move_entries_by_a_step_more():
+    where = exact.lattice_for("laplace", 1.0, 1.0, 3)
+    half = where.step / 2
+    low, high = np.full(3, half * (1 - 1e-9)), np.full(3, half * (1 + 1e-9))
+    moved = exact.on_lattice(high, where.step) - exact.on_lattice(low, where.step)
+    assert (moved == where.step).all()
+
+
+@pytest.mark.parametrize("law", MECHANISMS)
+def test_integer_queries_pay_nothing(used, law):
+    mechanism, parameter = MECHANISMS[law]
+    for value in (np.zeros(10**6, np.int64), np.zeros(10**6), np.zeros(10**6, bool), 3, 3.0):
+        mechanism(value, sensitivity=1.0, **parameter(1.0))
+    integers, floats, truths, one, one_float = used
+    assert integers == truths == one
+    assert integers.scale == exact.STEPS + (1 if law == "laplace" else 2)
+    assert floats.scale >= exact.STEPS + (10**6 if law == "laplace" else 1000)
+    assert one_float.scale > one.scale
+    # A lattice with steps above 1 rounds integers too.
+    mechanism(np.zeros(100, np.int64), sensitivity=2.0**60, **parameter(1.0))
+    assert used[-1].step > 1
+    assert used[-1].scale >= exact.STEPS + (100 if law == "laplace" else 10)
+
+
+def test_too_many_entries_for_the_noise_are_refused():
+    with pytest.raises(InvalidArgument, match="fewer entries"):
+        laplace(np.zeros(10**5), sensitivity=1.0, epsilon=1e-7)
+    with pytest.raises(InvalidArgument, match="fewer entries"):
+        gaussian(np.zeros(10**5), sensitivity=1.0, mu=1e-9)
+    assert laplace(np.zeros(10**5, int), sensitivity=1.0, epsilon=1e-7).noise == "exact"
+    with pytest.raises(InvalidArgument, match="no privacy to speak of"):
+        gaussian(0.0, sensitivity=1.0, mu=1e14)
 
 
 @pytest.mark.parametrize("mu", [1 / 3, 0.3, 0.1, 0.7, 49.0])
@@ -196,50 +166,77 @@ def test_gaussian_multiplier_is_rounded_up(mu):
     assert 1 / Fraction(gaussian_multiplier(mu=mu)) <= Fraction(mu)
 
 
-def test_without_enlarging_the_scale_the_event_would_be_untrue():
-    lib = exact._opendp()
-    metric = lib.metrics.l1_distance(T=float)
-    prices = [
-        lib.make.make_laplace(lib.vector, metric, s / e).map(s) > e
-        for e, s in product((0.1, 0.3, 1 / 3, 0.7), (1.0, 0.7, 3.3))
-    ]
-    assert any(prices)
+# Adding.
 
 
-@pytest.mark.parametrize("monotone", [False, True])
-@pytest.mark.parametrize(("epsilon", "sensitivity"), PARAMETERS)
-def test_selection_is_priced_at_its_event(epsilon, sensitivity, monotone):
-    factor = 1 if monotone else 2
-    arguments = (float(factor * sensitivity / epsilon), sensitivity, monotone, epsilon)
-    gumbel = Fraction(exact.selection("gumbel", *arguments).map(sensitivity))
-    exponential = Fraction(exact.selection("exponential", *arguments).map(sensitivity))
-    nearly = 1 - Fraction(1, 10**14)
-    assert nearly * Fraction(epsilon) ** 2 / 8 <= gumbel <= Fraction(epsilon) ** 2 / 8
-    assert nearly * Fraction(epsilon) <= exponential <= Fraction(epsilon)
+def fixed(monkeypatch, *draws):
+    monkeypatch.setattr(lattice, "draw", lambda *_: np.array(draws))
 
 
-@given(
-    epsilon=st.floats(1e-6, 50),
-    sensitivity=st.floats(1e-6, 1e6),
-    noise=st.sampled_from(["laplace", "exponential", "gumbel"]),
-    monotone=st.booleans(),
-)
-def test_selection_scale_is_never_too_small(epsilon, sensitivity, noise, monotone):
-    seen = []
+def added(values, step, law="laplace"):
+    return exact.add_noise(np.asarray(values), exact.Lattice(law, step, 1), None)
 
-    def record(kind, scale, *rest):
-        seen.append((kind, scale))
-        return lambda scores: 0
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exact, "selection", record)
-        release = report_noisy_max(
-            [0.0, 1.0], sensitivity=sensitivity, epsilon=epsilon, noise=noise, monotone=monotone
-        )
-    (kind, scale), factor = seen[0], 1 if monotone else 2
-    assert kind == noise
-    assert Fraction(scale) >= factor * Fraction(sensitivity) / Fraction(epsilon)
-    assert scale <= factor * sensitivity / epsilon * (1 + 1e-15)
-    assert release.event == (
-        events.BoundedRange(epsilon) if noise == "gumbel" else events.Pure(epsilon)
+def test_the_output_is_a_function_of_the_lattice_point(monkeypatch):
+    """Whatever of the sum is value and whatever is noise, also where floats are coarse."""
+    rng, step = np.random.default_rng(4), 2.0**-46
+    points = np.concatenate([rng.integers(-(2**50), 2**50, 500), 2 ** np.arange(54) - 1])
+    shares = rng.integers(-(2**52), 2**52, len(points))
+    fixed(monkeypatch, *(points - shares))
+    split = added(shares * step, step)
+    fixed(monkeypatch, *points)
+    assert np.array_equal(split, added(np.zeros(len(points)), step))
+    assert np.array_equal(split, [float(Fraction(int(p)) * Fraction(step)) for p in points])
+
+
+def test_zero_has_one_sign(monkeypatch):
+    fixed(monkeypatch, 0, 0, -1, 1)
+    zeros = added([-0.0, -1e-30, 2.0**-46, -(2.0**-46)], 2.0**-46)
+    assert zeros.tolist() == [0, 0, 0, 0]
+    assert not np.signbit(zeros).any()
+
+
+def test_draws_that_are_no_floats_are_added_exactly(monkeypatch):
+    big = 2**53 + 1
+    fixed(monkeypatch, big, -big, 3, 2**80 + 1)
+    noisy = added([1.0, -1.0, 0.5, 0.0], 1.0)
+    assert noisy.tolist() == [2.0**53 + 2, -(2.0**53) - 2, 3.0, 2.0**80]
+
+
+def test_large_integers_are_added_exactly(monkeypatch):
+    fixed(monkeypatch, 1, 3)
+    assert added(np.array([2**53 + 1, 5]), 1.0).tolist() == [2.0**53 + 2, 8.0]
+    fixed(monkeypatch, 1)
+    assert added(np.array([2**64 - 1], np.uint64), 1.0).tolist() == [2.0**64]
+    fixed(monkeypatch, -1)
+    assert added(np.array([-(2**63)]), 1.0).tolist() == [-(2.0**63)]
+
+
+@pytest.mark.parametrize("law", MECHANISMS)
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1.0, 1e150, 1e300])
+def test_scales_and_values_where_floats_end(law, scale):
+    mechanism, parameter = MECHANISMS[law]
+    value = np.array([0.0, 5e-324, -1e-310, 1.0, -1e308, 1.7e308])
+    noisy = mechanism(np.repeat(value, 200), sensitivity=scale, **parameter(1.0)).value
+    assert np.isfinite(noisy).all()
+    spread = np.abs(noisy[:600]).mean() / scale
+    assert 0.6 < spread < 1.4
+    if scale < 1:
+        assert (noisy[600:].reshape(3, 200) == value[3:, None]).all() == (scale < 1e-20)
+
+
+def test_sums_that_overflow_are_the_largest_float(monkeypatch):
+    fixed(monkeypatch, 2**52, -(2**52), 2**200)
+    most = np.finfo(float).max
+    assert added([most, -most, 0.0], 2.0**950).tolist() == [most, -most, most]
+
+
+@pytest.mark.parametrize("law", MECHANISMS)
+def test_a_secure_generator_gives_exact_noise_of_its_bits(law):
+    mechanism, parameter = MECHANISMS[law]
+    release = mechanism(
+        np.zeros(3000), sensitivity=1.0, rng=noise.secure_generator(), **parameter(1)
     )
+    assert release.noise == "exact"
+    scaled = release.value * exact.STEPS
+    assert np.array_equal(scaled, np.rint(scaled))

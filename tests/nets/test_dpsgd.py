@@ -204,6 +204,8 @@ def test_secure_noise_is_the_default():
     assert (one != other).mean() > 0.99
     trained = nets.train(training(), records())
     assert trained.release.noise == "cryptographic"
+    assert trained.release.event is None
+    assert trained.event == training().event()
     assert nets.train(training(), records(), rng=0).release.noise == "reproducible"
     assert trained.release.sensitivity == 0.8
 
@@ -439,7 +441,7 @@ def test_records_refused(X, y, named):
         ({"members": np.full(40, 0.5)}, "members"),
         ({"start": np.ones(3)}, r"start has shape \(3,\)"),
         ({"start": np.full(SIZE, np.nan)}, "start"),
-        ({"start": np.full(SIZE, 1e39)}, r"start\[0\]=1e\+39"),
+        ({"start": np.full(SIZE, 1e39)}, r"start\[0\] must"),
         ({"canary": 5.0}, "canary=5.0 must be"),
         ({"canary": float("nan")}, "canary=nan must be"),
     ],

@@ -242,10 +242,10 @@ def test_one_seed_is_not_used_twice():
     assert set(done.vertices.tolist()) == {0, 1, 2, 3}
 
 
-def test_many_vertices_get_cryptographic_noise():
+def test_many_vertices_get_exact_noise():
     selection = fw.Selection("gumbel", 0.1, 0.5)
     done = fw.frank_wolfe(Quadratic(np.zeros(600)), L1Ball(600, 1.0), steps=2, selection=selection)
-    assert done.noise == "cryptographic"
+    assert done.noise == "exact"
 
 
 # The audit: one record that pushes its score as far as it may, at every step.

@@ -202,6 +202,7 @@ def test_levels_of_noise():
     assert run(0).noise == "reproducible"
     np.testing.assert_array_equal(run(0).value, run(0).value)
     assert run(None).noise == "cryptographic"
+    assert run(None).event is None  # floats: the promise is not kept by these bits
     assert not np.array_equal(run(None).value, run(None).value)
     assert run(0).event == da.dp_sgd_event(1.0, 0.5, 2)
 

@@ -18,7 +18,7 @@ SUITE = """
     PAIR = ([1.0, 0.0], [0.0])
 
     def test_honest(dpassay):
-        verdict = dpassay(release(1.0), PAIR, claim=da.PureDP(1.0), score=float)
+        verdict = dpassay(release(1.0), PAIR, claim="1", score=float)
         assert not verdict.refuted
 
     @pytest.mark.dpassay(trials=400, false_alarm=1e-4)
@@ -76,8 +76,11 @@ MISUSED = """
     def test_level(dpassay):
         dpassay(release, PAIR, claim=da.PureDP(1.0), score=float, false_alarm=0)
 
+    def test_vacuous(dpassay):
+        dpassay(release, PAIR, claim="9", score=float, trials=50, fixed_seed="leak")
+
     def test_no_seed(dpassay):
-        dpassay(release, PAIR, claim=da.PureDP(1.0), score=float, rng=None)
+        dpassay(release, PAIR, claim="1", score=float, rng=None, fixed_seed="leak")
 """
 
 
@@ -87,6 +90,7 @@ def test_what_would_be_ignored_is_refused_and_no_seed_is_not_replayed(tmp_path):
     ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
     assert "does not take trails; it takes trials, false_alarm, seed" in ran
     assert "false_alarm=0 must lie in (0, 1)" in ran
+    assert "A test that cannot fail: this audit is vacuous: even a perfect attack could" in ran
     assert "replay: pytest 'test_suite.py::test_no_seed'\n" in ran
 
 

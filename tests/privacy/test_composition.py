@@ -1,5 +1,6 @@
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import strategies as st
 
 import dpassay as da
 from dpassay.errors import InvalidArgument
-from dpassay.privacy import composition
+from dpassay.privacy import Pure, Repeated, composition
 from dpassay.privacy.tradeoff import Tradeoff
 
 
@@ -129,3 +130,18 @@ BAD = [
 def test_bad_values_are_named(call, name, value):
     with pytest.raises(InvalidArgument, match=name):
         call(value)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "count"), [(0.1, 10), (4.376905410278519, 21), (1.0221195527864941e-10, 37)]
+)
+def test_delta_is_positive_up_to_the_real_sum_of_the_epsilons(epsilon, count):
+    """The float product of the two lies below it: the outputs that exceed it have some mass."""
+    product = count * epsilon
+    assert Fraction(product) < count * Fraction(epsilon)
+    top = (1 + np.exp(-epsilon)) ** -count  # the chance of the largest loss
+    gap = float(count * Fraction(epsilon) - Fraction(product))
+    for method in ("optimal", "best"):
+        curve = da.account(Repeated(Pure(epsilon), count), method)
+        assert curve.delta(product) >= 0.999 * top * gap
+        assert Fraction(curve.epsilon(0.0)) >= count * Fraction(epsilon)

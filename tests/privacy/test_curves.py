@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import dpassay as da
-from dpassay.errors import InvalidArgument
-from dpassay.privacy import Best, Gaussian, Repeated, Sampled
+from dpassay.errors import InvalidArgument, UnsupportedEvent
+from dpassay.privacy import Best, Gaussian, Repeated, Sampled, accounting, events
 from dpassay.privacy.tradeoff import Tradeoff
 
 ORDERS = np.array([1.5, 2, 4, 8, 16, 64, np.inf])
@@ -210,3 +210,43 @@ def test_bad_arguments_of_the_methods(curve, bad):
 def test_unknown_keyword_is_a_type_error():
     with pytest.raises(TypeError, match="colour"):
         da.PureDP(1.0, colour="red")
+
+
+@pytest.mark.parametrize(
+    ("event", "floor"),
+    [
+        (events.NonPrivate(), 1.0),
+        (events.Approx(1.0, 0.1), 0.1),
+        (events.Sequence((events.Approx(1.0, 0.05), events.Gaussian(1.0))), 0.05),
+        (events.Sampled(events.Approx(1.0, 1e-3), 0.01), 1e-5),
+    ],
+)
+def test_delta_at_infinity_is_the_limit_and_not_zero(event, floor):
+    """An infinite loss has its probability whatever epsilon is, also by searched inverses."""
+    for method in accounting.METHODS:
+        try:
+            curve = accounting.account(event, method)
+        except UnsupportedEvent:
+            continue
+        assert curve.delta(np.inf) >= floor * (1 - 1e-9), method
+        assert curve.delta(np.inf) >= curve.delta(1e6) * (1 - 1e-9), method
+
+
+@pytest.mark.parametrize("epsilon", [701.0, 720.0, 1000.0, 1e300])
+def test_a_huge_epsilon_leaves_no_error_at_the_smallest_rates(epsilon):
+    """e^epsilon times the rate is above 1 although the power overflows."""
+    rate = max(np.exp(1 - epsilon), 1e-306)
+    for claim in (da.PureDP(epsilon), da.ApproxDP(epsilon, 1e-5)):
+        np.testing.assert_array_equal(claim.tradeoff([rate, 0.5]) < 1e-300, True)
+        assert claim.tradeoff(0.0) >= 1 - 1e-4
+
+
+@pytest.mark.parametrize(
+    "curve",
+    [da.GDP(1e300), da.ZCDP(1.0), da.ZCDP(1e-300), da.ZCDP(1e300), da.RDP([2, 64], [1, 9])],
+    ids=repr,
+)
+def test_the_ends_of_the_floats_give_numbers_and_no_warnings(curve):
+    for values in (curve.delta([0, 1, 1e300, np.inf]), curve.epsilon([0, 1e-300, 0.5, 1])):
+        assert not np.isnan(values).any()
+        assert np.all(values[:-1] >= values[1:])

@@ -143,3 +143,9 @@ def test_reading_checks_as_making_does():
         from_dict({"kind": "Magic"})
     with pytest.raises(InvalidArgument, match="noise_multiplier"):
         from_dict({"kind": "Gaussian", "noise_multiplier": -1.0})
+
+
+def test_as_many_steps_as_the_accountants_take():
+    assert events.dp_sgd_event(1.0, 1e-8, 10**16).count == 10**16
+    with pytest.raises(InvalidArgument, match="count="):
+        events.Repeated(events.Gaussian(1.0), 10**19)

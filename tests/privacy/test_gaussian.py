@@ -76,3 +76,11 @@ def test_limits():
     assert gaussian.epsilon_of(0.5, 1.0) == 0
     assert gaussian.mu_of(1.0, 0.0) == 0
     np.testing.assert_array_equal(gaussian.tradeoff(np.array([0.0, 1.0]), 1.0), [1, 0])
+
+
+def test_mu_of_epsilons_at_the_end_of_the_floats():
+    """An infinite epsilon allows every mu; it used to be searched for without end."""
+    found = gaussian.mu_of(np.array([np.inf, 1e308, np.inf, 1.0]), np.array([1e-5, 1e-5, 0.0, 1.0]))
+    assert found[0] == found[3] == np.inf
+    assert found[2] == 0
+    assert 1e100 < found[1] < np.sqrt(2e308)

@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -5,6 +7,7 @@ import dpassay as da
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import Best, Gaussian, Laplace, account, calibrate, dp_sgd_event
 from dpassay.privacy import replace_one_from_add_remove as grouped
+from dpassay.privacy.groups import _rest_down
 
 
 @pytest.mark.golden
@@ -76,3 +79,24 @@ def test_calibrate_looks_at_every_event():
 def test_best_refuses_curves_of_two_relations():
     with pytest.raises(InvalidArgument, match=r"curves\[1\].neighbouring='replace-one' must be"):
         Best((da.PureDP(1.0), da.GDP(1.0, neighbouring="replace-one")))
+
+
+def test_the_group_price_falls_and_is_of_use_at_large_epsilons():
+    """A share of x as the only split gave 0.46 at x = 800, and an infinite epsilon."""
+    curve = grouped(da.ApproxDP(1.0, 1e-3))
+    exact = 1e-3 * (1 + np.e)
+    assert np.all(np.diff(curve.delta([0, 1, 2, 3, 50, 800, 1e5, np.inf])) <= 1e-15)
+    assert exact <= curve.delta(np.inf) <= exact * (1 + 1e-12)
+    assert 1.9 < curve.epsilon(exact * (1 + 1e-9)) < 2.001
+
+
+def test_the_two_parts_of_a_group_do_not_exceed_the_whole():
+    """At (0.2, 1e-300) a rest that is rounded up to 0.2 would hide a delta of 1e-17."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(0, 3, (2000, 1))
+    first = np.minimum(rng.uniform(0, 3, (2000, 3)), x)
+    rest = _rest_down(x, first)
+    exact = [Fraction(a[0]) - Fraction(b) for a, row in zip(x, first, strict=True) for b in row]
+    pairs = list(zip(exact, rest.ravel(), strict=True))
+    assert all(0 <= Fraction(r) <= e for e, r in pairs)
+    assert any(float(e) > r for e, r in pairs)

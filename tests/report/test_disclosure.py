@@ -55,10 +55,10 @@ def test_what_is_wrong_is_named(tmp_path, text, message):
 
 
 def test_a_file_that_is_not_there_or_not_text(tmp_path):
-    with pytest.raises(InvalidArgument, match="cannot be read"):
+    with pytest.raises(InvalidArgument, match="is not a file"):
         read_disclosure(tmp_path / "none.toml")
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(InvalidArgument, match="is not TOML"):
+    with pytest.raises(InvalidArgument, match="is not text in UTF-8"):
         read_disclosure(tmp_path / "bytes.toml")
 
 

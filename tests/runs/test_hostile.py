@@ -45,15 +45,17 @@ def test_raises(who):
         raise ValueError("bad luck")
 
     error = failed_alone(play(spoiled(action), 20, key="k", **who))
-    assert error.startswith("Traceback")
-    assert error.endswith("ValueError: bad luck")
-    assert "dpassay" not in error
+    first, *frames = error.splitlines()
+    assert first == "ValueError"
+    assert frames[-1].endswith(" in action")
+    assert "bad luck" not in error  # the words of an error may quote a record
+    assert "guard.py" not in error
 
 
 @pytest.mark.parametrize("batch", [1, 8])
 def test_exits(who, batch):
     error = failed_alone(play(spoiled(lambda: sys.exit(3)), 20, key="k", batch=batch, **who))
-    assert error.endswith("SystemExit: 3")
+    assert error.startswith("SystemExit\n")
 
 
 def test_keyboard_interrupt_in_a_worker_is_the_tasks_own(two):
@@ -80,8 +82,8 @@ def test_errors_are_bounded():
 
     error = failed_alone(play(spoiled(action), 20, key="k", workers=1))
     assert len(error) < 1.1 * guard.ERROR_MAX
-    assert error.startswith("Traceback")
-    assert error.endswith("xxx")
+    assert error.startswith("ValueError\n")
+    assert "xxx" not in error
 
     def deep(n=0):
         deep(n + 1)
@@ -108,8 +110,23 @@ def test_prints_stay_out_of_the_way(who, capfd):
         return spoiled(action)(trials)
 
     error = failed_alone(play(task, 20, key="k", **who))
-    assert error.endswith("The trial had printed (end):\nnoise\nto out\nto err\nbytes")
+    assert error.startswith("ValueError\n")
+    assert "noise" not in error
     assert capfd.readouterr().out == ""
+
+
+def test_prints_and_words_of_a_failure_are_shown_on_the_terminal_when_debugging(capfd, monkeypatch):
+    monkeypatch.setenv("DPASSAY_DEBUG", "1")
+
+    def task(trials):
+        print("noise")
+        raise ValueError("words")
+
+    error = failed_alone(play(spoiled(lambda: task([0])), 20, key="k", workers=1))
+    assert "words" not in error
+    shown = capfd.readouterr().err
+    assert "ValueError: words" in shown
+    assert "The trial had printed (end):\nnoise" in shown
 
 
 def test_output_of_c_code_in_workers_does_not_reach_standard_output(two, capfd):
@@ -123,15 +140,18 @@ def test_output_of_c_code_in_workers_does_not_reach_standard_output(two, capfd):
     assert captured.out == ""
 
 
-def test_prints_are_bounded():
+def test_prints_are_bounded(capfd, monkeypatch):
+    monkeypatch.setenv("DPASSAY_DEBUG", "1")
+
     def action():
         for i in range(10_000):
             print("line", i)
         raise ValueError
 
-    error = failed_alone(play(spoiled(action), 20, key="k", workers=1))
-    assert error.endswith("line 9999")
-    assert len(error) < guard.ERROR_MAX
+    play(spoiled(action), 20, key="k", workers=1)
+    shown = capfd.readouterr().err
+    assert shown.rstrip().endswith("line 9999")
+    assert len(shown) < 2 * guard.PRINTED_MAX
 
 
 def test_streams_are_given_back():
@@ -233,7 +253,7 @@ def test_error_and_value_on_a_thread_with_a_timeout():
 
     with ThreadPoolExecutor(2) as threads:
         played = play(spoiled(action), 20, key="k", timeout=5, executor=threads)
-    assert failed_alone(played).endswith("ValueError: on a thread")
+    assert failed_alone(played).startswith("ValueError\n")
 
 
 @posix

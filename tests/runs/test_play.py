@@ -295,7 +295,8 @@ def test_too_many_failures(batch):
     assert played.ended == "too many failures"
     assert len(played.outcomes) == 12  # the first n with n > 10 + n / 10
     assert played.n_failed == 12
-    assert played.first_error.endswith("OSError: no luck with 0")
+    assert played.first_error.startswith("OSError\n")
+    assert "no luck" not in played.first_error
 
 
 def test_few_trials_that_all_fail():

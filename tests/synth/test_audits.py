@@ -20,8 +20,8 @@ OTHER = np.vstack([TABLE[1:], [[1, 1]]])
 
 def less(share):
     """``measure`` with that share of the noise."""
-    return lambda data, columns, sigmas, chosen: measure(
-        data, columns, [share * sigma for sigma in sigmas], chosen
+    return lambda data, columns, sigmas, *rest: measure(
+        data, columns, [share * sigma for sigma in sigmas], *rest
     )
 
 

@@ -87,8 +87,8 @@ def stated(event, kind):
 
 def less(share):
     """``measure`` with that share of the noise."""
-    return lambda data, columns, sigmas, chosen: measure(
-        data, columns, [share * sigma for sigma in sigmas], chosen
+    return lambda data, columns, sigmas, *rest: measure(
+        data, columns, [share * sigma for sigma in sigmas], *rest
     )
 
 
@@ -102,12 +102,13 @@ def assert_deviation(noise, stated, share):
 
 @pytest.mark.parametrize("share", [1, 0.9])
 @pytest.mark.parametrize("relation", RELATIONS)
+@pytest.mark.parametrize("rng", [1, None])
 @pytest.mark.parametrize("method", [Independent, NoisyMarginals])
-def test_baselines(method, relation, share, monkeypatch):
+def test_baselines(method, rng, relation, share, monkeypatch):
     monkeypatch.setattr(baselines, "on_simplex", lambda shares: shares)
     monkeypatch.setattr(baselines, "measure", less(share))
     schema = Schema({"a": range(20_000)})
-    fitted = method(schema, delta=1e-6, neighbouring=relation, rng=1).fit(np.zeros((90, 1), int))
+    fitted = method(schema, delta=1e-6, neighbouring=relation, rng=rng).fit(np.zeros((90, 1), int))
     (event,) = stated(fitted.event_, Gaussian)
     noise = 90 * fitted.answer(Workload.marginals([("a",)]))[1:]
     assert_deviation([noise], event.noise_multiplier * SENSITIVITY[relation], share)
@@ -184,7 +185,9 @@ def test_selected_sets(relation):
 
     def choice(noise):
         gumbels = np.where(np.arange(2) == worse, noise, 0)
-        return mixture.select_sets(data, model, plan, relation, Chosen(gumbels))
+        return mixture.select_sets(
+            data, model, plan, relation, Source("reproducible", Chosen(gumbels))
+        )
 
     lead = max(scores) - min(scores)
     moved = {"add-remove": 1, "replace-one": 2}[relation]

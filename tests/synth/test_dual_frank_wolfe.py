@@ -217,7 +217,7 @@ def test_the_statement_meets_the_budget(neighbouring, batches, delta):
     spent = found.fit(codes).privacy_.epsilon(delta)
     # Sampled batches are calibrated by one bound and accounted by the best, which is half.
     assert (0.4 if batches == "sampled" else 0.98) < spent <= 1 + 1e-9
-    assert found.noise_ == "cryptographic"
+    assert found.noise_ == "exact"
     assert found.model_.probabilities.sum() == pytest.approx(1)
 
 

@@ -85,14 +85,14 @@ def test_sampled_values_spread_over_their_bin():
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"age": [0, 5, 2]}, "column 'age' has the value 5, outside"),
-        ({"age": [0, 1.5, 2]}, "column 'age' has the value 1.5"),
-        ({"pay": [0.0, 10.1, 3.0]}, r"column 'pay' has the value .*10.1.*outside \[0, 10\]"),
-        ({"pay": ["x", "1", "2"]}, "column 'pay' has the value 'x'"),
+        ({"age": [0, 5, 2]}, "column 'age' has a value outside"),
+        ({"age": [0, 1.5, 2]}, "column 'age' has a value outside"),
+        ({"pay": [0.0, 10.1, 3.0]}, r"column 'pay' has a value outside \[0, 10\]"),
+        ({"pay": ["x", "1", "2"]}, "column 'pay' has a value outside"),
         ({"children": [0, 10, 1]}, r"whole numbers of \[0, 10\)"),
         ({"children": [0, None, 1]}, "'children' has missing values, but is not declared nullable"),
         ({"since": ["2020-01-01", "2021-01-01", "2020-05-05"]}, "outside the days from 2020-01-01"),
-        ({"since": ["2020-01-01", "never", "2020-05-05"]}, "column 'since' has the value 'never'"),
+        ({"since": ["2020-01-01", "never", "2020-05-05"]}, "column 'since' has a value outside"),
         ({"more": [1, 2, 3]}, "column 'more' of the table is not in the schema"),
     ],
 )
@@ -160,14 +160,14 @@ def test_toml(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("columns = [", "is not valid"), ("x = 1", "needs a table `columns`")],
+    [("columns = [", "is not TOML"), ("x = 1", "needs a table `columns`")],
 )
 def test_files_that_are_none(tmp_path, text, message):
     path = tmp_path / "s.toml"
     path.write_text(text)
     with pytest.raises(InvalidArgument, match=message):
         Schema.read(path)
-    with pytest.raises(InvalidArgument, match="cannot be read"):
+    with pytest.raises(InvalidArgument, match="is not a file"):
         Schema.read(tmp_path / "none.toml")
 
 
@@ -325,9 +325,9 @@ def test_values_outside_go_where_the_column_says(column, values, codes):
 
 def test_values_outside_that_have_no_place_are_refused():
     column = Numeric((0, 1), outside="nearest")
-    with pytest.raises(InvalidArgument, match="value 'x', outside"):
+    with pytest.raises(InvalidArgument, match="column 'x' has a value outside"):
         Schema({"x": column}).encode(pd.DataFrame({"x": ["0", "x"]}))
-    with pytest.raises(InvalidArgument, match="column 'x' has the value 7, outside"):
+    with pytest.raises(InvalidArgument, match="column 'x' has a value outside"):
         Schema({"x": column}).conditions({"x": 7})
     with pytest.raises(InvalidArgument, match="needs a column with nullable=True"):
         Categorical(("a",), outside="missing")

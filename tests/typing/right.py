@@ -33,6 +33,8 @@ def mechanism(data: list[int], rng: np.random.Generator) -> float:
 
 
 verdict: da.Verdict = da.audit(mechanism, ([1, 2], [1]), claim=da.PureDP(epsilon=1.0), rng=0)
+paired: da.Verdict = da.audit(mechanism, ([1, 2], [1]), claim=(3, 1e-5), neighbours="trusted")
+written: da.Verdict = da.audit(mechanism, ([1, 2], [1]), claim="gdp:1.0", fixed_seed="leak")
 print(verdict.refuted, verdict.bound.epsilon, verdict.tightness, verdict.claim.epsilon(1e-5))
 
 # Learners, synthetic data, optimisation, data sets.

@@ -6,12 +6,14 @@ side. :mod:`~dpassay._special.search` finds where a monotone condition changes a
 on which it was seen to hold. :mod:`~dpassay._special.quantiles` inverts distribution functions
 and puts every answer back into the forward function.
 
-**The policy for rounding.** There are four sources of error, and each has one margin:
+**The policy for rounding.** Each source of error has one margin:
 
 ========================  ======  ==================================================================
 name                      size    what it covers
 ========================  ======  ==================================================================
-``ULP``                   2^-52   one operation: the distance from 1 to the next float
+``UNIT``, ``ULP``         2^-53   one operation; ULP is twice that, from 1 to the next float
+``CLOSED_FORM``           64 u    a formula of the accountants: thirty operations, of which none
+                                  cancels
 ``ARITHMETIC``            1e-12   a formula: up to a thousand operations, exp and log of numbers up
                                   to 700, and differences of terms, relative to the largest term
 ``TAIL``                  1e-8    a probability from a library (``betainc``, ``gammainc``), relative
@@ -31,6 +33,14 @@ The rules:
    exceeded by more than the margin.
 4. A margin is never used to hide a cancellation: a difference of nearly equal numbers is rewritten
    (``log1p``, ``expm1``, the smaller of two tails), because no fixed margin covers it.
+5. *Upper bounds that others compare*: "best" takes the minimum of several accountants, which is an
+   upper bound only if each float in it is one. So each adds its margin before the number leaves the
+   function that computed it (``up``, ``exp_up``, or an error that is computed beside the formula,
+   from the sizes of its terms, where an exponent is large), and nobody downstream adds one for what
+   happened upstream. A positive number is at least ``LEAST``; a true 0 stays 0.
+6. The epsilon at a given delta is right if putting it back into the *rounded-up* forward function
+   gives at most that delta, met to a relative ``REQUEST``. Monotone functions of an uncertain
+   argument are evaluated at its unfavourable end.
 
 How large the library's errors are was measured against mpmath: ``docs/numerics.md``. The tails are
 off by at most 3e-10 for up to 2e9 trials and tails down to 1e-250, a thirtieth of ``TAIL``; beyond

@@ -5,8 +5,17 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-ULP = 2.0**-52
-"""The distance from 1 to the next float: one operation errs by at most half of it, relatively."""
+UNIT = 2.0**-53
+"""The relative error of one operation, at most."""
+
+ULP = 2 * UNIT
+"""The distance from 1 to the next float."""
+
+CLOSED_FORM = 64 * UNIT
+"""Of formulae of some thirty operations in which nothing cancels: those of the accountants."""
+
+REQUEST = 8 * UNIT
+"""How closely a delta that was asked for is met: three times 1e-7 and 3e-7 are different floats."""
 
 ARITHMETIC = 1e-12
 """Of formulae: up to a thousand operations, and exp or log of numbers up to 700 in size."""
@@ -19,6 +28,9 @@ NUMERICAL = 1e-8
 
 TINY = 1e-300
 """The smallest number that is divided by or whose logarithm is taken; not a margin."""
+
+LEAST = float(np.finfo(float).tiny)
+"""What a positive upper bound is at least: it never becomes 0 by underflow."""
 
 _LARGEST = float(np.finfo(float).max)
 
@@ -61,3 +73,42 @@ def round_down(x: Any, margin: float = ARITHMETIC, size: float = 0.0) -> Any:
 
     """
     return -round_up(-x, margin, size)
+
+
+# One-liners for formulae that are priced by the thousand: margins in units of the last place.
+
+
+def up(value: Any, relative: Any = CLOSED_FORM) -> Any:
+    """The value, raised by its relative margin; 0 and infinity stay."""
+    return value * (1 + relative)
+
+
+def down(value: Any, relative: Any = CLOSED_FORM) -> Any:
+    """The value, lowered by its relative margin."""
+    return value * (1 - relative)
+
+
+def exp_up(log_value: Any, error: Any = 0.0) -> Any:
+    """Upper bound on e to a number known up to ``error``; 0 only for minus infinity."""
+    log_value = np.asarray(log_value, float)
+    with np.errstate(under="ignore", over="ignore"):
+        value = up(np.exp(log_value + error))
+    return np.where(log_value == -np.inf, 0.0, np.maximum(value, LEAST))
+
+
+def exp_down(log_value: Any, error: Any = 0.0) -> Any:
+    """Lower bound on e to a number known up to ``error``."""
+    with np.errstate(under="ignore"):
+        return down(np.exp(np.asarray(log_value, float) - error))
+
+
+def met(delta: Any) -> Any:
+    """The largest delta that a request for this one may be answered with."""
+    return np.minimum(delta * (1 + REQUEST), 1.0)
+
+
+def product_up(count: float, value: float) -> float:
+    """The product with a number that is at least 0, rounded up; positive if both are."""
+    if count == 1:
+        return value
+    return max(up(float(count) * value), LEAST) if count > 0 and value > 0 else 0.0

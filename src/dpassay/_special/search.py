@@ -17,6 +17,7 @@ Floats = NDArray[np.float64]
 Condition = Callable[[Any], Any]
 """x -> whether it holds at x; an array of the shape of the bracket in, truth values out."""
 
+_LARGEST = float(np.finfo(float).max)
 _ENOUGH = 1100  # halvings bring any two finite floats together
 
 
@@ -104,7 +105,9 @@ def _bracket(
     """Narrow brackets: false at the lower end and true at the upper one, wherever it was asked."""
     for _ in range(most):
         mid = np.floor((low + high) / 2) if whole else _middle(low, high)
-        enough = np.maximum(within * np.maximum(np.abs(low), np.abs(high)), absolute)
+        # An infinite end is no share of anything: such a bracket has no middle and stays.
+        size = np.minimum(np.maximum(np.abs(low), np.abs(high)), _LARGEST)
+        enough = np.maximum(within * size, absolute)
         moving = (mid > low) & (mid < high) & (high - low > enough)
         if not moving.any():
             break

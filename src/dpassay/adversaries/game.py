@@ -24,8 +24,10 @@ from dpassay.adversaries.family import lower_bound_in_noise
 from dpassay.adversaries.insertions import Coined
 from dpassay.adversaries.six import Adversary, Score
 from dpassay.adversaries.trainers import Trainer
+from dpassay.auditing.account import Account
+from dpassay.auditing.referee import Referee, Rules, claimed_delta
 from dpassay.bounds import lower_bound, lower_bound_from_steps
-from dpassay.bounds.sequential import SequentialTest, sequential_bound
+from dpassay.bounds.sequential import sequential_bound
 from dpassay.errors import GameStopped, InvalidArgument
 from dpassay.nets import Training
 from dpassay.privacy import account
@@ -97,27 +99,38 @@ class Game:
         self,
         claim: PrivacyCurve | None = None,
         *,
-        delta: float = 1e-5,
+        delta: float | None = None,
         confidence: float = 0.95,
     ) -> Verdict:
         """Whether a claim stands: by default the accountant's curve of the training.
 
-        The whole curve is bet against, trial by trial, in number order.
+        The whole curve is bet against, trial by trial, in number order. Verdict and bound are one
+        statement of the same bets: both hold together with ``confidence``, however often the game
+        is extended. The bound is stated at ``delta``, by default the claim's own (1e-5 for curves).
         """
         claim = account(self.training.event()) if claim is None else claim
-        test = SequentialTest(claim, confidence=confidence)
-        test.update(self.evidence.worlds, self.evidence.scores)
+        referee = _referee(claim, delta, confidence)
+        referee.take(self.evidence.worlds, self.evidence.scores)
+        refuted, bound, fell_at = referee.statement()
         return Verdict(
             claim,
-            self._free_bound(delta, confidence),
-            test.refuted,
+            bound,
+            refuted,
             confidence,
-            test.refuted_at or self.evidence.trials,
-            "refuted" if test.refuted else "budget spent",
+            referee.trials,
+            "refuted" if refuted else "budget spent",
             self.evidence,
             f"{self.adversary.name}, by {self.distinguisher}",
-            log_wealth=test.wealth_path[: test.refuted_at],
+            log_wealth=referee.wealth_path(),
+            fell_at=fell_at,
         )
+
+
+def _referee(claim: PrivacyCurve, delta: float | None, confidence: float) -> Referee:
+    """One that bets on every trial; higher scores say "with"."""
+    confidence = _check.confidence(confidence)
+    bets = Account(betting=1.0, n_betting=None)
+    return Referee(Rules(claim, claimed_delta(claim, delta), confidence, False, bets))
 
 
 def play(
@@ -162,7 +175,7 @@ def play(
     """
     trials = _check.count("trials", trials, remedy="It is the number of trainings that count.")
     choosing = _check.count("choosing", choosing, low=4)
-    seed = _check.count("rng", rng, low=0, remedy="Pass a seed: a game must be reproducible.")
+    seed = _check.seed("rng", rng, remedy="Pass a seed: a game must be reproducible.")
     crafted = crafted_for(adversary, training, data, seed) if crafted is None else crafted
     options = {"executor": executor, "workers": workers, "progress": progress}
     with opened(store) as log:
@@ -170,11 +183,11 @@ def play(
         candidates = dict(adversary.distinguish(training, crafted))
         n_choosing = choosing if len(candidates) > 1 else 0
         name, score = _choose(candidates, task, n_choosing, log, options)
-        bets = None if claim is None else SequentialTest(claim, confidence=confidence)
+        bets = None if claim is None else _referee(claim, None, confidence)
 
         def refuted(seen: Outcomes) -> bool:
             assert bets is not None
-            return bets.update(*_score_all(task, seen, score))
+            return bets.take(*_score_all(task, seen, score))
 
         run = _play_all(task, trials, log, options, None if bets is None else refuted)
     worlds, scores = _score_all(task, run.outcomes, score)

@@ -101,7 +101,7 @@ class OneRun:
             rng: seed of coins and training.
 
         """
-        seed = _check.count("rng", rng, low=0)
+        seed = _check.seed("rng", rng)
         hooks = [self.hooks.example, self.hooks.gradient, self.hooks.observe, self.hooks.rate]
         data = [self.training, self.records, self.context, self.n_canaries, hooks]
         key = run_key({"one run": seed}, code=[self.score], data=data)

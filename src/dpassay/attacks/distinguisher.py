@@ -27,11 +27,10 @@ class Scorer(Protocol):
 
 @dataclass(frozen=True)
 class Distinguisher:
-    """A learned score, with the name of what learned it and its cross-validated log loss."""
+    """A learned score, with the name of what learned it and how many features it takes."""
 
     name: str
     width: int
-    log_loss: float
     scorer: Scorer
 
     def __call__(self, rows: list[FloatArray]) -> FloatArray:
@@ -73,8 +72,8 @@ def learn_distinguisher(rows: list[FloatArray], worlds: FloatArray, seed: int = 
     for name, fit in _learners(table).items():
         loss = _cross_validated(fit, table, y, folds, seed)
         found.append((loss, name, fit))
-    loss, name, fit = min(found, key=lambda item: item[:2])
-    return Distinguisher(name, table.shape[1], loss, fit(table, y, seed))
+    _, name, fit = min(found, key=lambda item: item[:2])
+    return Distinguisher(name, table.shape[1], fit(table, y, seed))
 
 
 Fit = Callable[[FloatArray, Any, int], Scorer]

@@ -135,9 +135,7 @@ def _probabilities(values: ArrayLike) -> FloatArray:
     wrong = np.argwhere(~(np.abs(sums - 1) <= _SUM_TOLERANCE))
     if wrong.size:
         at = tuple(int(i) for i in wrong[0])
-        raise InvalidArgument(
-            f"probabilities[{', '.join(map(str, at))}] sums to {sums[at]:g}, not to 1. {remedy}"
-        )
+        raise InvalidArgument(f"probabilities[{', '.join(map(str, at))}] do not sum to 1. {remedy}")
     return np.minimum(p, 1.0)
 
 
@@ -145,7 +143,7 @@ def _losses(values: ArrayLike) -> FloatArray:
     remedy = "A model whose loss is not a number has diverged, or the labels are wrong."
     losses = _check.array("losses", values, empty=False, remedy=remedy)
     if losses.ndim < 1:
-        raise InvalidArgument(f"losses={losses:g} must be an array with one loss per record.")
+        raise InvalidArgument("losses must be an array with one loss per record.")
     return losses
 
 
@@ -250,10 +248,8 @@ def _columns(target: Any, y: Any, width: int) -> NDArray[np.int64]:
     known = {value: i for i, value in enumerate(classes.tolist())}
     found = [known.get(value, -1) for value in y.tolist()]
     if -1 in found:
-        label = y[found.index(-1)]
         raise InvalidArgument(
-            f"y[{found.index(-1)}]={label!r} is a class that the target never learned; it knows "
-            f"{len(known)}, such as {classes[0]!r}. Train on all classes, or leave these records "
-            "out."
+            f"y[{found.index(-1)}] is a class that the target never learned; it knows "
+            f"{len(known)} others. Train on all classes, or leave these records out."
         )
     return np.array(found, dtype=np.int64)

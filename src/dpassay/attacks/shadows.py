@@ -133,9 +133,11 @@ def train_shadows(
     n_shadows = _check.count("n_shadows", n_shadows, low=2, remedy="LiRA takes 4 at least.")
     _check.choice("design", design, DESIGNS)
     _check.choice("keep", keep, KEEP)
-    seed = _check.count("rng", rng, low=0, remedy="Pass a seed: shadows must be reproducible.")
+    seed = _check.seed("rng", rng, remedy="Pass a seed: shadows must be reproducible.")
     if not callable(train):
-        raise InvalidArgument(f"train={train!r} must be callable: train(X, y, rng) -> target.")
+        raise InvalidArgument(
+            f"train={_check.shown(train)} must be callable: train(X, y, rng) -> target."
+        )
     inside = assign(len(y), n_shadows, design, seed)
     at = (X, y) if observed is None else records("observed", observed)
     configuration = {"design": design, "seed": seed, "keep": keep}
@@ -237,7 +239,7 @@ def _check_classes(seen: Any, all_labels: Any) -> None:
     missing = set(np.unique(all_labels).tolist()) - set(np.unique(seen).tolist())
     if missing:
         raise InvalidArgument(
-            f"class {sorted(missing, key=str)[0]!r} is missing in the training set of a shadow. "
+            f"{len(missing)} class(es) are missing in the training set of a shadow. "
             "Train fewer shadows, give more data, or take design='halves'."
         )
 

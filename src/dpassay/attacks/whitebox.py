@@ -163,7 +163,7 @@ def _last(z: FloatArray, model: Any, y: Any) -> tuple[FloatArray, FloatArray]:
     is_class = np.asarray(y)[:, None] == classes
     if not is_class.any(axis=1).all():
         i = int(np.flatnonzero(~is_class.any(axis=1))[0])
-        raise InvalidArgument(f"y[{i}]={y[i]!r} is a class that the model never learned.")
+        raise InvalidArgument(f"y[{i}] is a class that the model never learned.")
     if z.shape[1] == 1:
         p = special.expit(z)
         return p, p - is_class[:, 1:]

@@ -1,13 +1,16 @@
 """Claims written in a few characters: ``3,1e-5``, ``gdp:1.0``, ``dp-sgd:...``."""
 
 from collections.abc import Callable, Iterable
+from numbers import Real
 from typing import Any
 
+from dpassay import _check
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP, ZCDP, ApproxDP, PureDP, account, dp_sgd_event
 from dpassay.privacy.curves import Curve
 from dpassay.types import PrivacyCurve
 
+Claim = PrivacyCurve | tuple[float, float] | str
 EXAMPLES = (
     "'3' (pure), '3,1e-5', 'gdp:1.0', 'rho:0.1' or "
     "'dp-sgd:noise_multiplier=1.1,sampling_rate=0.01,steps=1000'"
@@ -38,13 +41,34 @@ def parse_claim(
     return _WORDS[word](rest, statement)
 
 
-def check_curve(claim: Any) -> None:
-    """Raise unless the claim is a privacy curve."""
+def as_claim(claim: Claim, *, neighbouring: str = "add-remove") -> PrivacyCurve:
+    """The privacy curve that is claimed, in whatever form it is given.
+
+    Args:
+        claim: a curve, a pair (epsilon, delta), or a text as :func:`parse_claim` takes it.
+        neighbouring: the relation of a pair or a text; a curve has its own.
+
+    Raises:
+        InvalidArgument: it is none of these.
+
+    >>> as_claim((3, 1e-5)) == as_claim("3,1e-5") == ApproxDP(3.0, 1e-5)
+    True
+
+    """
+    if isinstance(claim, str):
+        return parse_claim(claim, neighbouring=neighbouring)
+    if isinstance(claim, tuple | list) and len(claim) == 2 and all(map(_is_number, claim)):
+        return ApproxDP(*map(float, claim), neighbouring=neighbouring)  # type: ignore[arg-type]
     if not isinstance(claim, PrivacyCurve):
         raise InvalidArgument(
-            f"claim={claim!r} must be a privacy curve, for example ApproxDP(3.0, 1e-5); "
-            "dpassay.auditing.parse_claim makes one from text."
+            f"claim={_check.shown(claim)} must be a privacy curve such as ApproxDP(3.0, 1e-5), a "
+            f"pair (epsilon, delta), or a text: {EXAMPLES}."
         )
+    return claim
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def claim_text(claim: Any) -> str | None:

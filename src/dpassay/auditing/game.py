@@ -7,7 +7,6 @@ number fixes everything.
 """
 
 import inspect
-import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +16,10 @@ import numpy as np
 from dpassay._rng import for_trial
 from dpassay.attacks.distinguisher import Distinguisher
 from dpassay.attacks.features import MAX_FEATURES, features
+from dpassay.auditing.prints import prints_of
+from dpassay.errors import InvalidTarget
 from dpassay.runs import Outcome
+from dpassay.runs.guard import error_text
 from dpassay.types import FloatArray
 
 Mechanism = Callable[..., Any]
@@ -99,7 +101,7 @@ class Game:
         ]
         for w, values in enumerate(drawn):
             if values.shape[:1] != ((worlds == w).sum(),):
-                raise ValueError(
+                raise InvalidTarget(
                     f"mechanism(data, rng, size={(worlds == w).sum()}) returned shape "
                     f"{values.shape}; its first dimension must be size."
                 )
@@ -129,18 +131,20 @@ class Watch:
         """One trial; what the mechanism or the score raises is its outcome."""
         try:
             return self._seen(trial, self.game.outputs(trial))
-        except Exception:
-            return Outcome(error=traceback.format_exc(limit=-6))
+        except Exception as error:
+            return Outcome(error=error_text(error))
 
     def _seen(self, trial: int, outputs: Any) -> Outcome:
-        if not self.game.block and _is_nan(outputs[0]):
+        block = bool(self.game.block)
+        if not block and _is_nan(outputs[0]):
             return Outcome(error="the mechanism returned NaN.")
+        prints = prints_of(outputs, block)
         if self.score is None:
-            return Outcome(payload=_table(outputs, bool(self.game.block)).tobytes())
+            return Outcome(payload=_table(outputs, block).tobytes(), features=prints)
         scores = self._scores(outputs)
-        if self.game.block:
-            return Outcome(payload=np.asarray(scores, float).tobytes())
-        return Outcome(score=float(scores[0]))
+        if block:
+            return Outcome(payload=np.asarray(scores, float).tobytes(), features=prints)
+        return Outcome(score=float(scores[0]), features=prints)
 
     def _scores(self, outputs: Any) -> FloatArray:
         score = self.score

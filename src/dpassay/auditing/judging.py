@@ -3,18 +3,19 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.question import MANY, Change, question_of
 from dpassay.auditing.single import ONE_RUN, judged_one_run
-from dpassay.errors import InvalidArgument
+from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.runs import RunRecord, TrialLog, opened
-from dpassay.types import PrivacyCurve, Verdict
+from dpassay.types import Verdict
 
 
 def judge(
     store: str | Path | TrialLog,
     run: str | None = None,
     *,
-    claim: PrivacyCurve | None = None,
+    claim: Claim | None = None,
     confidence: float | None = None,
     delta: float | None = None,
 ) -> Verdict:
@@ -31,7 +32,8 @@ def judge(
     Args:
         store: the log.
         run: the run's key or its beginning; by default the newest run of the log.
-        claim: to be tested instead of the audit's own.
+        claim: to be tested instead of the audit's own; a curve, or as pair or text a claim about
+            the same neighbours.
         confidence: instead of the audit's own.
         delta: where the bound is stated, instead of the audit's own.
 
@@ -44,7 +46,13 @@ def judge(
     """
     with opened(store, make=False) as log:
         record = find_run(log, run)
-        return judged(log, record, Change(claim, confidence, delta))
+        curve = None if claim is None else as_claim(claim, neighbouring=_relation(record))
+        return judged(log, record, Change(curve, confidence, delta))
+
+
+def _relation(record: RunRecord) -> str:
+    """The neighbouring relation of the data sets that were played."""
+    return record.description.get("neighbouring", "add-remove")
 
 
 def find_run(log: TrialLog, run: str | None = None) -> RunRecord:
@@ -71,7 +79,15 @@ def judged(log: TrialLog, record: RunRecord, change: Change | None = None) -> Ve
             f"run {record.key[:12]} was not written by an audit of this version: its log does not "
             "say what was asked. Give the audit again with this store; nothing is played twice."
         )
-    return _JUDGES[kind](log, record, change or Change())
+    try:
+        return _JUDGES[kind](log, record, change or Change())
+    except DpassayError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
+        raise InvalidArgument(
+            f"run {record.key[:12]}: the log does not say what was asked in the way an audit "
+            "writes it. Restore a copy of the log, or give the audit again with another store."
+        ) from None
 
 
 _JUDGES: dict[str, Callable[[TrialLog, RunRecord, Change], Verdict]] = {

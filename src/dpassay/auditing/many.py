@@ -2,29 +2,33 @@
 
 import contextlib
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from dpassay import _check
 from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
-from dpassay.auditing.account import Account
-from dpassay.auditing.claims import check_curve
+from dpassay.attacks.regions import Forecast, learn_from_many
+from dpassay.auditing.account import CHOOSING, Account
+from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.game import Game, Watch, draws_many
-from dpassay.auditing.neighbours import check_neighbours
+from dpassay.auditing.neighbours import look_at_neighbours
 from dpassay.auditing.question import (
     MANY,
     Question,
     account_of,
     keep_account,
-    refuse_failures,
+    refuse_target,
 )
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
-from dpassay.errors import InvalidArgument
+from dpassay.auditing.seeds import Prints
+from dpassay.bounds.conditional import Guesses, epsilon_lower
+from dpassay.errors import InvalidArgument, VacuousAudit
 from dpassay.runs import (
     Outcomes,
     Played,
@@ -35,17 +39,20 @@ from dpassay.runs import (
     play,
     run_key,
 )
-from dpassay.types import FloatArray, PrivacyCurve, Verdict
+from dpassay.types import FloatArray, NeighboursSeen, Verdict
 
 _BLOCKS, _LARGEST_BLOCK = 20, 8192
+_FIXED = ("stop", "leak")
 _LEARNING_SHARE, _FEWEST, _MOST = 0.25, 60, 5000  # of the trials, to learn a distinguisher from
+# With so many cheap draws a region of outputs is learned and counted; its learners want more.
+_MANY_DRAWS, _SHARE_OF_MANY, _MOST_OF_MANY = 40_000, 0.5, 1_000_000
 
 
 def audit(
     mechanism: Callable[..., Any],
     pair: tuple[Any, Any],
     *,
-    claim: PrivacyCurve,
+    claim: Claim,
     score: Callable[[Any], float] | None = None,
     trials: int = 1000,
     confidence: float = 0.95,
@@ -56,6 +63,8 @@ def audit(
     rng: int | np.random.Generator | None = 0,
     delta: float | None = None,
     group: int = 1,
+    neighbours: Literal["checked", "trusted"] = "checked",
+    fixed_seed: Literal["stop", "leak"] = "stop",
     timeout: float | None = None,
     max_failed_share: float = 0.1,
     recycle: int | None = None,
@@ -72,9 +81,12 @@ def audit(
     Args:
         mechanism: ``mechanism(data, rng)`` returns anything; ``mechanism(data, rng, size=n)`` may
             return n outputs at once (in the first dimension), which is much faster.
-        pair: the two neighbouring data sets. Record tables (two-dimensional arrays, frames, pairs
-            (X, y)) are checked to be neighbours in the claim's relation.
-        claim: the privacy curve that the mechanism is said to have.
+        pair: the two neighbouring data sets. They are checked to be neighbours in the claim's
+            relation: rows of arrays, tensors, frames and (X, y) are records, and entries of lists,
+            dicts, strings and one-dimensional arrays. Numbers and other objects are taken as given.
+        claim: what the mechanism is said to have: a privacy curve, a pair (epsilon, delta), or a
+            text such as "3,1e-5" or "gdp:1.0", see :func:`dpassay.auditing.parse_claim`. Pairs and
+            texts speak of add-remove neighbours.
         score: ``score(output)`` returns a number that tends to be larger (or smaller) for the first
             data set; it must not depend on the trials. None learns one from the first quarter of
             the trials, which then do not count.
@@ -90,6 +102,11 @@ def audit(
             secure noise: logged and resumed, but not replayable.
         delta: where the lower bound is stated; by default at the claim's own delta, else 1e-5.
         group: how many records the two data sets differ by, if more than one.
+        neighbours: "trusted" for data sets that are neighbours in a sense of your own, such as
+            vectors of query answers or graphs; the verdict then says that nobody checked.
+        fixed_seed: what to make of a mechanism whose outputs never change in either world, as one
+            with a fixed seed. "stop" gives no verdict; "leak" judges it, since whoever knows the
+            seed sees no noise.
         timeout: seconds for one trial. A mechanism that ignores its alarm is ended only in a
             process of its own: pass ``executor=Workers(1, separate=True)``, or more workers.
         max_failed_share: more failures than this share end the audit.
@@ -99,6 +116,9 @@ def audit(
         description: what to write into the log about the audit beside its question, as plain JSON;
             for example ``{"target": "my_train.py:train"}``.
 
+    Warns:
+        VacuousAudit: even a perfect attack could not refute the claim in so many trials.
+
     Returns:
         The verdict. Failed trials (exceptions, NaN, timeouts) are outputs with the lowest score.
         :func:`dpassay.auditing.judge` gives the same verdict from the log alone.
@@ -106,7 +126,8 @@ def audit(
     Raises:
         InvalidArgument: a value out of range, data sets that are no neighbours, or a question that
             would spend the error probability of a logged run twice.
-        AuditStopped: too many trials failed.
+        AuditStopped: too many trials failed, the mechanism fixes its seed or adds no noise, or its
+            trials are not independent.
 
     >>> import dpassay as da
     >>> def noisy_count(data, rng, size):
@@ -117,8 +138,9 @@ def audit(
 
     """
     data, data_prime = _pair(pair)
-    check_curve(claim)
-    check_neighbours(data, data_prime, claim.neighbouring, group)
+    claim = as_claim(claim)
+    worlds = getattr(mechanism, "worlds", None)
+    seen = look_at_neighbours((data, data_prime), claim.neighbouring, group, neighbours, worlds)
     new = _setting(mechanism, score, trials, rng)
     about = {"target": _name(mechanism), "group": group} | dict(description or {})
     confidence, delta = _check.confidence(confidence), claimed_delta(claim, delta)
@@ -129,48 +151,63 @@ def audit(
         key = run_key(setting.configuration(), **parts) if record is None else record.key
         account = _account(setting, record, sequential)
         rules = Rules(claim, delta, confidence, both_ways=score is not None, account=account)
-        question = _question(key, setting, sequential, rules, max_failed_share, replay)
+        question = _question(key, setting, sequential, rules, max_failed_share, replay, seen)
+        question = replace(question, fixed_seed=_check.choice("fixed_seed", fixed_seed, _FIXED))
         game = Game(mechanism, data, data_prime, question.coin_seed, setting.seed, setting.block)
 
-        def played(task: Watch, asked: Question, referee: Referee | None) -> Played:
+        prints = question.prints()
+        if (warning := question.vacuous()) is not None:
+            warnings.warn(VacuousAudit(warning), stacklevel=2)
+
+        def played(
+            task: Watch, asked: Question, referee: Referee | None, alone: bool = False
+        ) -> Played:
+            numbers = asked.testing if referee else asked.learning
             return play(
                 task,
-                asked.testing if referee else asked.learning,
+                numbers[:1] if alone else numbers,
                 key=key,
                 configuration=setting.configuration(),
                 description=asked.description() | about,
                 store=log,
                 executor=who,
                 workers=workers,
-                stop=None if referee is None else lambda seen: referee.take(*asked.seen(seen)),
+                stop=None if alone else lambda seen: asked.ends(seen, prints, referee),
                 every=asked.every if referee else 1,
                 timeout=timeout,
                 recycle=recycle,
                 replayable=setting.seed is not None,
-                max_failed_share=max_failed_share,
-                progress=progress,
+                max_failed_share=1.0 if alone else max_failed_share,
+                progress="quiet" if alone else progress,
                 note=None if referee is None else lambda: _note(referee),
             )
 
-        return _played_and_judged(game, question, score, played, log)
+        return _played_and_judged(game, question, score, played, prints, log)
 
 
 def _played_and_judged(
     game: Game,
     question: Question,
     score: Any,
-    played: Callable[[Watch, Question, Referee | None], Played],
+    played: Callable[..., Played],
+    prints: Prints,
     log: TrialLog,
 ) -> Verdict:
     if score is None:
         learning = played(Watch(game), question, None)
-        refuse_failures(learning)
+        question.refuse(learning, prints, last=False)
         if learning.ended != "done":
             return question.judged(log)
-        score = _learned(game, learning.outcomes)
+        score = _learned(game, learning.outcomes, question)
         question = replace(question, distinguisher=score.name)
     referee = Referee(question.rules)
+    if question.every > 1 and not question.n_learning:  # End at trial 1, not after the first few.
+        first = played(Watch(game, score), question, referee, alone=True)
+        refuse_target(first)
+        if first.ended == "interrupted":
+            return question.judged(log)
     testing = played(Watch(game, score), question, referee)
+    question.refuse(testing, prints, last=True)
     if testing.ended == "done" and question.rules.account.due(referee.trials):
         # Spend before looking: whoever is killed from here on finds the count in the log.
         account = question.rules.account.order(referee.trials)
@@ -179,7 +216,7 @@ def _played_and_judged(
         referee.rules = question.rules
     if testing.ended == "interrupted":
         return question.judged(log)  # The referee may have been interrupted in the middle.
-    return question.verdict(referee, testing)
+    return question.verdict(referee, testing, prints)
 
 
 @contextlib.contextmanager
@@ -218,9 +255,13 @@ class _Setting:
 
 def _setting(mechanism: Any, score: Any, trials: int, rng: Any) -> _Setting:
     if not callable(mechanism):
-        raise InvalidArgument(f"mechanism={mechanism!r} must be callable: mechanism(data, rng).")
+        raise InvalidArgument(
+            f"mechanism={_check.shown(mechanism)} must be callable: mechanism(data, rng)."
+        )
     if score is not None and not callable(score):
-        raise InvalidArgument(f"score={score!r} must be callable: score(output) -> float.")
+        raise InvalidArgument(
+            f"score={_check.shown(score)} must be callable: score(output) -> float."
+        )
     trials = _check.count("trials", trials, low=1)
     block = int(np.clip(trials // _BLOCKS, 1, _LARGEST_BLOCK)) if draws_many(mechanism) else 0
     n_calls = trials // max(block, 1)
@@ -231,9 +272,15 @@ def _setting(mechanism: Any, score: Any, trials: int, rng: Any) -> _Setting:
                 f"trials={trials} must be at least {2 * _FEWEST} to learn a score and test it. "
                 "Pass score=, or more trials."
             )
-        wanted = int(np.clip(_LEARNING_SHARE * trials, _FEWEST, _MOST))
-        learning = math.ceil(wanted / max(block, 1))
+        learning = math.ceil(_learning_trials(trials, bool(block)) / max(block, 1))
     return _Setting(_seed(rng), block, n_calls, learning)
+
+
+def _learning_trials(trials: int, cheap: bool) -> int:
+    """How many of the trials are for learning; many where outputs are drawn at once."""
+    if cheap and trials >= _MANY_DRAWS:
+        return int(min(_SHARE_OF_MANY * trials, _MOST_OF_MANY))
+    return int(np.clip(_LEARNING_SHARE * trials, _FEWEST, _MOST))
 
 
 def _continued(
@@ -277,7 +324,7 @@ def _seed(rng: Any) -> int | None:
         return int(rng.integers(2**62))
     if rng is None:
         return None
-    return _check.count("rng", rng, low=0, remedy="Pass a seed, a generator or None.")
+    return _check.seed("rng", rng, remedy="Pass a seed, a generator or None.")
 
 
 def _sklearn_version() -> str:
@@ -304,6 +351,7 @@ def _question(
     rules: Rules,
     max_failed_share: float,
     replay: str,
+    neighbours: NeighboursSeen,
 ) -> Question:
     return Question(
         key=key,
@@ -316,20 +364,37 @@ def _question(
         distinguisher=None,
         max_failed_share=max_failed_share,
         replay=replay or f"dpassay.audit(..., rng={setting.seed}, trials=...)",
+        neighbours=neighbours,
     )
 
 
-def _learned(game: Game, outcomes: Outcomes) -> Distinguisher:
+def _learned(game: Game, outcomes: Outcomes, question: Question) -> Distinguisher:
     """A distinguisher from the features of the learning trials that did not fail."""
-    rows: list[FloatArray] = []
-    worlds: list[int] = []
+    tables: list[FloatArray] = []
+    worlds: list[FloatArray] = []
     for trial in outcomes.trials.tolist():
         if trial in outcomes.payloads:
             coins = game.worlds(trial)
-            table = np.frombuffer(outcomes.payloads[trial]).reshape(len(coins), -1)
-            rows.extend(table)
-            worlds.extend(coins.tolist())
-    return learn_distinguisher(rows, np.array(worlds))
+            tables.append(np.frombuffer(outcomes.payloads[trial]).reshape(len(coins), -1))
+            worlds.append(coins)
+    drawn = np.concatenate([np.empty(0, int), *worlds])
+    if game.block and drawn.size >= _SHARE_OF_MANY * _MANY_DRAWS:
+        found = learn_from_many(np.concatenate(tables), drawn, _forecast(question))
+        if found is not None:
+            return found
+    return learn_distinguisher([row for table in tables for row in table], drawn)
+
+
+def _forecast(question: Question) -> Forecast:
+    """What the first count of this audit will show of a region, from its two counts."""
+    rules, trials = question.rules, len(question.testing) * question.block
+    counted = trials - max(rules.account.bets_on(trials), int(CHOOSING * trials))
+    level = (1 - rules.confidence) * rules.account.share(0)
+
+    def bound(more: float, fewer: float) -> float:
+        return epsilon_lower(Guesses(int(more), int(fewer), counted), rules.delta, level)
+
+    return Forecast(counted, bound)
 
 
 def _note(referee: Referee) -> str:

@@ -14,10 +14,17 @@ from dpassay import _check
 from dpassay.auditing.account import Account
 from dpassay.auditing.claims import claim_text, parse_claim
 from dpassay.auditing.game import coins
+from dpassay.auditing.power import (
+    describe_vacuous,
+    is_vacuous,
+    trials_that_would_do,
+    with_power,
+)
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
-from dpassay.errors import AuditStopped, InvalidArgument
+from dpassay.auditing.seeds import FixedSeed, Prints
+from dpassay.errors import AuditStopped, InvalidArgument, is_target_error
 from dpassay.runs import Outcomes, Played, RunRecord, TrialLog, replayed
-from dpassay.types import FloatArray, PrivacyCurve, Verdict
+from dpassay.types import FloatArray, NeighboursSeen, PrivacyCurve, Verdict
 
 MANY = "many trials"
 _EVERY = 25  # trials handed to the referee at a time; the verdict does not depend on it
@@ -45,6 +52,8 @@ class Question:
         distinguisher: the kind that was learned, or None.
         max_failed_share: more failures than this share end the audit.
         replay: a line that runs the same audit again.
+        neighbours: who knows that the data sets are neighbours; None in logs that do not say.
+        fixed_seed: what to make of two worlds that are constant: "stop", or judge the "leak".
 
     """
 
@@ -58,6 +67,8 @@ class Question:
     distinguisher: str | None
     max_failed_share: float
     replay: str
+    neighbours: NeighboursSeen | None = None
+    fixed_seed: FixedSeed = "stop"
 
     @property
     def coin_seed(self) -> int:
@@ -102,15 +113,14 @@ class Question:
         scores = np.where(np.isnan(scores), -np.inf, scores)
         return np.concatenate([np.empty(0, int), *worlds]), scores
 
-    def verdict(self, referee: Referee, run: Played) -> Verdict:
+    def verdict(self, referee: Referee, run: Played, prints: Prints) -> Verdict:
         """What the referee says after a run."""
-        refuse_failures(run)
         failed = np.repeat(run.outcomes.failed, max(self.block, 1))[: referee.trials]
         refuted, bound, fell_at = referee.statement()
         found = replace(
             referee.evidence(), run=self.key, seed=self.seed, n_failed=int(failed.sum())
         )
-        return Verdict(
+        verdict = Verdict(
             claim=self.rules.claim,
             bound=bound,
             refuted=refuted,
@@ -127,18 +137,50 @@ class Question:
             },
             log_wealth=referee.wealth_path() if self.rules.account.betting else None,
             fell_at=fell_at,
+            neighbours=self.neighbours,
         )
+        vacuous = not refuted and (prints.same or is_vacuous(self.rules, referee.trials))
+        return with_power(verdict, vacuous=vacuous, both_ways=self.rules.both_ways)
+
+    def vacuous(self) -> str | None:
+        """What to say before an audit is played that could show nothing; None if it could."""
+        trials = len(self.testing) * max(self.block, 1)
+        if not is_vacuous(self.rules, trials):
+            return None
+        share = self.n_learning / self.n_calls
+        return describe_vacuous(trials, trials_that_would_do(self.rules, self.block, share))
+
+    def prints(self) -> Prints:
+        """Nothing yet of the prints of this run's outputs."""
+        return Prints(self.coin_seed, self.block)
+
+    def ends(self, seen: Outcomes, prints: Prints, referee: Referee | None) -> bool:
+        """Whether a run ends with these trials: by their prints, or by the referee."""
+        faulty = prints.take(seen) and self.fixed_seed == "stop"
+        if any(map(is_target_error, seen.errors.values())):
+            return True
+        return faulty or (referee is not None and referee.take(*self.seen(seen)))
+
+    def refuse(self, run: Played, prints: Prints, last: bool) -> None:
+        """Raise AuditStopped if trials failed, or their outputs show that a seed is fixed."""
+        refuse_target(run)
+        refuse_failures(run)
+        if self.fixed_seed == "stop":
+            prints.refuse(at_the_end=last and run.ended != "interrupted")
 
     def judged(self, log: TrialLog) -> Verdict:
         """The verdict on what a log holds, up to the first gap; nothing is played."""
         options = {"key": self.key, "store": log, "max_failed_share": self.max_failed_share}
-        refuse_failures(replayed(self.learning, **options))
-        referee = Referee(self.rules)
+        prints, referee = self.prints(), Referee(self.rules)
+        learning = replayed(self.learning, stop=lambda s: self.ends(s, prints, None), **options)
+        self.refuse(learning, prints, last=False)
 
         def stop(outcomes: Outcomes) -> bool:
-            return referee.take(*self.seen(outcomes))
+            return self.ends(outcomes, prints, referee)
 
-        return self.verdict(referee, replayed(self.testing, stop=stop, every=self.every, **options))
+        testing = replayed(self.testing, stop=stop, every=self.every, **options)
+        self.refuse(testing, prints, last=True)
+        return self.verdict(referee, testing, prints)
 
     def description(self) -> dict[str, Any]:
         """The question as plain JSON, for the log."""
@@ -151,12 +193,20 @@ class Question:
             "distinguisher": self.distinguisher,
             "max_failed_share": self.max_failed_share,
             "command": self.replay,
+            "neighbours": self.neighbours,
+            "fixed_seed": self.fixed_seed,
         }
 
 
 def coin_seed(seed: int | None, key: str) -> int:
     """The seed of the worlds: that of the audit or, where it has none, one from the run's key."""
     return seed if seed is not None else int(key[:15], 16)
+
+
+def refuse_target(run: Played) -> None:
+    """Raise AuditStopped at the first trial that says that its target cannot be audited."""
+    for text in filter(is_target_error, run.outcomes.errors.values()):
+        raise AuditStopped(text.splitlines()[0].partition(": ")[2])
 
 
 def refuse_failures(run: Played) -> None:
@@ -258,4 +308,6 @@ def question_of(record: RunRecord, change: Change) -> Question:
         distinguisher=about["distinguisher"],
         max_failed_share=about["max_failed_share"],
         replay=about["command"],
+        neighbours=about.get("neighbours"),
+        fixed_seed=about.get("fixed_seed", "stop"),
     )

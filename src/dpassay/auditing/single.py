@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from dpassay import _check
 from dpassay._rng import for_trial
-from dpassay.auditing.claims import check_curve
+from dpassay.auditing.claims import Claim, as_claim
+from dpassay.auditing.power import with_power
 from dpassay.auditing.question import Change, coin_seed, described
 from dpassay.auditing.referee import CURVE, claimed_delta
 from dpassay.bounds import one_run
@@ -27,7 +28,7 @@ def audit_one_run(
     data: Any,
     canaries: Any,
     *,
-    claim: PrivacyCurve,
+    claim: Claim,
     score: Callable[..., Any],
     confidence: float = 0.95,
     method: str = "steinke",
@@ -49,7 +50,8 @@ def audit_one_run(
         data: the other records: an array, a frame, a list, or a pair (X, y); may be empty.
         canaries: records of the same form, all of which may be put in.
         claim: the privacy curve that the training is said to have, in its relation for *one*
-            record: adding a canary, for add/remove.
+            record: adding a canary, for add/remove. A pair (epsilon, delta) and a text such as
+            "3,1e-5" will do.
         score: ``score(model, canaries)`` returns a number per canary, or ``score(model, canary)``
             one number; larger says "in". It must not be told which canaries are in.
         confidence: the probability that verdict and bound are both right, at least.
@@ -68,13 +70,13 @@ def audit_one_run(
         AuditStopped: the training failed.
 
     """
-    check_curve(claim)
+    claim = as_claim(claim)
     if claim.neighbouring != "add-remove":
         raise InvalidArgument(
             f"claim.neighbouring={claim.neighbouring!r}: a canary is put in or left out, which is "
             "add-remove. State the claim for that relation."
         )
-    seed = None if rng is None else _check.count("rng", rng, low=0)
+    seed = None if rng is None else _check.seed("rng", rng)
     configuration = {"seed": seed, "one_run": True}
     key = run_key(configuration, code=[train, score], data=[data, canaries])
     question = _Question(
@@ -141,7 +143,7 @@ class _Question:
         scores = np.where(failed, -np.inf, scores)
         coins = self.coins(scores.size)
         refuted, bound, details = self._statement(scores, coins)
-        return Verdict(
+        verdict = Verdict(
             claim=self.claim,
             bound=bound,
             refuted=refuted,
@@ -155,6 +157,8 @@ class _Question:
             replay=self.replay,
             details=details,
         )
+        vacuous = not refuted and bound.ceiling <= float(self.claim.epsilon(self.delta))
+        return with_power(verdict, vacuous=vacuous, both_ways=False)
 
     def _statement(
         self, scores: FloatArray, coins: NDArray[np.bool_]
@@ -248,7 +252,8 @@ def _length(records: Any) -> int:
             size = len(records)
         except TypeError:
             raise InvalidArgument(
-                f"canaries={records!r} must be records: an array, a frame, a list or (X, y)."
+                f"canaries, a {type(records).__qualname__}, must be records: an array, a frame, a "
+                "list or (X, y)."
             ) from None
     return _check.count("canaries", size, remedy="Give at least one; hundreds show more.")
 

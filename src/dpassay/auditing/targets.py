@@ -8,9 +8,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
-
-from dpassay.errors import InvalidArgument
+from dpassay._handed import listed, load_npz
+from dpassay.errors import InvalidArgument, debugging, describe_shortly
 
 _FORMS = "Write my_train.py:train, package.module:train or example:honest."
 EXAMPLES = {"honest": "dpassay.zoo.learners:honest", "broken": "dpassay.zoo.learners:broken"}
@@ -75,11 +74,15 @@ def _imported(name: str, shown: str) -> ModuleType:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
-        raise InvalidArgument(f"target={shown!r} cannot be imported: {error}. {_FORMS}") from None
-    except (Exception, SystemExit) as error:  # its exit code must not be taken for ours
         raise InvalidArgument(
-            f"target={shown!r} failed while it was imported: {type(error).__name__}: {error}"
-        ) from error
+            f"target={shown!r} cannot be imported: there is no module {error.name!r}. {_FORMS}"
+        ) from None
+    except (Exception, SystemExit) as error:  # its exit code must not be taken for ours
+        # A module that loads its data may quote them in its error: only where it failed is told.
+        raise InvalidArgument(
+            f"target={shown!r} failed while it was imported: {describe_shortly(error)}. To see "
+            "what it said on the terminal, run with --debug, or set DPASSAY_DEBUG=1."
+        ) from (error if debugging() else None)
 
 
 def load_pair(path: Path) -> tuple[Any, Any]:
@@ -88,27 +91,14 @@ def load_pair(path: Path) -> tuple[Any, Any]:
     ``data_X`` and ``data_y`` (likewise ``data_prime_X``, ``data_prime_y``) make up pairs (X, y).
     """
     layout = "An NPZ needs the arrays data and data_prime (or data_X, data_y, data_prime_X, ...)."
-    arrays = _arrays(path, layout)
+    arrays = load_npz("data", path, layout)
     return _side(arrays, "data", path, layout), _side(arrays, "data_prime", path, layout)
 
 
 def load_data(path: Path) -> Any:
     """The array ``data`` of an NPZ file, or the pair (X, y) of ``data_X`` and ``data_y``."""
     layout = "An NPZ needs the array data (or data_X and data_y)."
-    return _side(_arrays(path, layout), "data", path, layout)
-
-
-def _arrays(path: Path, layout: str) -> dict[str, Any]:
-    if not path.is_file():
-        raise InvalidArgument(f"data={str(path)!r} is not a file. {layout}")
-    try:
-        archive = np.load(path, allow_pickle=False)
-        if isinstance(archive, np.ndarray):
-            raise ValueError("it holds one array without a name")
-        with archive:
-            return {name: archive[name] for name in archive.files}
-    except Exception as error:
-        raise InvalidArgument(f"data={str(path)!r} cannot be read: {error}. {layout}") from None
+    return _side(load_npz("data", path, layout), "data", path, layout)
 
 
 def _side(arrays: dict[str, Any], name: str, path: Path, layout: str) -> Any:
@@ -117,4 +107,4 @@ def _side(arrays: dict[str, Any], name: str, path: Path, layout: str) -> Any:
         return value.item() if value.ndim == 0 else value
     if f"{name}_X" in arrays and f"{name}_y" in arrays:
         return arrays[f"{name}_X"], arrays[f"{name}_y"]
-    raise InvalidArgument(f"data={str(path)!r} has no {name!r} but {sorted(arrays)}. {layout}")
+    raise InvalidArgument(f"data={str(path)!r} has no {name!r} but {listed(arrays)}. {layout}")

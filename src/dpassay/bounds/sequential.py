@@ -205,7 +205,8 @@ def _book(claims: Sequence[PrivacyCurve], form: str) -> Book:
 def _curve(name: str, value: Any) -> PrivacyCurve:
     if not isinstance(value, PrivacyCurve):
         raise InvalidArgument(
-            f"{name}={value!r} must be a privacy curve, such as ApproxDP(epsilon=1, delta=1e-5)."
+            f"{name}={_check.shown(value)} must be a privacy curve, such as "
+            "ApproxDP(epsilon=1, delta=1e-5)."
         )
     return value
 

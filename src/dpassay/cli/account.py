@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpassay.cli.options import (
+    App,
     Count,
     EpsilonEach,
     Json,
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 DP_SGD = (
     "dpassay account dp-sgd --noise-multiplier 1.1 --sampling-rate .01 --steps 1000 --delta 1e-5"
 )
-app = typer.Typer(
+app = App(
     name="account",
     help="Upper bounds on epsilon at a delta (or delta at an epsilon), all methods side by side.",
     epilog=example(DP_SGD),
@@ -34,6 +35,7 @@ app = typer.Typer(
 )
 NOTES = {
     "pld": "privacy-loss distribution, rounded upwards",
+    "fourier": "inverse Fourier transform, rounded upwards",
     "rdp": "Rényi DP, best of its orders",
     "zcdp": "zero-concentrated DP, tight conversion",
     "gdp": "Gaussian noise only",
@@ -52,7 +54,8 @@ AtEpsilon = Annotated[float | None, typer.Option("--epsilon", help="Give delta a
 Method = Annotated[
     str,
     typer.Option(
-        help="all, best, pld, rdp, zcdp, gdp, optimal, advanced, basic, or gdp-clt (an estimate)."
+        help="all, best, pld, fourier, rdp, zcdp, gdp, optimal, advanced, basic, or gdp-clt (an "
+        "estimate)."
     ),
 ]
 

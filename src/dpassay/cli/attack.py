@@ -161,12 +161,13 @@ def read(path: Path) -> Candidates:
     import numpy as np
 
     from dpassay import _check
+    from dpassay._handed import listed
     from dpassay.cli.scores import read_columns
 
     columns = read_columns(path, "losses", LAYOUT)
     members = _first(columns, "member", "members")
     if members is None:
-        raise InvalidArgument(f"{path} has no 'member' but {sorted(columns)}. {LAYOUT}")
+        raise InvalidArgument(f"{path} has no 'member' but {listed(columns)}. {LAYOUT}")
     member = _check.array("member", members, low=0, high=1, ndim=1, empty=False, remedy=LAYOUT)
     if not np.isin(member, (0, 1)).all() or len(set(member.tolist())) < 2:
         raise InvalidArgument(f"member must be 0 or 1, with both kinds in the file. {LAYOUT}")
@@ -174,11 +175,13 @@ def read(path: Path) -> Candidates:
     losses = _first(columns, "loss", "losses")
     probabilities, labels = _probabilities(columns)
     if losses is None and probabilities is None:
-        raise InvalidArgument(f"{path} has no 'loss' and no 'p0' but {sorted(columns)}. {LAYOUT}")
+        raise InvalidArgument(f"{path} has no 'loss' and no 'p0' but {listed(columns)}. {LAYOUT}")
     arrays = {"loss": losses, "probabilities": probabilities, "label": labels}
     for name, values in arrays.items():
-        if values is not None and len(values) != len(member):
-            raise InvalidArgument(f"{len(values)} {name} for {len(member)} members. {LAYOUT}")
+        if values is not None and np.shape(values)[:1] != (len(member),):
+            raise InvalidArgument(
+                f"{name} has shape {np.shape(values)} for {len(member)} members. {LAYOUT}"
+            )
     loss, p, label = (None if v is None else np.asarray(v)[order] for v in arrays.values())
     return Candidates(int(member.sum()), loss, p, label, _shadows(columns, label, order))
 
@@ -202,7 +205,7 @@ def _probabilities(columns: dict[str, Any]) -> tuple[Any, Any]:
     wrong = np.flatnonzero(~np.isin(labels, numbers))
     if wrong.size:
         raise InvalidArgument(
-            f"label[{wrong[0]}]={labels[wrong[0]]} has no column p{labels[wrong[0]]}. {LAYOUT}"
+            f"label[{wrong[0]}] has no column of its own among p{numbers[0]}, ... {LAYOUT}"
         )
     matrix = np.column_stack([_first(columns, f"p{i}", f"p_{i}") for i in numbers])
     return matrix, np.searchsorted(numbers, labels)
@@ -220,6 +223,12 @@ def _shadows(columns: dict[str, Any], labels: Any, order: Any) -> "Shadows | Non
         return None
     if inside is None or len(given) != 1:
         raise InvalidArgument(f"shadows need shadow_inside and one kind of outputs. {LAYOUT}")
+    for name, values in (("shadow_inside", inside), *given.items()):
+        if np.ndim(values) < 2 or np.shape(values)[1] != len(order):
+            raise InvalidArgument(
+                f"{name} has shape {np.shape(values)}; it needs a row for each shadow and a column "
+                f"for each of {len(order)} records. {LAYOUT}"
+            )
     given = {name: np.asarray(values)[:, order] for name, values in given.items()}
     return Shadows(Outputs(**given, labels=labels), np.asarray(inside)[:, order])
 

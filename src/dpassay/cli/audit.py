@@ -4,7 +4,9 @@ import math
 import shlex
 import sys
 import time
-from contextlib import AbstractContextManager, nullcontext
+import warnings
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -13,7 +15,7 @@ import typer
 
 from dpassay.cli.ending import STOPPED, ending
 from dpassay.cli.options import Json, Neighbours
-from dpassay.cli.output import complain, emit, example, say
+from dpassay.cli.output import complain, emit, example, explain_failure, say
 from dpassay.cli.verdicts import About, Paper, Proof, exit_code, show
 
 if TYPE_CHECKING:
@@ -77,6 +79,20 @@ def audit(
     ] = None,
     neighbouring: Neighbours = "add-remove",
     group: Annotated[int, typer.Option(help="Records by which the data sets differ.")] = 1,
+    neighbours: Annotated[
+        str,
+        typer.Option(
+            help="checked, or trusted for data sets whose entries are not records, such as query "
+            "answers."
+        ),
+    ] = "checked",
+    fixed_seed_is_a_leak: Annotated[
+        bool,
+        typer.Option(
+            "--fixed-seed-is-a-leak",
+            help="Judge a target whose outputs never change; else there is no verdict on it.",
+        ),
+    ] = False,
     timeout: Annotated[
         float | None, typer.Option(help="Seconds for one trial, after which it has failed.")
     ] = None,
@@ -86,6 +102,10 @@ def audit(
     ] = None,
     fixed: Annotated[
         bool, typer.Option("--fixed", help="Play all trials and test once, not sequentially.")
+    ] = False,
+    anyway: Annotated[
+        bool,
+        typer.Option("--anyway", help="Play even if not even a perfect attack could refute."),
     ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Time one trial, say what to expect, and leave.")
@@ -104,6 +124,7 @@ def audit(
     """
     from dpassay.auditing import AuditStopped
     from dpassay.auditing import audit as run_audit
+    from dpassay.errors import VacuousAudit
 
     subject = _subject(target, command, arguments, data, data_prime, score)
     target, mechanism, pair = subject.name, subject.mechanism, subject.pair
@@ -111,12 +132,13 @@ def audit(
     paper = Paper(report, about, proof, neighbouring)
     said = {"target": target} | ({"claim": claim} if claim else {})
     try:
-        with _crew(target, workers, timeout) as crew:
+        with _hearing_vacuous(anyway), _crew(target, workers, timeout) as crew:
             if (not quiet and not as_json) or dry_run:
-                timing = _Timing(mechanism, pair[0], seed, trials)
+                timing = _Timing(mechanism, pair[0], subject.score, seed, trials)
                 found = timing.expected(crew, timeout, curve, confidence, delta)
                 _tell(found, as_json)
                 if dry_run:
+                    _warn_if_vacuous(curve, confidence, trials)
                     raise typer.Exit(STOPPED if math.isnan(found["seconds"]) else 0)
             verdict = run_audit(
                 mechanism,
@@ -131,14 +153,19 @@ def audit(
                 rng=None if secure else seed,
                 delta=delta,
                 group=group,
+                neighbours=neighbours,  # type: ignore[arg-type]
+                fixed_seed="leak" if fixed_seed_is_a_leak else "stop",
                 timeout=timeout,
                 recycle=recycle,
                 progress="quiet" if quiet or as_json else "auto",
                 replay=shlex.join(["dpassay", *sys.argv[1:]]),
                 description=said,
             )
+    except VacuousAudit as vacuous:
+        explain_failure(f"{vacuous} Or play it all the same: --anyway.")
+        raise typer.Exit(STOPPED) from None
     except AuditStopped as stopped:
-        typer.echo(f"dpassay: {stopped}", err=True)
+        explain_failure(str(stopped))
         raise typer.Exit(STOPPED) from None
     show(verdict, claim or repr(curve), as_json)
     if verdict.ended == "interrupted":
@@ -148,6 +175,25 @@ def audit(
         if not as_json:
             say(f"Written: {path}")
     raise typer.Exit(exit_code(verdict))
+
+
+@contextmanager
+def _hearing_vacuous(anyway: bool) -> Iterator[None]:
+    """Warnings of a vacuous audit end it before it is played, or are left out."""
+    from dpassay.errors import VacuousAudit
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore" if anyway else "error", VacuousAudit)
+        yield
+
+
+def _warn_if_vacuous(curve: "PrivacyCurve", confidence: float, trials: int) -> None:
+    from dpassay.auditing.power import describe_vacuous, least_trials
+    from dpassay.errors import VacuousAudit
+
+    least = least_trials(curve, 1 - confidence)
+    if trials < least:
+        warnings.warn(VacuousAudit(describe_vacuous(trials, 2 * least)), stacklevel=2)
 
 
 def _crew(target: str, workers: int | None, timeout: float | None) -> AbstractContextManager[Any]:
@@ -239,6 +285,7 @@ class _Timing:
 
     mechanism: Any
     data: Any
+    score: Any
     seed: int
     trials: int
 
@@ -252,7 +299,9 @@ class _Timing:
             self.mechanism(self.data, for_trial(self.seed, 0, 99))
         rng = for_trial(self.seed, 0, 99)
         begin = time.perf_counter()
-        self.mechanism(self.data, rng, **options)
+        output = self.mechanism(self.data, rng, **options)
+        if self.score is not None:
+            self.score(output if size is None else output[0])
         return [(time.perf_counter() - begin) / (size or 1)]
 
     def expected(
@@ -286,9 +335,9 @@ class _Timing:
         if run.ended == "interrupted":
             raise KeyboardInterrupt
         if run.first_error:
-            lines = run.first_error.strip().splitlines()
-            at = -1 if lines[0].startswith("Traceback") else 0
-            complain(f"the trial for timing failed: {lines[at]}")
+            first, *frames = run.first_error.strip().splitlines()
+            where = f" at {frames[-1].strip()}" if frames else ""
+            complain(f"the trial for timing failed: {first}{where}")
         return float(run.outcomes.scores[0])
 
 

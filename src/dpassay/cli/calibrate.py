@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpassay.cli.account import RELATIONS
-from dpassay.cli.options import Count, Json, Neighbours, SamplingRate, Scheme, Steps
+from dpassay.cli.options import App, Count, Json, Neighbours, SamplingRate, Scheme, Steps
 from dpassay.cli.output import emit, example, say, working
 
 if TYPE_CHECKING:
     from dpassay.privacy.events import Event
 
-app = typer.Typer(
+app = App(
     name="calibrate",
     help="The least noise that meets a target, never above it by the same accountant.",
     epilog=example(
@@ -37,9 +37,11 @@ def show(
     as_json: bool,
 ) -> None:
     """Find the noise and print it with the price it has."""
+    from dpassay import _check
     from dpassay.privacy import ApproxDP, PureDP, account
     from dpassay.privacy.calibration import calibrate
 
+    _check.epsilon(epsilon, finite=True)
     relation = make_event(1.0).neighbouring
     target = (
         ApproxDP(epsilon, delta, neighbouring=relation)

@@ -95,6 +95,20 @@ def _say(text: str) -> None:
         os.write(2, f"dpassay: {' '.join(text.split())}\n".encode())
 
 
+def _tell_fault(error: Exception) -> None:
+    """A fault of ours, in one line without the words of the error: they may quote a record."""
+    import traceback
+
+    from dpassay.errors import debugging, describe_shortly
+
+    if debugging():
+        traceback.print_exc()
+    _say(
+        f"a fault of dpassay itself: {describe_shortly(error)}. Please report it; dpassay --debug "
+        "shows the whole error, which may quote records."
+    )
+
+
 ending = Ending()
 
 
@@ -111,10 +125,8 @@ def main() -> int:
     except KeyboardInterrupt:
         ending.interrupted = True
         code = INTERRUPTED
-    except Exception:
+    except Exception as error:
         code = STOPPED
         if not ending.interrupted:  # A library may turn Ctrl-C into an error of its own.
-            import traceback
-
-            traceback.print_exc()
+            _tell_fault(error)
     return ending.decide(code)

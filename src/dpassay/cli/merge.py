@@ -1,5 +1,6 @@
 """``dpassay merge``: logs of the same audit, played in several places, in one."""
 
+import os
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,7 +24,7 @@ def merge(
     """Add the runs and trials of logs to another one; a trial that it holds stays as it is."""
     from dpassay.errors import InvalidArgument
 
-    if into.resolve() in {log.resolve() for log in logs}:
+    if os.path.realpath(into) in {os.path.realpath(log) for log in logs}:
         raise InvalidArgument(f"into={str(into)!r} must not be one of the logs that are added.")
     added = _merged(into, logs)
     if as_json:
@@ -35,7 +36,7 @@ def merge(
 
 
 def _merged(into: Path, logs: list[Path]) -> dict[str, int]:
-    """How many trials of each log were new. All are opened before anything is written."""
+    """How many trials of each log were new. All are read before anything is written."""
     from dpassay.runs import merge as join
     from dpassay.runs import open_log
 
@@ -47,8 +48,16 @@ def _merged(into: Path, logs: list[Path]) -> dict[str, int]:
             return log
 
         others = {str(path): opened(path, make=False) for path in logs}
+        for other in others.values():
+            _read_through(other)
         whole = opened(into, make=True)
         return {path: join(whole, other) for path, other in others.items()}
+
+
+def _read_through(log: Any) -> None:
+    """Raise here if a log is damaged, before another one is written to."""
+    for run in log.runs():
+        log.outcomes(run.key)
 
 
 def _trials(new: int) -> str:

@@ -1,8 +1,24 @@
-"""Options that several commands share: one name, one meaning, one line of help."""
+"""Options that several commands share: one name, one meaning, one line of help, one largest value.
 
-from typing import Annotated
+Whole numbers have a limit here, far beyond what is useful and far below what would only end in a
+lack of memory, so that a slip of the hand is named at once.
+"""
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Annotated, Any
 
 import typer
+
+from dpassay.errors import InvalidArgument
+
+LARGEST = 10**12
+LIMITS = {"seed": 2**63 - 1, "trials": 10**9, "rows": 10**9, "workers": 1024, "steps": 10**9}
+_WHY = {
+    "workers": "Processes beyond the number of cores make nothing faster.",
+    "rows": "For more, save the model by --model and sample from it in parts.",
+}
 
 NoiseMultiplier = Annotated[
     float,
@@ -24,3 +40,41 @@ Neighbours = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+
+
+class App(typer.Typer):
+    """A program or a group of commands whose numbers are checked before a command sees them."""
+
+    def command(self, *args: Any, **options: Any) -> Callable[[Any], Any]:
+        """Register a function as a command; the function itself is returned as it was."""
+        register = super().command(*args, **options)
+
+        def add(function: Any) -> Any:
+            register(_checked(function))
+            return function
+
+        return add
+
+
+def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(**given: Any) -> Any:
+        for name, value in given.items():
+            check_number(name, value)
+        return function(**given)
+
+    return call
+
+
+def check_number(name: str, value: Any) -> None:
+    """Refuse NaN and whole numbers beyond their limit; all else is for the command to judge."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return
+    if isinstance(value, float):
+        if math.isnan(value):
+            raise InvalidArgument(f"{name}=nan must be a number.")
+        return
+    from dpassay import _check
+
+    high, low = LIMITS.get(name, LARGEST), 0 if name == "seed" else -LARGEST
+    _check.count(name, value, low=low, high=high, remedy=_WHY.get(name, ""))

@@ -1,5 +1,6 @@
 """What commands print: tables for people on stdout, JSON for machines, complaints on stderr."""
 
+import re
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -17,15 +18,32 @@ def console(*, stderr: bool = False) -> "Console":
     return Console(stderr=stderr, highlight=False)
 
 
+# What a terminal acts upon: control characters but for the end of a line and the tab, and marks
+# that turn the direction of writing around. They come from files and names of files.
+_ACTED_UPON = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"
+)
+
+
+def visible(text: str) -> str:
+    """The text with hexadecimal escapes in place of what a terminal would act upon."""
+    return _ACTED_UPON.sub(lambda found: repr(found[0])[1:-1], text)
+
+
 def say(text: str = "", style: str | None = None) -> None:
     """A line of plain text; brackets are no markup."""
     to = console()
-    to.print(text, style=style, markup=False, soft_wrap=not to.is_terminal)
+    to.print(visible(text), style=style, markup=False, soft_wrap=not to.is_terminal)
 
 
 def complain(text: str) -> None:
     """One line on stderr."""
-    typer.echo(f"dpassay: {' '.join(text.split())}", err=True)
+    typer.echo(f"dpassay: {visible(' '.join(text.split()))}", err=True)
+
+
+def explain_failure(text: str) -> None:
+    """Several lines on stderr: a sentence, and where an error was raised."""
+    typer.echo(f"dpassay: {visible(text)}", err=True)
 
 
 def emit(data: Any) -> None:
@@ -40,12 +58,12 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
     from rich.table import Table
     from rich.text import Text
 
-    drawn = Table(title=title, title_justify="left", title_style="bold")
+    drawn = Table(title=visible(title), title_justify="left", title_style="bold")
     for name in columns[:-1]:
         drawn.add_column(name, no_wrap=True)
     drawn.add_column(columns[-1], ratio=1)
     for row in rows:
-        drawn.add_row(*(Text(cell) for cell in row))
+        drawn.add_row(*(Text(visible(cell)) for cell in row))
     console().print(drawn)
 
 

@@ -6,6 +6,7 @@ interrupted by Ctrl-C. A crash is 3 as well, since 1 would say "refuted".
 
 import os
 import sys
+import traceback
 from typing import Annotated, Any
 
 import typer
@@ -27,11 +28,13 @@ from dpassay.cli import (
     report,
     status,
     synth,
+    zoo,
 )
 from dpassay.cli.ending import INTERRUPTED, MISUSE, STOPPED, ending
+from dpassay.cli.options import App
 from dpassay.cli.output import complain
 from dpassay.cli.plugins import register_plugins
-from dpassay.errors import DpassayError, LogDamaged, LogLost
+from dpassay.errors import DEBUG, DpassayError, LogDamaged, LogLost, debugging
 
 ORDER = (
     "check",
@@ -46,6 +49,7 @@ ORDER = (
     "calibrate",
     "explain",
     "synth",
+    "zoo",
     "demo",
     "doctor",
 )
@@ -66,6 +70,8 @@ class _Program(TyperGroup):
             complain(str(error))
             raise typer.Exit(STOPPED) from None
         except DpassayError as error:
+            if debugging():
+                traceback.print_exc()
             complain(str(error))
             raise typer.Exit(MISUSE) from None
         except BrokenPipeError:  # the reader has gone; nothing more can be said to it
@@ -74,6 +80,9 @@ class _Program(TyperGroup):
         except OSError as error:  # a folder that is missing or may not be written to
             complain(_in_words(error))
             raise typer.Exit(MISUSE) from None
+        except MemoryError:
+            complain("the memory is not enough for this. Ask for less at once.")
+            raise typer.Exit(STOPPED) from None
         except KeyboardInterrupt:
             raise _interrupted() from None
 
@@ -96,11 +105,11 @@ def _interrupted() -> typer.Exit:
 
 def _in_words(error: OSError) -> str:
     if not error.filename or not error.strerror:
-        return str(error)
+        return error.strerror or type(error).__name__
     return f"{str(error.filename)!r}: {error.strerror}. Check the path, or name another one."
 
 
-app = typer.Typer(
+app = App(
     cls=_Program,
     name="dpassay",
     help="Measures how private an algorithm really is: proves an upper bound on epsilon, attacks "
@@ -125,6 +134,7 @@ for command in (
     report,
     status,
     synth,
+    zoo,
 ):
     command.register(app)
 register_plugins(app)
@@ -144,5 +154,14 @@ def _root(
             "--version", callback=_print_version, is_eager=True, help="Show the version and leave."
         ),
     ] = False,
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug",
+            help="Show errors with their words and tracebacks, which may quote records, on this "
+            "terminal; logs and reports never hold them.",
+        ),
+    ] = False,
 ) -> None:
-    pass
+    if debug:
+        os.environ[DEBUG] = "1"  # the processes that play find it too

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dpassay import _check
+from dpassay import _check, _handed
 from dpassay.errors import InvalidArgument
 
 _LAYOUT = (
@@ -39,9 +39,8 @@ def _labelled(path: Path, columns: dict[str, Any]) -> tuple[Any, Any]:
         raise InvalidArgument(f"{path}: {scores.size} scores for {worlds.size} worlds.")
     wrong = np.flatnonzero((worlds != 0) & (worlds != 1))
     if wrong.size:
-        i = int(wrong[0])
         raise InvalidArgument(
-            f"world[{i}]={worlds[i]:g} must be 0 or 1. It is 1 with the canary, 0 without."
+            f"world[{int(wrong[0])}] must be 0 or 1. It is 1 with the canary, 0 without."
         )
     return scores, worlds == 1
 
@@ -50,34 +49,15 @@ def _first(path: Path, columns: dict[str, Any], names: tuple[str, ...]) -> Any:
     for name in names:
         if name in columns:
             return columns[name]
-    raise InvalidArgument(f"{path} has no {names[0]!r} but {sorted(columns)}. {_LAYOUT}")
+    raise InvalidArgument(f"{path} has no {names[0]!r} but {_handed.listed(columns)}. {_LAYOUT}")
 
 
 def read_columns(path: Path, name: str, layout: str) -> dict[str, Any]:
     """The columns of a CSV or the arrays of an NPZ; errors name the argument and the layout."""
-    if not path.is_file():
-        raise InvalidArgument(f"{name}={str(path)!r} is not a file. {layout}")
-    readers = {".csv": _read_csv, ".npz": _read_npz}
-    if path.suffix.lower() not in readers:
+    suffix = path.suffix.lower()
+    if suffix == ".npz":
+        return _handed.load_npz(name, path, layout)
+    if suffix != ".csv":
         raise InvalidArgument(f"{name}={str(path)!r} must end in .csv or .npz. {layout}")
-    try:
-        return readers[path.suffix.lower()](path)
-    except (ValueError, OSError, EOFError) as error:  # also zipfile's and pandas' own
-        raise InvalidArgument(f"{path} cannot be read: {error}. {layout}") from None
-
-
-def _read_csv(path: Path) -> dict[str, Any]:
-    import pandas as pd
-
-    frame = pd.read_csv(path, skipinitialspace=True)
-    return {str(name).strip(): frame[name].to_numpy() for name in frame}
-
-
-def _read_npz(path: Path) -> dict[str, Any]:
-    from zipfile import BadZipFile
-
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            return {name: archive[name] for name in archive.files}
-    except (BadZipFile, AttributeError) as error:
-        raise ValueError(f"not an NPZ archive ({error})") from None
+    frame = _handed.load_csv(name, path, layout, skipinitialspace=True)
+    return {str(column).strip(): frame[column].to_numpy() for column in frame}

@@ -9,7 +9,7 @@ import typer
 
 from dpassay.cli.ending import STOPPED
 from dpassay.cli.options import Json
-from dpassay.cli.output import console, emit, example, say
+from dpassay.cli.output import console, emit, example, say, visible
 
 if TYPE_CHECKING:
     from dpassay.runs import RunRecord, TrialLog
@@ -92,7 +92,7 @@ class _Look:
         return [self._state(record) for record in self._log.runs()]
 
     def _state(self, record: "RunRecord") -> State:
-        about = record.description
+        about = _sound(record)
         verdict, note, damaged = self._judged(record)
         size = max(record.configuration.get("block", 0), 1)
         done, failed = size * record.n_done, size * record.n_failed
@@ -145,6 +145,30 @@ def _judge(log: "TrialLog", record: "RunRecord") -> "tuple[Verdict | None, str |
     except LogDamaged as error:
         return None, str(error), True
     return None, reason, False
+
+
+def _sound(record: "RunRecord") -> dict[str, Any]:
+    """The description of a run, if its fields have the types that an audit gives them."""
+    from dpassay.errors import InvalidArgument
+
+    about = record.description
+    fields = {
+        str: ("target", "claim"),
+        (int, float): ("epsilon", "delta", "confidence", "trials"),
+        dict: ("writer",),
+    }
+    wrong = [
+        name
+        for kinds, names in fields.items()
+        for name in names
+        if not isinstance(about.get(name), (kinds, type(None)))  # type: ignore[arg-type]
+    ]
+    if wrong or not isinstance(record.configuration.get("block", 0), int):
+        raise InvalidArgument(
+            f"run {record.key[:12]}: its {wrong[0] if wrong else 'block'} in the log is not what "
+            "an audit writes there. Restore a copy of the log."
+        )
+    return about
 
 
 def _word(over: bool, running: bool, verdict: Any, note: str | None) -> str:
@@ -207,12 +231,20 @@ def _shown(state: State) -> str:
     from dpassay.report.numbers import down
 
     if state.epsilon_lower is None:
-        return (state.note or "").strip().splitlines()[-1]
+        return _last_words(state.note or "")
     word = "REFUTED" if state.refuted else "not refuted"
     return (
         f"{word}: epsilon >= {down(state.epsilon_lower)} at delta={state.delta:g} (confidence "
         f"{state.confidence:.10g}), claimed {state.epsilon:.4g}; {state.tested} trials tested"
     )
+
+
+def _last_words(note: str) -> str:
+    """The end of a note; of an error its kind and where it was raised."""
+    lines = note.strip().splitlines() or [""]
+    frames = [line for line in lines if line.startswith("  ")]
+    kinds = [line for line in lines if not line.startswith("  ")]
+    return f"{kinds[-1]} at {frames[-1].strip()}" if frames else lines[-1]
 
 
 def _print(states: list[State], store: str) -> None:
@@ -230,11 +262,11 @@ def _watch(look: _Look, every: float) -> None:
             _watch_lines(look, every)
             return
         states = look()
-        with Live(Text(_text(states)), console=to) as shown:
+        with Live(Text(visible(_text(states))), console=to) as shown:
             while any(state.state == "running" for state in states):
                 time.sleep(every)
                 states = look()
-                shown.update(Text(_text(states)))
+                shown.update(Text(visible(_text(states))))
     except KeyboardInterrupt:
         return
 

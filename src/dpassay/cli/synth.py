@@ -1,6 +1,7 @@
 """``dpassay synth``: a private synthetic table from a CSV file and its public schema."""
 
 import itertools
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,7 +10,7 @@ import typer
 from dpassay import _files
 from dpassay.cli.options import Json, Neighbours
 from dpassay.cli.output import emit, example, say, table, working
-from dpassay.cli.tables import read_known, read_table
+from dpassay.cli.tables import csv_text, read_known, read_table
 from dpassay.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -105,7 +106,7 @@ def synth(
             fitted, true = _measured(make, source, schema, wanted, options, domain_epsilon)
         drawn = fitted.sample(rows, rng=seed)
     found = _quality(fitted, true, fitted.workload) if quality else None
-    files = {out: drawn.to_csv(index=False)}
+    files = {out: csv_text(drawn)}
     if report is not None:
         files[report] = page_of(fitted, found)
     _write(files, fitted, model)
@@ -166,7 +167,7 @@ def _synthesizer(method: str) -> Any:
 
 def _check_places(places: list[Path], *read: Path) -> None:
     """Refuse, before the data are read, what cannot be written or would replace what is read."""
-    seen = {path.resolve() for path in read}
+    seen = {Path(os.path.realpath(path)) for path in read}
     for path in places:
         if not path.parent.is_dir():
             raise InvalidArgument(f"{str(path)!r} cannot be written: its folder is not there.")
@@ -182,7 +183,8 @@ def _write(texts: dict[Path, str], fitted: "Fitted", model: Path | None) -> None
     try:
         _files.write_all({**texts, **kept})
     except OSError as error:
-        raise InvalidArgument(f"the files cannot be written: {error}.") from None
+        reason = error.strerror or str(error)  # of the disk, not of the data
+        raise InvalidArgument(f"the files cannot be written: {reason}.") from None
 
 
 # What is said of it.

@@ -3,6 +3,8 @@
 An empty field is a missing value.
 """
 
+import csv
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -56,15 +58,37 @@ def read_known(source: Path, schema: Path | None) -> "tuple[Any, dict[str, Colum
     return _typed_frame(texts, known), known
 
 
-def _texts(source: Path) -> Any:
-    import pandas as pd
+# How a text begins that a spreadsheet runs as a formula (also with the wide signs of East Asian
+# keyboards), unless it is a number: "-5" is one.
+_FORMULA = r"[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20]."
+_NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 
-    if not source.is_file():
-        raise InvalidArgument(f"table={str(source)!r} is not a file.")
-    try:
-        return pd.read_csv(source, dtype=str, keep_default_na=False, na_values=[""])
-    except (ValueError, UnicodeDecodeError) as error:  # also of an empty or ragged file
-        raise InvalidArgument(f"table={str(source)!r} is not a CSV file: {error}.") from None
+
+def csv_text(frame: Any) -> str:
+    """The frame as CSV in which no text is a formula: such a text gets an apostrophe before it.
+
+    Spreadsheets show the text without the apostrophe and do not run it. Numbers and days stay as
+    they are, and so do texts that are numbers, such as the code "-5".
+    """
+    safe = frame.rename(columns=lambda name: _without_formula(str(name)))
+    texts = [name for name in safe.columns if safe[name].dtype.kind not in "biufM"]
+    for name in texts:
+        safe[name] = safe[name].map(_without_formula, na_action="ignore")
+    # Where lines end with a line feed, pandas leaves a lone carriage return without quotes, and
+    # readers take it for the end of a line.
+    returns = any(safe[name].astype(str).str.contains("\r").any() for name in texts)
+    return safe.to_csv(index=False, quoting=csv.QUOTE_NONNUMERIC if returns else csv.QUOTE_MINIMAL)
+
+
+def _without_formula(value: Any) -> Any:
+    text = isinstance(value, str) and re.match(_FORMULA, value, re.DOTALL)
+    return f"'{value}" if text and not re.fullmatch(_NUMBER, value) else value
+
+
+def _texts(source: Path) -> Any:
+    from dpassay._handed import load_csv
+
+    return load_csv("table", source, dtype=str, keep_default_na=False, na_values=[""])
 
 
 def _kind(texts: Any) -> str:
@@ -82,7 +106,7 @@ def _typed_frame(texts: Any, columns: "Mapping[str, Any]") -> Any:
 
 def _typed(name: str, texts: Any, column: "Column | Undeclared") -> Any:
     """A column of texts as what its domain holds."""
-    from dpassay.synth.columns import Categorical
+    from dpassay.synth.columns import Categorical, outside_domain
 
     if column.kind in ("numeric", "integer"):
         whole = column.kind == "integer" or getattr(column, "integer", False)
@@ -92,10 +116,7 @@ def _typed(name: str, texts: Any, column: "Column | Undeclared") -> Any:
     by_text = {str(value): value for value in column.values}
     unknown = texts.notna() & ~texts.isin(list(by_text))
     if unknown.any() and column.outside == "refused":
-        raise InvalidArgument(
-            f"column {name!r} has the value {texts[unknown].iloc[0]!r}, outside "
-            f"{column.domain_in_words()}. Declare a domain that holds every possible value."
-        )
+        raise outside_domain(name, column.domain_in_words())
     return texts.map(by_text).astype(object).infer_objects()
 
 
@@ -108,9 +129,7 @@ def _numbers(name: str, texts: Any, integer: bool) -> Any:
         bad |= found.notna() & (found % 1 != 0)
     if bad.any():
         what = "a whole number" if integer else "a number"
-        raise InvalidArgument(
-            f"column {name!r} has the value {texts[bad].iloc[0]!r}, which is not {what}."
-        )
+        raise InvalidArgument(f"column {name!r} has a value that is not {what}.")
     if integer and (found.astype(float).abs() >= 2.0**63).any():
         raise InvalidArgument(
             f"column {name!r} has whole numbers of 20 digits or so, too large for numbers. "

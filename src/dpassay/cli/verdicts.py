@@ -2,6 +2,7 @@
 
 import math
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,6 +11,7 @@ import typer
 from dpassay import _files
 from dpassay.cli.ending import MISUSE, REFUTED, STOPPED
 from dpassay.cli.output import complain, emit, say
+from dpassay.errors import DpassayError, describe_shortly
 
 if TYPE_CHECKING:
     from dpassay.report import Report
@@ -38,6 +40,10 @@ def show(verdict: "Verdict", claim: str, as_json: bool) -> None:
     say(f"The bound: {verdict.bound}.")
     if not verdict.refuted:
         say("Not refuted does not mean private: this attack, in this many trials, did not do it.")
+    if verdict.neighbours == "trusted":
+        say("Nobody checked that the two data sets are neighbours: they were trusted to be.")
+    if verdict.next_step:
+        say(f"Next: {verdict.next_step}")
     say(f"Replay: {verdict.replay}")
 
 
@@ -58,6 +64,9 @@ def as_data(verdict: "Verdict", claim: str) -> dict[str, Any]:
         "n_failed": verdict.evidence.n_failed,
         "ended": verdict.ended,
         "attack": verdict.attack,
+        "neighbours": verdict.neighbours,
+        "power": None if verdict.power is None else asdict(verdict.power),
+        "next_step": verdict.next_step,
         "run": verdict.evidence.run,
         "seed": verdict.evidence.seed,
         "replay": verdict.replay,
@@ -145,5 +154,6 @@ class Paper:
         try:
             return self.write(verdict, title)
         except Exception as error:
-            complain(f"the report was not written: {error} The verdict stands.")
+            words = str(error) if isinstance(error, DpassayError) else describe_shortly(error)
+            complain(f"the report was not written: {words} The verdict stands.")
             raise typer.Exit(MISUSE) from None

@@ -4,7 +4,7 @@ An estimator is ``class PrivateX(PrivateMixin, RegressorMixin, BaseEstimator)``;
 ``epsilon``, ``delta``, ``neighbouring``, ``n_records``, ``ledger``, ``random_state`` and its own.
 Its ``fit`` goes through the same steps in the same order::
 
-    X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+    X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
     budget = self._budget()                                   # epsilon, delta, neighbouring
     features = bounded_features(X, self.data_norm, self.bounds)
     targets = bounded_targets(y, self.target_bound)
@@ -19,6 +19,7 @@ clipped, silently, because to say how many were would be to say something about 
 """
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -99,6 +100,41 @@ class PrivateMixin:
         return tags
 
 
+# What scikit-learn says of X and y without quoting them. Whatever else it says is not passed on:
+# its messages may hold whole rows.
+_WITHOUT_RECORDS = (
+    r"Expected 2D array, got (scalar|1D) array instead",
+    r"Found array with ",
+    r"Found input variables with inconsistent numbers of samples",
+    r"Input \w+ contains ",
+    r"X has \d+ features, but ",
+    r"The feature names should match ",
+    r"Complex data not supported",
+    r"Unknown label type: [\w-]+\.",
+    r"[^'\n]* requires y to be passed",
+    r"y should be a 1d array, got an array of shape ",
+    r"could not convert string to float",
+    r"(float|int)\(\) argument must be ",
+    r"setting an array element with a sequence",
+    r"Singleton array ",
+)
+_QUOTED = re.compile(r"(:?\n?array=|: ').*?(?=\nReshape|$)|Singleton array .*? cannot", re.DOTALL)
+
+
+def checked_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+    """``validate_data`` of scikit-learn, whose errors are told without the records they quote."""
+    from sklearn.utils.validation import validate_data
+
+    try:
+        return validate_data(estimator, X, y, **options)
+    except (ValueError, TypeError) as error:
+        kind = TypeError if isinstance(error, TypeError) else InvalidArgument
+        text = str(error)
+        safe = any(re.match(start, text) for start in _WITHOUT_RECORDS)
+        words = _QUOTED.sub("", text) if safe else f"X or y cannot be used ({type(error).__name__})"
+        raise kind(words) from None
+
+
 def generator_of(random_state: RandomState) -> RngLike:
     """``random_state`` as the mechanisms take it: None is secure, all else can be replayed.
 
@@ -113,14 +149,14 @@ def generator_of(random_state: RandomState) -> RngLike:
     ):
         return random_state
     remedy = "Pass None for private noise, or a seed for noise that can be replayed."
-    return np.random.default_rng(_check.count("random_state", random_state, low=0, remedy=remedy))
+    return np.random.default_rng(_check.seed("random_state", random_state, remedy=remedy))
 
 
 def noise_level(rng: RngLike) -> NoiseLevel:
     """The level of noise drawn for training: cryptographic, unless a seed was given."""
-    from dpassay.mechanisms.noise import source
+    from dpassay.mechanisms.noise import training_source
 
-    return source(rng, math.inf).level
+    return training_source(rng).level
 
 
 # Features.
@@ -211,7 +247,7 @@ def _low_and_high(bounds: Any, n_features: int) -> tuple[FloatArray, FloatArray]
     try:
         low, high = bounds
     except (TypeError, ValueError):
-        raise InvalidArgument(f"bounds={bounds!r} must be a pair. {remedy}") from None
+        raise InvalidArgument(f"bounds={_check.shown(bounds)} must be a pair. {remedy}") from None
     ends = []
     for name, end in (("low", low), ("high", high)):
         end = _check.array(f"bounds {name}", end, remedy=remedy)
@@ -221,7 +257,7 @@ def _low_and_high(bounds: Any, n_features: int) -> tuple[FloatArray, FloatArray]
             )
         ends.append(np.broadcast_to(end, (n_features,)).astype(np.float64))
     if not (ends[0] < ends[1]).all():
-        raise InvalidArgument(f"bounds={bounds!r} must have low < high in every column. {remedy}")
+        raise InvalidArgument(f"bounds must have low < high in every column. {remedy}")
     return ends[0], ends[1]
 
 
@@ -289,7 +325,9 @@ def bounded_targets(y: Any, target_bound: Any) -> Targets:
     ends = _check.array("target_bound", target_bound, remedy=remedy)
     low, high = (-ends, ends) if ends.ndim == 0 else (ends if ends.shape == (2,) else (0, 0))
     if not low < high:
-        raise InvalidArgument(f"target_bound={target_bound!r} must span an interval. {remedy}")
+        raise InvalidArgument(
+            f"target_bound={_check.shown(target_bound)} must span an interval. {remedy}"
+        )
     centre = float(low + high) / 2
     try:
         y = np.asarray(y, np.float64)
@@ -318,13 +356,12 @@ def label_set(y: Any, classes: Any) -> tuple[Any, Any, tuple[str, ...]]:
         unknown = np.setdiff1d(found, labels)
         if unknown.size:
             raise InvalidArgument(
-                f"classes={labels.tolist()!r} lacks the label {unknown.tolist()[0]!r}. "
+                f"classes={labels.tolist()!r} lacks a label that a record has. "
                 "Declare every label that a record may have."
             )
         codes = np.searchsorted(labels, y)
     if len(labels) < 2:
         raise InvalidArgument(
-            f"classes={labels.tolist()!r}: the classifier needs samples of at least 2 classes; "
-            f"the data contains only one class."
+            "the classifier needs samples of at least 2 classes; the data contains only one class."
         )
     return labels, codes, assumptions

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dpassay import _check
 from dpassay.learn.base import (
@@ -19,6 +19,7 @@ from dpassay.learn.base import (
     as_they_are,
     bounded_features,
     bounded_targets,
+    checked_data,
 )
 from dpassay.learn.ledger import Ledger
 from dpassay.optim import frank_wolfe as fw
@@ -120,7 +121,7 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
             BudgetExceeded: the ledger refused; nothing was computed.
 
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         budget = self._budget()
         remedy = "It is the l1 norm that the coefficients may have."
         radius = _check.number("radius", self.radius, low=0, low_open=True, remedy=remedy)
@@ -196,7 +197,7 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> FloatArray:
         """``X @ coef_ + intercept_``."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = checked_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return X @ self.coef_ + self.intercept_
 
 

@@ -13,8 +13,10 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from dpassay._files import make_private
+from dpassay._handed import parse_json, special_kind
 from dpassay.errors import BudgetExceeded, InvalidArgument
 from dpassay.privacy import ApproxDP, Event, Sequence, account
 from dpassay.privacy.events import from_dict
@@ -83,7 +85,7 @@ class Ledger:
 
         """
         with self._transaction() as file:
-            events = [from_dict(json.loads(text)) for (text,) in file.execute(_ALL_EVENTS)]
+            events = [self._event(text) for (text,) in file.execute(_ALL_EVENTS)]
             total = Sequence((*events, event))  # refuses a mix of neighbouring relations
             if self.budget is not None:
                 _within(self.budget, total, len(events))
@@ -98,9 +100,25 @@ class Ledger:
         with self._transaction() as file:
             rows = file.execute("SELECT moment, what, n_records, event FROM spending").fetchall()
         return [
-            Entry(datetime.fromisoformat(moment), what, n, from_dict(json.loads(event)))
+            Entry(self._moment(moment), str(what), n, self._event(event))
             for moment, what, n, event in rows
         ]
+
+    def _event(self, text: Any) -> Event:
+        """An event as it was written; a ledger that somebody changed is refused, not guessed at."""
+        shown = f"path={str(self.path)!r}: an entry of the ledger"
+        try:
+            return from_dict(parse_json(shown, text, infinite=True))
+        except (LookupError, TypeError, AttributeError):
+            raise InvalidArgument(f"{shown} is damaged. Restore a copy.") from None
+
+    def _moment(self, text: Any) -> datetime:
+        try:
+            return datetime.fromisoformat(text)
+        except (TypeError, ValueError):
+            raise InvalidArgument(
+                f"path={str(self.path)!r}: an entry of the ledger is damaged. Restore a copy."
+            ) from None
 
     def privacy(self) -> PrivacyCurve | None:
         """The privacy curve of everything together: an upper bound; None if nothing was spent."""
@@ -115,16 +133,25 @@ class Ledger:
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         """The only writer, from the first read on: what is checked is what is written on."""
+        if (what := special_kind(self.path)) is not None:
+            raise InvalidArgument(f"path={str(self.path)!r} is not a file but {what}.")
         make_private(self.path)
-        with closing(sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)) as file:
-            file.execute("BEGIN IMMEDIATE")
-            try:
-                file.execute(_TABLE)
-                yield file
-            except BaseException:
-                file.execute("ROLLBACK")
-                raise
-            file.execute("COMMIT")
+        try:
+            with closing(
+                sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)
+            ) as file:
+                file.execute("BEGIN IMMEDIATE")
+                try:
+                    file.execute(_TABLE)
+                    yield file
+                except BaseException:
+                    file.execute("ROLLBACK")
+                    raise
+                file.execute("COMMIT")
+        except sqlite3.Error as error:  # its words are about the file, not about what it holds
+            raise InvalidArgument(
+                f"path={str(self.path)!r} cannot be used as a ledger: {error}. Nothing was spent."
+            ) from None
 
 
 _ALL_EVENTS = "SELECT event FROM spending ORDER BY number"

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
@@ -18,6 +18,7 @@ from dpassay.learn.base import (
     RandomState,
     as_they_are,
     bounded_features,
+    checked_data,
     label_set,
 )
 from dpassay.learn.ledger import Ledger
@@ -117,7 +118,7 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
             BudgetExceeded: the ledger refused; nothing was computed.
 
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=_DTYPES)
+        X, y = checked_data(self, X, y, accept_sparse="csr", dtype=_DTYPES)
         check_classification_targets(y)
         budget = self._budget()
         _check.choice("solver", self.solver, SOLVERS)
@@ -201,7 +202,7 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
         must not see others change with a record (:func:`~dpassay.optim.products.row_products`).
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=_DTYPES, reset=False)
+        X = checked_data(self, X, accept_sparse="csr", dtype=_DTYPES, reset=False)
         X = X if is_sparse(X) else np.ascontiguousarray(X)
         scores = row_products(X, self.coef_.T) + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores

@@ -40,7 +40,7 @@ from dpassay._rng import RngLike
 from dpassay.learn.base import Budget
 from dpassay.learn.logistic_shrinkage import Shrinkage
 from dpassay.mechanisms.additive import gaussian_multiplier
-from dpassay.mechanisms.noise import source
+from dpassay.mechanisms.noise import training_source
 from dpassay.optim.conditioning import Conditioned, condition_rows
 from dpassay.optim.gradient import noisy_gradient_descent, step_event
 from dpassay.optim.losses import Logistic, Loss, Multinomial
@@ -193,8 +193,7 @@ class GradientDescent:
 
     def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution:
         """Condition, descend, and go back to the units of X."""
-        noise = source(rng, 1, limit=0)
-        assert noise.generator is not None
+        noise = training_source(rng)
         even = self._condition(X, noise.generator)
         rate, momentum = self.pace(even.second_moment)
         release = noisy_gradient_descent(

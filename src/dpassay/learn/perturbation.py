@@ -48,7 +48,7 @@ from dpassay._special.quantiles import gamma_upper
 from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.learn.logistic_plans import Setting, Solution, targets_of
 from dpassay.mechanisms import gaussian, gaussian_multiplier
-from dpassay.mechanisms.noise import source
+from dpassay.mechanisms.noise import training_source
 from dpassay.optim.losses import Loss, Rows, lipschitz, smoothness
 from dpassay.optim.products import FEW, most_rows, refuse_more_rows, sum_error
 from dpassay.privacy import Approx, Event, Gaussian, Sequence
@@ -217,18 +217,18 @@ class ObjectivePerturbation(_Perturbation):
 
     def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution:
         """Tilt the objective, minimise it, and add noise that covers the solver's inexactness."""
-        noise = source(rng, 1, limit=0)
-        assert noise.generator is not None
+        noise = training_source(rng)
         tilt = self.deviation * noise.generator.standard_normal(self._shape)
         if not self.setting.fit_intercept:
             tilt[0] = 0.0
         W = self._minimum(X, codes, tilt, self.penalty)
         inexact = self._inexactness(self.penalty, self.deviation)
         moved = 2 * inexact / self.penalty * _ROUNDING
-        # Where noise is secure it is exact here, so that the lowest bits are those of a grid; the
-        # tilt, which is never seen, comes from the generator: that is the level of the whole.
-        rest = None if rng is None else noise.generator
-        clean: Release[Any] = gaussian(W, sensitivity=moved, mu=1 / self.cleaning, rng=rest)
+        # Secure noise is exact here, so that the lowest bits are those of a lattice; the tilt is
+        # never seen and is a float: that is the level of the whole.
+        clean: Release[Any] = gaussian(
+            W, sensitivity=moved, mu=1 / self.cleaning, rng=noise.generator
+        )
         return self._solution(clean.value, noise.level)
 
 

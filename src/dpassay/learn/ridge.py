@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dpassay import _check
 from dpassay.learn.base import (
@@ -15,6 +15,7 @@ from dpassay.learn.base import (
     as_they_are,
     bounded_features,
     bounded_targets,
+    checked_data,
 )
 from dpassay.learn.ledger import Ledger
 from dpassay.learn.ridge_plans import PLANS, Plan, Setting, choose_solver
@@ -102,7 +103,7 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
             BudgetExceeded: the ledger refused; nothing was computed.
 
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         budget = self._budget()
         alpha = self._positive("alpha")
         _check.choice("solver", self.solver, SOLVERS)
@@ -164,5 +165,5 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> FloatArray:
         """``X @ coef_ + intercept_``."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = checked_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return X @ self.coef_ + self.intercept_

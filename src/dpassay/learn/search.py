@@ -35,12 +35,12 @@ from sklearn.model_selection import ParameterGrid
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay.errors import DpassayError, InvalidArgument
-from dpassay.learn.base import Budget, PrivateMixin, RandomState, label_set
+from dpassay.learn.base import Budget, PrivateMixin, RandomState, checked_data, label_set
 from dpassay.learn.ledger import Ledger
 from dpassay.learn.scorings import Scoring, private_part, scoring_of
 from dpassay.learn.search_price import (
@@ -138,7 +138,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
             DpassayError: no run was drawn (Poisson law only), whatever the data.
 
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, **self._kind_of_y())
+        X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, **self._kind_of_y())
         settings = self._settings()
         candidate(self.estimator, {}, {})  # refuses what is not private
         budget = self._budget()
@@ -225,7 +225,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _best(self, method: str, X: Any) -> Any:
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = checked_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return getattr(self.best_estimator_, method)(X)
 
     def predict(self, X: Any) -> Any:
@@ -245,7 +245,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
     def score(self, X: Any, y: Any) -> float:
         """The accuracy or R² of the best model on these data; not private."""
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = checked_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return self.best_estimator_.score(X, y)
 
     @property

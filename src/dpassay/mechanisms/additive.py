@@ -15,8 +15,8 @@ from dpassay.privacy import events
 from dpassay.privacy.gaussian import mu_of
 from dpassay.types import FloatArray, Neighbouring, Release
 
-SCALES = (1e-150, 1e150)
-"""Noise scales that are taken: far from where floats end, so that no bound degrades there."""
+SCALES = (1e-300, 1e300)
+"""Noise scales that are taken: the steps of the lattice and all draws are floats there."""
 
 
 def laplace(
@@ -30,11 +30,13 @@ def laplace(
     """The value plus Laplace noise of scale sensitivity/epsilon in every entry: epsilon-DP.
 
     Args:
-        value: a number, or an array of any shape; finite.
-        sensitivity: the most that one record changes the value, in the l1 norm over all entries.
+        value: a number, or an array of any shape; finite. An integer type declares that the query
+            has integer values on every data set, which then need no rounding to a lattice.
+        sensitivity: the most that one record changes the value as it was computed, in floats, in
+            the l1 norm over all entries.
         epsilon: the privacy parameter, positive and finite.
-        rng: None for secure noise (:mod:`dpassay.mechanisms.noise`: exact up to 1024 entries); a
-            seed or generator gives a release that can be replayed and is not private.
+        rng: None for exact noise, whatever the size (:mod:`dpassay.mechanisms.noise`); a seed or
+            generator gives a release that can be replayed and is not private.
         neighbouring: the relation that the sensitivity was taken under.
 
     Returns:
@@ -50,10 +52,9 @@ def laplace(
     (Laplace(noise_multiplier=2.0, neighbouring='add-remove'), 'reproducible')
 
     """
-    values = _check.array("value", value, remedy="It is what is to be released, before noise.")
     epsilon = _check.epsilon(epsilon, finite=True, positive=True)
     event = events.Laplace(at_least(1 / Fraction(epsilon)), neighbouring)
-    return _release("laplace", values, event, sensitivity, rng)
+    return _release("laplace", value, event, sensitivity, rng)
 
 
 def gaussian(
@@ -70,16 +71,18 @@ def gaussian(
     """The value plus Gaussian noise in every entry, as much as one statement of privacy needs.
 
     Args:
-        value: a number, or an array of any shape; finite.
-        sensitivity: the most that one record changes the value, in the l2 norm over all entries.
+        value: a number, or an array of any shape; finite. An integer type declares that the query
+            has integer values on every data set, which then need no rounding to a lattice.
+        sensitivity: the most that one record changes the value as it was computed, in floats, in
+            the l2 norm over all entries.
         epsilon: together with ``delta``: the least noise that is (epsilon, delta)-DP, by the exact
             curve of Balle and Wang (2018), not by sqrt(2 log(1.25/delta))/epsilon, which is too
             much for small epsilon and too little for large.
         delta: see epsilon.
         rho: zero-concentrated DP; deviation sensitivity/sqrt(2 rho) (Bun and Steinke 2016).
         mu: Gaussian DP; deviation sensitivity/mu (Dong, Roth and Su 2022).
-        rng: None for secure noise (:mod:`dpassay.mechanisms.noise`: exact up to 1024 entries); a
-            seed or generator gives a release that can be replayed and is not private.
+        rng: None for exact noise, whatever the size (:mod:`dpassay.mechanisms.noise`); a seed or
+            generator gives a release that can be replayed and is not private.
         neighbouring: the relation that the sensitivity was taken under.
 
     Returns:
@@ -94,9 +97,8 @@ def gaussian(
     (Gaussian(noise_multiplier=2.0, neighbouring='add-remove'), (2,))
 
     """
-    values = _check.array("value", value, remedy="It is what is to be released, before noise.")
     multiplier = gaussian_multiplier(epsilon=epsilon, delta=delta, rho=rho, mu=mu)
-    return _release("gaussian", values, events.Gaussian(multiplier, neighbouring), sensitivity, rng)
+    return _release("gaussian", value, events.Gaussian(multiplier, neighbouring), sensitivity, rng)
 
 
 def gaussian_multiplier(
@@ -148,33 +150,39 @@ def _positive(name: str, value: float | None) -> float:
 
 
 def _release(
-    kind: str,
-    values: FloatArray,
+    law: str,
+    value: ArrayLike,
     event: events.Laplace | events.Gaussian,
     sensitivity: float,
     rng: Rng,
 ) -> Release[float | FloatArray]:
-    sensitivity = _check.sensitivity(sensitivity)
-    scale = noise_scale(Fraction(event.noise_multiplier), sensitivity)
-    noise = source(rng, values.size)
-    noisy = _noisy(kind, values, noise, scale, sensitivity, event.noise_multiplier)
-    return Release(noisy if values.ndim else float(noisy), event, sensitivity, noise.level)
+    sensitivity, noise = _check.sensitivity(sensitivity), source(rng)
+    noisy = add_noise(law, value, event.noise_multiplier, sensitivity, noise)
+    return Release(noisy if noisy.ndim else float(noisy), event, sensitivity, noise.level)
 
 
-def _noisy(
-    kind: str,
-    values: FloatArray,
-    noise: Source,
-    scale: float,
-    sensitivity: float,
-    multiplier: float,
+def add_noise(
+    law: str, value: ArrayLike, multiplier: float, sensitivity: float, noise: Source
 ) -> FloatArray:
-    if noise.generator is None:
-        unit = 1 / Fraction(multiplier)
-        most = unit if kind == "laplace" else unit**2 / 2
-        return exact.add_noise(exact.additive(kind, scale, sensitivity, most), values)
-    draw = {"laplace": noise.generator.laplace, "gaussian": noise.generator.normal}[kind]
-    return values + draw(0.0, scale, values.shape)
+    """The value plus noise of multiplier · sensitivity, as an array; covered by the law's event.
+
+    Args:
+        law: "laplace" or "gaussian".
+        value: what is to be released, before noise.
+        multiplier: of the event, ``Laplace(multiplier)`` or ``Gaussian(multiplier)``.
+        sensitivity: the most that one record changes the value, in the l1 or l2 norm.
+        noise: exact sources add lattice noise, others floats.
+
+    """
+    values = _check.array("value", value, remedy="It is what is to be released, before noise.")
+    scale = noise_scale(Fraction(multiplier), sensitivity)
+    if not noise.is_exact:
+        draw = {"laplace": noise.generator.laplace, "gaussian": noise.generator.normal}[law]
+        return values + draw(0.0, scale, values.shape)
+    whole = np.asarray(value)
+    is_integer = whole.dtype.kind in "biu"
+    where = exact.lattice_for(law, multiplier, sensitivity, values.size, is_integer=is_integer)
+    return exact.add_noise(whole if is_integer else values, where, noise.generator)
 
 
 def noise_scale(multiplier: Fraction, sensitivity: float) -> float:

@@ -1,39 +1,41 @@
-"""Where noise comes from: three levels, decided by what the caller passes.
+"""Where noise comes from: three levels, by what the noise is for and what the caller passes.
 
-========================== ================== =====================================================
-passed                     level              what it is
-========================== ================== =====================================================
-``rng=None``, small output ``exact``          exact arithmetic on randomness of the operating
-                                              system: OpenDP's samplers, or integers from
-                                              :mod:`secrets`. The stated guarantee holds for the
-                                              bits that are released.
-``rng=None``, large output ``cryptographic``  floating-point noise from AES-128 in counter mode,
-                                              under a key of the operating system. Nobody predicts
-                                              it, but the lowest bits of a sum of floats say
-                                              something about its terms (Mironov 2012): keep such
-                                              outputs inside a training run, or release few of them.
-a seed or a generator      ``reproducible``   floating-point noise that whoever knows the seed can
-                                              subtract: for research and tests, not private.
-========================== ================== =====================================================
+=========================== ================== ====================================================
+noise                       level              what it is
+=========================== ================== ====================================================
+of a released value,        ``exact``          integers times the step of a lattice, from bits of
+``rng=None`` or a                              AES-128 in counter mode under a key of the operating
+:class:`SecureGenerator`                       system, by exact arithmetic at any size. The stated
+                                               guarantee holds for the bits that are released.
+inside a training,          ``cryptographic``  floating-point noise from the same bits. Nobody
+``rng=None`` or a                              predicts it, but the lowest bits of a sum of floats
+:class:`SecureGenerator`                       say something about its terms (Mironov 2012): such
+                                               sums are not released, and have no event of their
+                                               own. The training has one, which is priced for real
+                                               numbers.
+a seed or a generator       ``reproducible``   floating-point noise that whoever knows the seed can
+                                               subtract: for research and tests, not private.
+=========================== ================== ====================================================
 
-No level hides how long the sampling took: exact samplers reject, and how often depends on the data.
+No level hides how long the sampling took: exact samplers reject, and some of them the more often
+the closer the scores are.
 """
 
+import os
 import secrets
+import weakref
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpassay import _rng
 from dpassay._rng import RngLike
+from dpassay.errors import InvalidArgument
 from dpassay.types import NoiseLevel
 
 Rng = RngLike
-
-EXACT_LIMIT = 1024
-"""Outputs of up to this many entries get exact noise: 25 ms of Laplace, 60 ms of Gaussian noise."""
 
 
 class SecureGenerator(np.random.Generator):
@@ -42,9 +44,9 @@ class SecureGenerator(np.random.Generator):
     The cipher (FIPS 197) encrypts 0, 1, 2, ... under 128 bits of :mod:`secrets`; ChaCha20 takes
     twice the time where processors have instructions for AES, which is nearly everywhere.
 
-    Its key is never stored: a copy, a pickle or a child by :meth:`spawn` gets a key of its own,
-    because two processes that add the same noise give it away. Make it in the process that uses it;
-    a fork of the process copies the stream.
+    Two processes that add the same noise give it away, so no two generators share a key: a copy or
+    a child by :meth:`spawn` gets a key of its own, so does the copy that a fork of the process
+    makes, and a pickle is refused.
     """
 
     def __init__(self) -> None:
@@ -52,48 +54,80 @@ class SecureGenerator(np.random.Generator):
 
         # As key, which is taken as it is; a seed would be hashed, and not by a cipher.
         super().__init__(AESCounter(key=secrets.randbits(128)))  # type: ignore[arg-type]
+        _ALIVE.add(self)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return SecureGenerator, ()
+    def __reduce__(self) -> NoReturn:
+        raise InvalidArgument(
+            "a secure generator must not be pickled: its key would be stored, or two processes "
+            "would draw the same noise. Pass rng=None, or make it in the process that uses it."
+        )
+
+    def __copy__(self) -> "SecureGenerator":
+        return SecureGenerator()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "SecureGenerator":
+        return SecureGenerator()
 
     def spawn(self, n_children: int) -> list[np.random.Generator]:
         """Secure generators with keys of their own."""
         return [SecureGenerator() for _ in range(n_children)]
 
 
+_ALIVE: "weakref.WeakSet[SecureGenerator]" = weakref.WeakSet()
+
+
+def _rekey_after_fork() -> None:
+    # A new cipher, not a new state of the old one: its lock may be held by a thread that the fork
+    # did not take along.
+    for generator in list(_ALIVE):
+        generator.__init__()
+
+
+if hasattr(os, "register_at_fork"):  # systems without it have no fork
+    os.register_at_fork(after_in_child=_rekey_after_fork)
+
+
 def secure_generator() -> SecureGenerator:
-    """A fresh generator of ``cryptographic`` noise, for the large vectors of training."""
+    """A fresh generator on bits of a cipher that the operating system keys.
+
+    As ``rng`` of a mechanism it gives exact noise, as ``None`` does; what it draws by itself is
+    floating-point noise, for sums inside a training that are never released.
+    """
     return SecureGenerator()
 
 
 @dataclass(frozen=True)
 class Source:
-    """The level of the noise, and the generator to draw it from (None for exact noise)."""
+    """The level of the noise, and the generator to draw it from."""
 
     level: NoiseLevel
-    generator: np.random.Generator | None
+    generator: np.random.Generator
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether integers are to be drawn, not floats."""
+        return self.level == "exact"
 
     def words(self, n_words: int) -> NDArray[np.uint64]:
         """Uniform 64-bit integers, for samplers that work on integers."""
-        if self.generator is None:
-            return np.frombuffer(secrets.token_bytes(8 * n_words), dtype=np.uint64)
         return self.generator.integers(0, 2**64 - 1, n_words, dtype=np.uint64, endpoint=True)
 
 
-def source(rng: Rng, size: float, limit: float = EXACT_LIMIT) -> Source:
-    """The source of noise for an output of ``size`` entries; see the table of this module.
+def is_secure(generator: np.random.Generator) -> bool:
+    """Whether it is keyed by the operating system: releases then get exact noise."""
+    return isinstance(generator, SecureGenerator)
 
-    Args:
-        rng: None for secure noise; a seed or a generator for noise that can be replayed. A
-            :class:`SecureGenerator` is taken as what it is.
-        size: how many entries are released.
-        limit: up to which size noise is exact; inf for samplers that are always exact.
 
-    """
-    if rng is None and size <= limit:
-        return Source("exact", None)
-    if rng is None:
-        return Source("cryptographic", secure_generator())
-    generator = _rng.generator(rng)
-    secure = isinstance(generator, SecureGenerator)
-    return Source("cryptographic" if secure else "reproducible", generator)
+def source(rng: Rng) -> Source:
+    """The source of noise for what is released: exact, unless a seed or generator is passed."""
+    return _source(rng, "exact")
+
+
+def training_source(rng: Rng) -> Source:
+    """The source of noise for sums inside a training that are never released: floating point."""
+    return _source(rng, "cryptographic")
+
+
+def _source(rng: Rng, secure: NoiseLevel) -> Source:
+    generator = secure_generator() if rng is None else _rng.generator(rng)
+    return Source(secure if is_secure(generator) else "reproducible", generator)

@@ -55,7 +55,7 @@ def randomized_response(
     labels = _labels(n_categories, categories)
     codes = _codes(values, labels)
     probability = noise_probability(epsilon, len(labels))
-    noise = source(rng, codes.size, limit=math.inf)
+    noise = source(rng)
     reports = _randomize(codes, probability, len(labels), noise)
     event = events.RandomizedResponse(probability, len(labels))
     value = labels[reports] if reports.ndim else labels[reports].item()
@@ -107,7 +107,7 @@ def _codes(values: ArrayLike, labels: NDArray[Any]) -> NDArray[np.int64]:
     foreign = labels[codes] != x
     if np.any(foreign):
         raise InvalidArgument(
-            f"values contain {np.atleast_1d(x)[np.atleast_1d(foreign)][0]!r}, which is none of the "
+            "values contain an answer that is none of the "
             "declared categories. Map it to one of them, or declare one for all others."
         )
     return np.asarray(codes)

@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpassay import _check
-from dpassay.mechanisms import exact
+from dpassay.mechanisms import choosing
 from dpassay.mechanisms.additive import noise_scale
 from dpassay.mechanisms.noise import Rng, source
 from dpassay.privacy import events
@@ -62,8 +62,8 @@ def exponential(
         sensitivity: the most that one record changes any one score.
         epsilon: the privacy parameter, positive and finite.
         monotone: declares that a neighbour never raises one score and lowers another.
-        rng: None for secure noise (:mod:`dpassay.mechanisms.noise`: exact up to 1024 candidates); a
-            seed or generator gives a release that can be replayed and is not private.
+        rng: None for an exact draw (:mod:`dpassay.mechanisms.noise`); a seed or generator gives a
+            release that can be replayed and is not private.
         neighbouring: the relation that the sensitivity was taken under.
 
     Returns:
@@ -144,8 +144,8 @@ def report_noisy_max(
         epsilon: the privacy parameter, positive and finite.
         noise: "laplace", "exponential" (permute-and-flip) or "gumbel" (exponential mechanism).
         monotone: declares that a neighbour never raises one score and lowers another.
-        rng: None for secure noise (:mod:`dpassay.mechanisms.noise`: exact up to 1024 candidates); a
-            seed or generator gives a release that can be replayed and is not private.
+        rng: None for an exact draw (:mod:`dpassay.mechanisms.noise`); a seed or generator gives a
+            release that can be replayed and is not private.
         neighbouring: the relation that the sensitivity was taken under.
 
     Returns:
@@ -160,12 +160,13 @@ def report_noisy_max(
     u = _check.array("scores", scores, ndim=1, empty=False, remedy="One number per candidate.")
     sensitivity = _check.sensitivity(sensitivity)
     epsilon = _check.epsilon(epsilon, finite=True, positive=True)
-    scale = noise_scale((1 if monotone else 2) / Fraction(epsilon), sensitivity)
+    against = 1 if monotone else 2
+    scale = noise_scale(against / Fraction(epsilon), sensitivity)
     event = _EVENTS[kind](epsilon, neighbouring)
-    chosen = source(rng, u.size)
-    if chosen.generator is None:
-        pick = exact.selection(kind, scale, sensitivity, bool(monotone), epsilon)
-        index = pick(u.tolist())
+    chosen = source(rng)
+    if chosen.is_exact:
+        moved = against * Fraction(sensitivity)
+        index = choosing.choose(kind, u, scale, moved, chosen.generator)
     else:
         index = _noisy_argmax(kind, u, scale, chosen.generator)
     return Release(int(index), event, sensitivity, chosen.level)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
-from dpassay.mechanisms.noise import source
+from dpassay.mechanisms.noise import training_source
 from dpassay.nets._jax import jax
 from dpassay.nets.hooks import Hooks
 from dpassay.nets.network import Network
@@ -42,7 +42,7 @@ class Run:
     def __init__(self, training: Training, records: Records, hooks: Hooks, trial: Trial) -> None:
         self.training, self.records, self.hooks = training, records, hooks
         self.data = fitting(training.network, records)
-        self.noise = source(trial.rng, 1, limit=0)
+        self.noise = training_source(trial.rng)
         self.rng: Any = self.noise.generator
         self.rooms = rooms(len(records), training.sampling_rate)
         self.state = self._begin(trial.start)

@@ -140,5 +140,9 @@ class Trained:
 
     @property
     def release(self) -> Release[FloatArray]:
-        """The parameters as a release with its event."""
-        return Release(self.parameters, self.event, self.clip, self.noise)
+        """The parameters as a release; without an event where floats were keyed securely.
+
+        The event of the training is for real numbers, and noise in floats has finer bits.
+        """
+        event = None if self.noise == "cryptographic" else self.event
+        return Release(self.parameters, event, self.clip, self.noise)

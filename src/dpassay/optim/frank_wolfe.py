@@ -336,7 +336,7 @@ def frank_wolfe(
     """
     steps = _check.count("steps", steps, remedy="It is the number of steps.")
     _check.choice("iterate", iterate, ITERATES)
-    rule, source = step_rule(step), noise_source(selection, polytope.n_vertices, rng)
+    rule, source = step_rule(step), noise_source(selection, rng)
     w = starting_point(polytope, start)
     mean, vertices, kept = np.zeros_like(w), np.empty(steps, np.intp), np.empty(steps)
     for t in range(steps):
@@ -392,9 +392,9 @@ def step_rule(step: StepRule) -> Callable[[int], float]:
     return lambda t: size
 
 
-def noise_source(selection: Selection | None, n_candidates: int, rng: RngLike) -> Source | None:
+def noise_source(selection: Selection | None, rng: RngLike) -> Source | None:
     """Where the noise of a whole run comes from: one generator, made once."""
-    return None if selection is None else noise_sources.source(rng, n_candidates)
+    return None if selection is None else noise_sources.source(rng)
 
 
 def _choose(selection: Selection | None, scores: FloatArray, source: Source | None) -> int:

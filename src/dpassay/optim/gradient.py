@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
-from dpassay.mechanisms.noise import source
+from dpassay.mechanisms.noise import training_source
 from dpassay.optim.clipping import clip_factors, lengths, rounding
 from dpassay.optim.losses import Loss, Rows
 from dpassay.optim.products import refuse_more_rows
@@ -100,12 +100,14 @@ def noisy_gradient_descent(
     penalty = _check.number("penalty", penalty, low=0)
     momentum = _check.number("momentum", momentum, low=0, high=1, high_open=True)
     average = _check.number("average", average, low=0, high=1)
-    noise = source(rng, 1, limit=0)
+    noise = training_source(rng)
     sensitivity = clip * (1 if neighbouring == "add-remove" else 2)
     directions = _Directions(plan, norm, noise_multiplier * sensitivity, penalty, noise.generator)
     W = _walk(directions, _start(start, plan), rates, momentum, average, project)
     event = step_event(norm, noise_multiplier, plan.sampling_rate, steps, neighbouring)
-    return Release(W, event, sensitivity, noise.level)
+    # Steps in floats: the event is that of the training for real numbers, not of these bits.
+    of_release = None if noise.level == "cryptographic" else event
+    return Release(W, of_release, sensitivity, noise.level)
 
 
 def step_event(

@@ -32,7 +32,6 @@ import numpy as np
 from dpassay import _check, _rng
 from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
-from dpassay.mechanisms.noise import secure_generator
 from dpassay.optim.frank_wolfe import (
     Objective,
     Selection,
@@ -223,9 +222,8 @@ def stochastic_frank_wolfe(
     """
     _check.choice("iterate", iterate, ITERATES)
     _same_share(plan, n_rows)
-    source = noise_source(plan.selection, polytope.n_vertices, rng)
+    source = noise_source(plan.selection, rng)
     sampler = source.generator if source else _rng.generator(rng)
-    sampler = secure_generator() if sampler is None else sampler
     rule, stop = step_rule(step), int(sampler.integers(plan.steps))
     w = starting_point(polytope, start)
     mean, kept, vertices = np.zeros_like(w), w.copy(), np.empty(plan.steps, np.intp)

@@ -12,7 +12,7 @@ at n = 1e6 their difference is wrong by 1e-9 of the weight.
 import numpy as np
 from scipy import special
 
-from dpassay.privacy.margins import CLOSED_FORM, UNIT, exp_up
+from dpassay._special.margins import CLOSED_FORM, UNIT, exp_up
 from dpassay.types import FloatArray
 
 _WINDOW = 20.0  # times √n on either side; the mass beyond is at most 2 e^-800 (Hoeffding)

@@ -5,15 +5,16 @@ Upper bounds, except the central-limit forms at the end, which are estimates and
 
 import math
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from scipy import special
 
 from dpassay import _check
+from dpassay._special.margins import CLOSED_FORM, LEAST, UNIT, product_up, up
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import binomial
-from dpassay.privacy.margins import CLOSED_FORM, TINY, UNIT, product_up, up
 from dpassay.privacy.tradeoff import Tradeoff
 from dpassay.types import FloatArray
 
@@ -74,7 +75,7 @@ def advanced_epsilon(epsilons: FloatArray, counts: FloatArray, slack: Any) -> Fl
     """
     margin = CLOSED_FORM + 4 * UNIT * len(epsilons)  # sums over the mechanisms round once each
     drift = counts @ (epsilons * np.tanh(epsilons / 2))
-    largest = np.maximum(epsilons.max(axis=0), TINY)  # squares of the ratios do not underflow
+    largest = np.maximum(epsilons.max(axis=0), LEAST)  # squares of the ratios do not underflow
     with np.errstate(invalid="ignore"):
         squares = counts @ np.square(np.where(largest < np.inf, epsilons / largest, 1.0))
     spread = largest * np.sqrt(-2 * np.log(slack) * squares)
@@ -97,12 +98,15 @@ def optimal(epsilon: float, count: int) -> Callable[[FloatArray], FloatArray]:
     hits, weights, outside = binomial.weights_up(count, epsilon)
     losses = np.nextafter((2 * hits - count) * epsilon, np.inf)
     first, step = losses[0], max(1, _CHUNK // losses.size)
+    largest = count * epsilon
+    if Fraction(largest) < count * Fraction(epsilon):  # delta is positive up to the real product
+        largest = math.nextafter(largest, math.inf)
 
     def some(x: FloatArray) -> FloatArray:
         gain = -np.expm1(np.minimum(np.subtract.outer(x, losses), 0.0))
         total = up((gain * weights).sum(axis=1), 8 * CLOSED_FORM)  # pairwise sums round little
         # Losses outside the window are larger than x, or count as if they were.
-        return np.where(x < max(count * epsilon, first), np.maximum(total + outside, TINY), 0.0)
+        return np.where(x < max(largest, first), np.maximum(total + outside, LEAST), 0.0)
 
     def delta(x: FloatArray) -> FloatArray:
         flat = np.atleast_1d(np.asarray(x, float)).ravel()
@@ -138,7 +142,7 @@ def amplified(epsilon: Any, sampling_rate: float) -> FloatArray:
         large = np.logaddexp(0.0, log_q + epsilon)
         large = up(large) + 8 * UNIT * (epsilon - log_q) * np.minimum(large, 1.0)
     value = np.where(epsilon < 30, direct, np.minimum(large, epsilon))
-    return np.where((epsilon > 0) & (value == 0), TINY, value)
+    return np.where((epsilon > 0) & (value == 0), LEAST, value)
 
 
 def unamplified(epsilon: FloatArray, sampling_rate: float) -> FloatArray:

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpassay import _check
+from dpassay._special.margins import LEAST, met, up
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian, renyi, two_point
 from dpassay.privacy._search import smallest_true
 from dpassay.privacy.loss_distribution import Composition
-from dpassay.privacy.margins import TINY, met, up
 from dpassay.privacy.tradeoff import Lines, supporting_lines
 from dpassay.types import FloatArray, Kind, Neighbouring, PrivacyCurve
 
@@ -265,6 +265,7 @@ class ZCDP(Curve):
             lambda t: condition(1 + t), np.full(shape, 1e-9), np.full(shape, 1e60)
         )
 
+    @np.errstate(over="ignore", invalid="ignore")  # an order that overflows is not chosen
     def _delta(self, epsilon: FloatArray) -> FloatArray:
         if self.rho == 0 or np.isinf(self.rho):
             return np.full_like(epsilon, float(self.rho > 0))
@@ -275,6 +276,7 @@ class ZCDP(Curve):
         by_order = renyi.delta_at(epsilon, order, up(order * rho))
         return np.minimum(by_order, renyi.total_variation(rho))
 
+    @np.errstate(over="ignore", invalid="ignore")
     def _epsilon(self, delta: FloatArray) -> FloatArray:
         if self.rho == 0 or np.isinf(self.rho):
             return np.where(delta < 1, self.rho * np.ones_like(delta), 0.0)
@@ -414,12 +416,14 @@ class Numeric(Curve):
         There epsilon(known) is less than epsilon: one look, where a search takes a hundred. A gain
         of less than one part in 10^9 is not worth the search.
         """
+        # delta(inf) is the limit of delta at finite epsilons: what is infinite does not meet it.
+        finite = np.minimum(epsilon, np.finfo(float).max)
         result = known.copy()
-        lesser = np.flatnonzero(self._epsilon(known * (1 - 1e-9)) <= epsilon)
+        lesser = np.flatnonzero(self._epsilon(known * (1 - 1e-9)) <= finite)
         if lesser.size:
-            x, high = epsilon[lesser], known[lesser]
+            x, high = finite[lesser], known[lesser]
             found = smallest_true(
-                lambda d: self._epsilon(d) <= x, np.zeros_like(x), np.maximum(high, TINY)
+                lambda d: self._epsilon(d) <= x, np.zeros_like(x), np.maximum(high, LEAST)
             )
             result[lesser] = np.minimum(up(met(found)), high)  # epsilon_at may meet requests so
         return result

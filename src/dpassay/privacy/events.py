@@ -19,6 +19,7 @@ from dpassay.privacy.selection import LAWS
 from dpassay.types import Neighbouring
 
 SCHEMES = ("poisson", "without-replacement")
+MOST_STEPS = 10**18  # more than anybody takes; floats hold it to rounding, which the prices cover
 
 
 class Event:
@@ -206,7 +207,7 @@ class Repeated(Event):
 
     def __post_init__(self) -> None:
         _inherit(self, _event("event", self.event))
-        object.__setattr__(self, "count", _check.count("count", self.count))
+        object.__setattr__(self, "count", _check.count("count", self.count, high=MOST_STEPS))
 
 
 @dataclass(frozen=True)
@@ -331,7 +332,7 @@ def dp_sgd_event(
     1000
 
     """
-    steps = _check.count("steps", steps, remedy="It is the number of updates.")
+    steps = _check.count("steps", steps, high=MOST_STEPS, remedy="It is the number of updates.")
     _check.sampling_rate(sampling_rate)
     step: Event = Gaussian(noise_multiplier, neighbouring)
     if sampling_rate < 1:

@@ -18,12 +18,13 @@ from collections.abc import Callable
 import numpy as np
 from scipy import special
 
+from dpassay._special.margins import CLOSED_FORM, UNIT, exp_up
 from dpassay.privacy._search import smallest_true
-from dpassay.privacy.margins import CLOSED_FORM, UNIT, exp_up
 from dpassay.types import FloatArray, Floats
 
 _LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(9)
+_LARGEST = 1e307
 _SHORT = 0.4  # intervals up to here are integrated; the nine nodes are exact to rounding on them
 
 
@@ -132,7 +133,8 @@ def epsilon_lower(delta: Floats, mu: Floats) -> FloatArray:
         # takes off twice that.
         return value - error - CLOSED_FORM - 8 * UNIT * (1 + np.abs(value))
 
-    return np.nextafter(_epsilon_of(delta, mu, from_below), 0)
+    root = _epsilon_of(delta, mu, from_below)
+    return np.where(np.isfinite(root), np.nextafter(root, 0), root)
 
 
 def _epsilon_of(
@@ -148,15 +150,32 @@ def _epsilon_of(
     # delta(epsilon) <= Phi(a), so the epsilon at which Phi(a) = delta is large enough.
     with np.errstate(over="ignore"):
         high = np.maximum(m / 2 - special.ndtri_exp(t), 0.0) * m * (1 + 1e-9) + 1e-300
-    high = np.where(log_of(high, m) <= t, high, np.inf)  # seldom: at the edge of the floats
+    high, found = _widen(lambda e: log_of(e, m) <= t, high)
     root = smallest_true(lambda e: log_of(e, m) <= t, np.zeros_like(high), high)
+    root = np.where(found, root, np.inf)
     return np.where(solvable, root, np.where((mu > 0) & (delta < 1), np.inf, 0.0))
+
+
+def _widen(
+    condition: Callable[[FloatArray], FloatArray], high: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Upper ends at which the condition holds, and where there are any below the largest float.
+
+    Rounding may have put the first guess a little too low.
+    """
+    high = np.where(np.isfinite(high), high, _LARGEST)
+    for _ in range(64):
+        found = condition(high)
+        if found.all():
+            break
+        high = np.where(found, high, np.minimum(2 * high, _LARGEST))
+    return high, condition(high)
 
 
 def mu_of(epsilon: Floats, delta: Floats) -> FloatArray:
     """The largest mu whose Gaussian pair is still (epsilon, delta)-DP, never rounded above it."""
     epsilon, delta = np.broadcast_arrays(np.asarray(epsilon, float), np.asarray(delta, float))
-    solvable = (delta > 0) & (delta < 1)
+    solvable = (delta > 0) & (delta < 1) & (epsilon < 1e300)  # beyond, see below
     e, d = np.where(solvable, epsilon, 1.0), np.where(solvable, delta, 0.5)
     t = np.log(d)
     t = t - 4 * UNIT * (1 + np.abs(t))
@@ -168,7 +187,9 @@ def mu_of(epsilon: Floats, delta: Floats) -> FloatArray:
         high = np.where(log_delta_upper(e, high) <= t, 2 * high, high)
     above = smallest_true(lambda m: log_delta_upper(e, m) > t, np.zeros_like(high), high)
     inside = np.nextafter(above, 0) * (1 - 4e-16)
-    return np.where(solvable, inside, np.where(delta >= 1, np.inf, 0.0))
+    free = (delta >= 1) | ((delta > 0) & (epsilon == np.inf))
+    at_least = np.where((delta > 0) & (epsilon >= 1e300), 1e150, 0.0)
+    return np.where(solvable, inside, np.where(free, np.inf, at_least))
 
 
 def tradeoff(fpr: Floats, mu: Floats) -> FloatArray:

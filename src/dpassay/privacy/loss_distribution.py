@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from scipy import fft
 
+from dpassay._special.margins import CLOSED_FORM, UNIT, down, up
 from dpassay.privacy._search import smallest_true
-from dpassay.privacy.margins import CLOSED_FORM, UNIT, down, up
 from dpassay.privacy.profiles import Profile
 from dpassay.types import FloatArray
 

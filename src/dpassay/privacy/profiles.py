@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from dpassay._special.margins import CLOSED_FORM, LEAST, down, exp_down, exp_up, up
 from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import events, gaussian, two_point
-from dpassay.privacy.margins import CLOSED_FORM, TINY, down, exp_down, exp_up, up
 from dpassay.types import FloatArray
 
 # From x >= 0, and how well it is known, to a lower and an upper bound on H(x).
@@ -98,7 +98,7 @@ def _bounded_range(event: events.BoundedRange) -> Bracket:
             np.square(np.expm1(np.minimum(x - e + error, 0.0) / 2)) / -np.expm1(-e)
             for error in (slack, -np.asarray(slack))
         )
-        return down(low), np.where(x >= e, up(high), np.maximum(up(high), TINY))
+        return down(low), np.where(x >= e, up(high), np.maximum(up(high), LEAST))
 
     return bracket
 
@@ -209,4 +209,4 @@ def _mixture_reversed(inner: Bracket, q: float) -> Bracket:
 
 def _positive_up(factor: Any, value: FloatArray) -> FloatArray:
     """The product, rounded up, and not to 0."""
-    return np.where((value > 0) & (factor > 0), np.maximum(up(factor * value), TINY), 0.0)
+    return np.where((value > 0) & (factor > 0), np.maximum(up(factor * value), LEAST), 0.0)

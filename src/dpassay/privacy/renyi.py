@@ -1,13 +1,13 @@
 """From Rényi divergences to delta and epsilon; and divergences in closed form.
 
-All are upper bounds that carry their rounding margin (:mod:`dpassay.privacy.margins`).
+All are upper bounds that carry their rounding margin (:mod:`dpassay._special.margins`).
 """
 
 from typing import Any
 
 import numpy as np
 
-from dpassay.privacy.margins import CLOSED_FORM, TINY, UNIT, exp_up, up
+from dpassay._special.margins import CLOSED_FORM, LEAST, UNIT, exp_up, up
 from dpassay.types import FloatArray
 
 
@@ -29,6 +29,7 @@ def log_delta_at(epsilon: Any, order: Any, divergence: Any) -> Any:
     return first + second + third
 
 
+@np.errstate(over="ignore", invalid="ignore")  # at infinite epsilons, and far beyond all floats
 def delta_at(epsilon: Any, order: Any, divergence: Any) -> Any:
     """An upper bound on delta(epsilon) from the divergence at one order."""
     terms = _terms(epsilon, order, divergence)
@@ -36,6 +37,7 @@ def delta_at(epsilon: Any, order: Any, divergence: Any) -> Any:
     return np.minimum(exp_up(sum(terms), error), 1.0)
 
 
+@np.errstate(over="ignore")
 def epsilon_at(delta: Any, order: Any, divergence: Any) -> Any:
     """An upper bound on epsilon(delta) from the divergence at one order; inf for delta = 0."""
     with np.errstate(divide="ignore"):
@@ -96,7 +98,7 @@ def of_laplace(epsilon: float, orders: FloatArray) -> FloatArray:
 
 def from_log_excess(log_excess: Any, orders: FloatArray) -> FloatArray:
     """log(1 + e^log_excess)/(a - 1), rounded up; positive however small the excess."""
-    return np.maximum(up(np.logaddexp(0.0, log_excess) / (orders - 1)), TINY)
+    return np.maximum(up(np.logaddexp(0.0, log_excess) / (orders - 1)), LEAST)
 
 
 def _log1mexp(x: Any) -> Any:

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.privacy.margins import CLOSED_FORM, TINY, UNIT, up
+from dpassay._special.margins import CLOSED_FORM, LEAST, UNIT, up
 from dpassay.privacy.renyi import from_log_excess
 from dpassay.types import FloatArray
 
@@ -46,7 +46,7 @@ def divergences(
     """
     m = 1 / noise_multiplier
     if sampling_rate == 1:
-        return np.maximum(up(orders * (0.5 * m * m)), TINY)
+        return np.maximum(up(orders * (0.5 * m * m)), LEAST)
     result = np.full_like(orders, np.inf)
     for is_whole, log_excess in ((True, _whole_orders), (False, _any_orders)):
         use = (orders <= LARGEST_ORDER) & ((orders == np.rint(orders)) == is_whole)

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from scipy import special
 
+from dpassay._special.margins import CLOSED_FORM, UNIT, down, up
 from dpassay.privacy._search import smallest_true
-from dpassay.privacy.margins import CLOSED_FORM, UNIT, down, up
 from dpassay.types import FloatArray
 
 
 def delta_at(x: FloatArray, epsilon: float, delta: float) -> FloatArray:
     """The delta of (epsilon, delta)-DP at each x >= 0, rounded up; delta itself from epsilon on."""
     if np.isinf(epsilon):
-        return np.where(np.isinf(x), delta, 1.0)
+        return np.ones_like(x)  # It says nothing; delta(inf) is the limit of what it says.
     return np.where(x >= epsilon, delta, bracket(x, epsilon, delta)[1])
 
 
@@ -65,8 +65,9 @@ def tradeoff_at(fpr: FloatArray, epsilon: float, delta: float) -> FloatArray:
     """The least false-negative rate at each false-positive rate, rounded down."""
     if np.isinf(epsilon):
         return np.zeros_like(fpr)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         # exp errs by a few units, which the product with a rate near e^-epsilon makes absolute.
-        steep = np.where(fpr > 0, 1 - delta - up(np.exp(np.minimum(epsilon, 700))) * fpr, 1 - delta)
+        # Where it overflows the line has no height left at any rate but 0.
+        steep = np.where(fpr > 0, 1 - delta - up(np.exp(epsilon)) * fpr, 1 - delta)
     flat = down(np.exp(-epsilon)) * (1 - delta - fpr)
     return np.maximum(np.maximum(steep, flat) - UNIT * (fpr > 0), 0.0)

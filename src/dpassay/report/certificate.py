@@ -128,7 +128,8 @@ def _verdict(audit: Audit) -> str:
     tone = "open" if verdict["ended"] == "interrupted" and tone == "standing" else tone
     remarks = " ".join(verdict["remarks"])
     return (
-        f'<div class="verdict keep {tone}">\n<p class="word">{verdict["headline"]}</p>\n'
+        f'<div class="verdict keep {tone}">\n'
+        f'<p class="word">{html.escape(verdict["headline"])}</p>\n'
         f'<p class="sentence">{_glue(verdict["sentence"])}</p>\n'
         f'<p class="remarks">{_glue(remarks)}</p>\n</div>'
     )

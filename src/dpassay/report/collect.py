@@ -103,6 +103,7 @@ def _attack(verdict: Verdict, view: str | None) -> dict[str, Any]:
         "n_in": n_in,
         "n_out": evidence.trials - n_in,
         "n_failed": evidence.n_failed,
+        "neighbours": verdict.neighbours,
         "n_learning": int(details.get("learning_trials", 0)),
         "details": details,
         "rows": [[name, _clip(value)] for name, value in rows],

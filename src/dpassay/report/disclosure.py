@@ -6,13 +6,12 @@ neighbouring relation, accounting and its assumptions, openness.
 """
 
 import datetime
-import tomllib
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from dpassay import _check
+from dpassay import _check, _handed
 from dpassay.errors import InvalidArgument
 
 SETTINGS = ("central", "local", "distributed", "shuffled")
@@ -86,14 +85,16 @@ class Disclosure:
 
 def _text(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise InvalidArgument(f"{name}={value!r} must be text. Leave it out if there is none.")
+        raise InvalidArgument(
+            f"{name}={_check.shown(value)} must be text. Leave it out if there is none."
+        )
     return value
 
 
 def _flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool):
         raise InvalidArgument(
-            f"{name}={value!r} must be true or false. Leave it out if it is not known."
+            f"{name}={_check.shown(value)} must be true or false. Leave it out if it is not known."
         )
     return value
 
@@ -127,7 +128,7 @@ def read_disclosure(path: str | Path) -> Disclosure:
         InvalidArgument: the file cannot be read, is no TOML, or has an unknown or wrong field.
 
     """
-    given = _toml(Path(path))
+    given = _handed.load_toml("about", path)
     known = [field.name for field in fields(Disclosure)]
     unknown = sorted(set(given) - set(known))
     if unknown:
@@ -138,15 +139,6 @@ def read_disclosure(path: str | Path) -> Disclosure:
         return Disclosure(**{name: _plain(value) for name, value in given.items()})
     except InvalidArgument as error:
         raise InvalidArgument(f"{path}: {error}") from None
-
-
-def _toml(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidArgument(f"{path} cannot be read: {error.strerror}.") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"{path} is not TOML: {error}.") from None
 
 
 def _plain(value: Any) -> Any:

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from dpassay import _files
+from dpassay import _check, _files, _handed
 from dpassay.errors import InvalidArgument
 from dpassay.report.collect import collect, installed_versions
 from dpassay.report.disclosure import Disclosure
 from dpassay.report.numbers import as_json
+from dpassay.report.shape import Misfit, check_shape
 from dpassay.types import PrivacyCurve, Verdict
 
 SCHEMA, SCHEMA_VERSION = "dpassay-report", 1
@@ -64,7 +65,9 @@ def audit_report(
         ("proof", proof, PrivacyCurve | None),
     ):
         if not isinstance(value, kind):
-            raise InvalidArgument(f"{name}={value!r} must be a {name}, see dpassay.report.")
+            raise InvalidArgument(
+                f"{name}={_check.shown(value)} must be a {name}, see dpassay.report."
+            )
     audit = collect(
         verdict,
         title=title or "Audit of a privacy claim",
@@ -124,21 +127,16 @@ def load_report(path: str | Path) -> Report:
         InvalidArgument: the file cannot be read, is no such file, or of a later version.
 
     """
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InvalidArgument(f"{path} cannot be read: {error.strerror}.") from None
-    except ValueError as error:
-        raise InvalidArgument(f"{path} is not JSON: {error}.") from None
+    data = _handed.load_json("source", path)
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise InvalidArgument(f"{path} is not a report: it has no schema {SCHEMA!r}.")
     if data.get("schema_version") != SCHEMA_VERSION:
         raise InvalidArgument(
-            f"{path} has schema_version {data.get('schema_version')!r}, this dpassay reads "
-            f"{SCHEMA_VERSION}. Use the version that wrote it."
+            f"{path} has schema_version {_check.shown(data.get('schema_version'))}, this dpassay "
+            f"reads {SCHEMA_VERSION}. Use the version that wrote it."
         )
-    missing = {"title", "introduction", "audits"} - data.keys()
-    if missing or not data["audits"]:
-        lacking = ", ".join(sorted(missing)) or "audits"
-        raise InvalidArgument(f"{path} is not a whole report: it has no {lacking}.")
+    try:
+        check_shape(data)
+    except Misfit as error:
+        raise InvalidArgument(f"{path} is not a whole report: {error}.") from None
     return Report(data)

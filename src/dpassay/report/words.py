@@ -169,6 +169,14 @@ def limits(verdict: Verdict) -> list[str]:
     return said
 
 
+_NEIGHBOURS = {
+    "checked": "checked: the two data sets are neighbours in the claim's relation",
+    "trusted": "nobody checked: they were trusted to be neighbours",
+    "unseen": "nobody checked: what a record is cannot be seen in them",
+    None: "not said",
+}
+
+
 def attack_rows(verdict: Verdict, view: str | None) -> list[tuple[str, str]]:
     """Who attacked, with what view, how often, and what went wrong."""
     details, evidence = verdict.details or {}, verdict.evidence
@@ -185,6 +193,7 @@ def attack_rows(verdict: Verdict, view: str | None) -> list[tuple[str, str]]:
         ("Spent to learn the attack", _learning(int(details.get("learning_trials", 0)))),
         ("Failed", _describe_failures(verdict)),
         ("Workers that died", _describe_deaths(details.get("deaths"))),
+        ("Neighbouring data sets", _NEIGHBOURS[verdict.neighbours]),
         ("Ended", verdict.ended),
     ]
     return [(name, str(value)) for name, value in rows]

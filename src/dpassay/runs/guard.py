@@ -1,7 +1,8 @@
 """Around a task, where it is played: whatever a trial does, it ends as an outcome.
 
-Raising (also ``SystemExit``) and running out of time are failed outcomes. Prints do not reach the
-reader; the last of them are shown with the error. A process that the task forks off ends when it
+Raising (also ``SystemExit``) and running out of time are failed outcomes. Prints reach nobody,
+since they may hold records; with ``DPASSAY_DEBUG`` the last of those of a trial that failed are
+shown on the terminal, with its error. A process that the task forks off ends when it
 comes back from the task. What no guard can catch (``os._exit``, a crash of the interpreter) kills
 the process: in a worker that is a death, see :mod:`dpassay.runs.schedule`; with ``workers=1`` it
 ends the run, and the log keeps what was played.
@@ -17,14 +18,14 @@ import traceback
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from dpassay.errors import debugging, describe
 from dpassay.runs import clock
 from dpassay.runs.outcomes import Outcome, Outcomes, Task
 from dpassay.runs.parcel import Parcel
 from dpassay.runs.results import Results
 
 ERROR_MAX = 4000  # characters of one error
-FRAMES_MAX = 12  # frames of one traceback
-PRINTED_MAX = 1000  # bytes of prints shown with an error
+PRINTED_MAX = 10_000  # bytes of prints that are shown with an error, on the terminal
 
 
 class Rules(NamedTuple):
@@ -120,7 +121,9 @@ class _Portion:
             finally:
                 if os.getpid() != pid:
                     os._exit(0)  # A child that the task forked must not go on as a second runner.
-        return _Failure(error + prints.shown())
+        if debugging():
+            _show_on_terminal(prints.shown())
+        return _Failure(error)
 
 
 def hung_trials(rules: Rules) -> dict[int, str]:
@@ -148,19 +151,37 @@ def _place(dump: str) -> str:
 
 
 def error_text(error: BaseException) -> str:
-    """The traceback inside the task, as a text of bounded length."""
+    """The kind of an error and where the task raised it, as a text of bounded length.
+
+    Without its words, which may quote a record (see :func:`dpassay.errors.describe`): the text goes
+    into the log and into reports. With ``DPASSAY_DEBUG`` the whole error is shown on the terminal.
+    """
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename in (__file__, clock.__file__):
         frames = frames.tb_next
+    if debugging():
+        _show_on_terminal("".join(_whole(error)))
     try:
-        lines = traceback.format_exception(type(error), error, frames, limit=-FRAMES_MAX)
+        text = describe(error.with_traceback(frames))
     except Exception:  # An exception can be hostile too.
-        lines = [type(error).__name__]
-    text = "".join(lines).rstrip()
+        text = type(error).__name__
     if len(text) <= ERROR_MAX:
         return text
     head = ERROR_MAX // 4
     return f"{text[:head]}\n[...]\n{text[-(ERROR_MAX - head) :]}"
+
+
+def _whole(error: BaseException) -> list[str]:
+    try:
+        return traceback.format_exception(error)
+    except Exception:
+        return [type(error).__name__]
+
+
+def _show_on_terminal(text: str) -> None:
+    """Past the streams of Python, which a trial does not reach; a log or a report never sees it."""
+    with contextlib.suppress(OSError):
+        os.write(2, f"{text.rstrip()}\n".encode("utf-8", errors="backslashreplace"))
 
 
 class _Tail(io.BufferedIOBase):
@@ -183,7 +204,7 @@ class _Tail(io.BufferedIOBase):
 
     def shown(self) -> str:
         text = self.kept.decode("utf-8", errors="replace").strip()
-        return f"\n\nThe trial had printed (end):\n{text}" if text else ""
+        return f"The trial had printed (end):\n{text}" if text else ""
 
 
 @contextlib.contextmanager

@@ -36,7 +36,7 @@ from typing import Any
 import numpy as np
 
 import dpassay
-from dpassay.errors import InvalidArgument
+from dpassay.errors import InvalidArgument, describe_shortly
 
 # What kind of thing it is, and what it consists of.
 Parts = tuple[str, list[bytes] | list[bytes | memoryview]]
@@ -164,9 +164,10 @@ class _Walk:
             made = reduce(value) if reduce else value.__reduce_ex__(4)
         except Exception as error:
             raise _NoFingerprint(
-                f"{where}: a {type(value).__qualname__} has no fingerprint ({error}). Pass what "
-                "makes it up: numbers, texts, arrays, functions, or the path of a file."
-            ) from error
+                f"{where}: a {type(value).__qualname__} has no fingerprint "
+                f"({describe_shortly(error)}). Pass what makes it up: numbers, texts, arrays, "
+                "functions, or the path of a file."
+            ) from None
         if isinstance(made, str):  # a name in a module
             return "name", [_release(getattr(value, "__module__", None) or ""), made.encode()]
         parts = [list(part) if isinstance(part, Iterator) else part for part in made]

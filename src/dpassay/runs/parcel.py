@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dpassay.errors import InvalidArgument, TaskError
+from dpassay import _check
+from dpassay.errors import InvalidArgument, TaskError, describe_shortly
 from dpassay.runs.outcomes import Task
 
 INLINE_MAX = 2**16
@@ -43,9 +44,10 @@ class Parcel:
             return cloudpickle.loads(content)
         except Exception as error:
             raise TaskError(
-                f"the task could not be unpacked in a worker ({type(error).__name__}: {error}). "
-                "What it uses must be importable there; pass workers=1 to play in this process."
-            ) from error
+                f"the task could not be unpacked in a worker ({describe_shortly(error)}"
+                f"{_lacking(error)}). What it uses must be importable there; pass workers=1 to "
+                "play in this process."
+            ) from None
 
 
 def pack(task: Any, folder: Path | None) -> Parcel:
@@ -56,12 +58,19 @@ def pack(task: Any, folder: Path | None) -> Parcel:
         blob = cloudpickle.dumps(task)
     except Exception as error:
         raise InvalidArgument(
-            f"task={task!r} cannot be sent to worker processes ({type(error).__name__}: {error}). "
-            "Pass workers=1 to play it in this process, or make what it holds picklable."
-        ) from error
+            f"task, {_check.shown(task)}, cannot be sent to worker processes "
+            f"({describe_shortly(error)}). Pass workers=1 to play it in this process, or make what "
+            "it holds picklable."
+        ) from None
     digest = hashlib.sha256(blob).hexdigest()
     if folder is None or len(blob) <= INLINE_MAX:
         return Parcel(digest, blob)
     path = folder / digest
     path.write_bytes(blob)
     return Parcel(digest, path)
+
+
+def _lacking(error: Exception) -> str:
+    """The module that is not there: a name of code, which no record is."""
+    name = error.name if isinstance(error, ImportError) else None
+    return f", module {name!r}" if name else ""

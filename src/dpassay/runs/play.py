@@ -227,7 +227,9 @@ def _check_arguments(
     max_failed_share: Any,
 ) -> None:
     if not callable(task):
-        raise InvalidArgument(f"task={task!r} must be callable: task(trials) -> results.")
+        raise InvalidArgument(
+            f"task={_check.shown(task)} must be callable: task(trials) -> results."
+        )
     if not isinstance(key, str) or not key:
         raise InvalidArgument(f"key={key!r} must be a text. Make one with run_key(...).")
     _check.count("batch", batch)

@@ -8,7 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
-from dpassay.errors import InvalidArgument
+from dpassay.errors import InvalidArgument, LogError
 from dpassay.runs.outcomes import Outcomes
 
 
@@ -93,17 +93,48 @@ def merge(into: TrialLog, other: TrialLog) -> int:
 
     Doing it again adds nothing. A trial that both hold stays as it is, and so does the description
     of a run that both hold. So does a fact about a run, but of two numbers the larger one stands:
-    what counts upwards must not be forgotten.
+    what counts upwards must not be forgotten. For the same reason the account in a description is
+    the one that goes on from the other.
+
+    Raises:
+        LogError: both logs hold a run and each has an account of its own; nothing is added then.
+
     """
-    added, known = 0, {run.key for run in into.runs()}
+    added, known = 0, {run.key: run.description for run in into.runs()}
+    described = {run.key: _joined(run, known.get(run.key)) for run in other.runs()}
     for run in other.runs():
-        into.begin(run.key, run.configuration, None if run.key in known else run.description)
+        into.begin(run.key, run.configuration, described[run.key])
         before = sum(into.counts(run.key).values())
         _add_parts(into, other, run.key)
         added += sum(into.counts(run.key).values()) - before
         for name, value in other.notes(run.key).items():
             into.revise(run.key, name, lambda mine, theirs=value: _larger(mine, theirs))
     return added
+
+
+def _joined(run: RunRecord, mine: dict[str, Any] | None) -> dict[str, Any] | None:
+    """What a run's description becomes beside the one that is there; None leaves that one."""
+    if mine is None:
+        return run.description
+    account, theirs = mine.get("account"), run.description.get("account")
+    if theirs is None or _goes_on(account, theirs):
+        return None
+    if account is not None and not _goes_on(theirs, account):
+        raise LogError(
+            f"run {run.key[:12]} was asked in both logs, of different trials: together they would "
+            "spend its error probability twice. Keep the logs apart, or audit with another rng=."
+        )
+    return mine | {"account": theirs}
+
+
+def _goes_on(account: Any, before: Any) -> bool:
+    """Whether an account is another one, or that one with more counts after it."""
+    if not isinstance(account, dict) or not isinstance(before, dict):
+        return False
+    now, then = account.get("counts"), before.get("counts")
+    if not isinstance(now, list) or not isinstance(then, list):
+        return False
+    return account | {"counts": then} == before and now[: len(then)] == then
 
 
 def _add_parts(into: TrialLog, other: TrialLog, key: str) -> None:

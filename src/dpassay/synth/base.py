@@ -14,7 +14,6 @@ A synthesizer is a class with two methods of its own::
 
 import io
 import json
-import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 import numpy as np
 
-from dpassay import _check, _files, _rng
+from dpassay import _check, _files, _handed, _rng
 from dpassay._rng import RngLike
 from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.mechanisms.noise import Source, source
@@ -38,6 +37,7 @@ if TYPE_CHECKING:
     from dpassay.synth.domains import MeasuredDomain
 
 FORMAT = 1
+MOST_CELLS = 10**9  # of a sampled table; more would need tens of gigabytes
 """The version of saved files; a reader takes its own and older ones."""
 
 
@@ -49,7 +49,7 @@ class Fitted:
         model_: the records, distribution or mixture that was learned.
         event_: what was done to the data.
         assumptions_: what was taken as public.
-        noise_: "exact", "cryptographic" or "reproducible"; only the first two are private.
+        noise_: "exact", or "reproducible", which is not private.
         method_: which algorithm learned it.
         domain_: the domain that was measured first and its price, which ``event_`` has in it; None
             where all was declared, and in a model that was read back.
@@ -88,7 +88,9 @@ class Fitted:
 
         """
         self._check_fitted()
-        n = self.n_records_ if n is None else _check.count("n", n, remedy="How many records.")
+        remedy = f"A table of {len(self.schema.names)} columns has {MOST_CELLS:g} cells at most."
+        most = MOST_CELLS // len(self.schema.names)
+        n = self.n_records_ if n is None else _check.count("n", n, high=most, remedy=remedy)
         generator = np.random.default_rng() if rng is None else _rng.generator(rng)
         codes = self.model_.sample(n, generator, self.schema.conditions(where or {}))
         return self.form_.shaped(self.schema.decode(codes, generator), self.schema)
@@ -140,24 +142,23 @@ def load(path: str | Path) -> Fitted:
         InvalidArgument: the file is missing, damaged, or of a newer format.
 
     """
-    path = Path(path)
+    shown = f"path={str(path)!r}"
+    arrays = _handed.load_npz("path", path)
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        header = json.loads(arrays.pop("header").tobytes().decode())
+        header = _handed.parse_json(shown, arrays.pop("header").tobytes(), infinite=True)
         if header["format"] > FORMAT:
             raise InvalidArgument(
-                f"path={str(path)!r} has format {header['format']}, newer than {FORMAT}. "
+                f"{shown} has format {_check.shown(header['format'])}, newer than {FORMAT}. "
                 "Upgrade dpassay."
             )
-        return _restore(header, arrays)
+        fitted = _restore(header, arrays)
+        fitted.model_.check()
+        return fitted
     except DpassayError:
         raise
-    except OSError as error:
-        raise InvalidArgument(f"path={str(path)!r} cannot be read: {error}.") from None
-    except (ValueError, KeyError, TypeError, zipfile.BadZipFile) as error:
+    except Exception as error:  # a header of other types than were written
         raise InvalidArgument(
-            f"path={str(path)!r} is not a saved synthesizer, or damaged: {error}."
+            f"{shown} is not a saved synthesizer, or damaged ({type(error).__name__})."
         ) from None
 
 
@@ -223,9 +224,9 @@ class Synthesizer(Fitted, ABC):
     ) -> None:
         if not isinstance(schema, Schema):
             raise InvalidArgument(
-                f"schema={schema!r} must be a Schema. Reading the domain from the data would leak "
-                "it; declare it, e.g. Schema({'age': range(0, 120)}), or pay for it: fit(table, "
-                "domain_epsilon=0.1), or fit_with_domain for other methods."
+                f"schema={_check.shown(schema)} must be a Schema. Reading the domain from the "
+                "data would leak it; declare it, e.g. Schema({'age': range(0, 120)}), or pay for "
+                "it: fit(table, domain_epsilon=0.1), or fit_with_domain for other methods."
             )
         if workload is None:
             workload = Workload.all_marginals(schema, min(2, len(schema.names)))
@@ -251,7 +252,7 @@ class Synthesizer(Fitted, ABC):
         if not allowed.is_private:
             raise InvalidArgument("epsilon=inf asks for no privacy; release the table itself.")
         plan = self._plan(allowed, n)
-        chosen = source(self.rng, np.inf)
+        chosen = source(self.rng)
         model = self._run(Records(self.schema, codes, n), plan, chosen)
         self.event_, self.noise_ = plan.event, chosen.level
         self.assumptions_ = (f"n={n}", "the schema", "the types of the columns")

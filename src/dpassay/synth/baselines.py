@@ -64,7 +64,9 @@ class Independent(Synthesizer):
         return one_shot([(name,) for name in self.schema.names], allowed)
 
     def _run(self, data: Records, plan: OneShot, chosen: Source) -> Model:
-        found = measure(data, plan.columns, [plan.sigma] * len(plan.columns), chosen)
+        found = measure(
+            data, plan.columns, [plan.sigma] * len(plan.columns), chosen, self.neighbouring
+        )
         factors = np.concatenate([on_simplex(m.shares) for m in found])
         return Mixture(self.schema, np.ones(1), factors[None])
 
@@ -86,5 +88,7 @@ class NoisyMarginals(Synthesizer):
         return one_shot(self.workload.column_sets(), allowed)
 
     def _run(self, data: Records, plan: OneShot, chosen: Source) -> Model:
-        found = measure(data, plan.columns, [plan.sigma] * len(plan.columns), chosen)
+        found = measure(
+            data, plan.columns, [plan.sigma] * len(plan.columns), chosen, self.neighbouring
+        )
         return Tables(self.schema, {m.columns: on_simplex(m.shares) for m in found})

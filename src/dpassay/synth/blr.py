@@ -22,7 +22,7 @@ random subset of candidates that is drawn before the data are looked at: exactly
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
@@ -34,6 +34,7 @@ from dpassay import _check
 from dpassay._special.margins import ARITHMETIC
 from dpassay._special.search import first_true
 from dpassay.errors import InvalidArgument
+from dpassay.mechanisms.choosing import softmax
 from dpassay.mechanisms.noise import Source
 from dpassay.privacy import BoundedRange, Event
 from dpassay.privacy.budget import Budget
@@ -212,25 +213,57 @@ class BLR(Synthesizer):
         return size
 
     def _run(self, data: Records, plan: _Plan, chosen: Source) -> Model:
-        assert chosen.generator is not None
-        rng = chosen.generator
         cells = universe(self.schema, MOST_CELLS)
-        if self.candidates is None:
-            tables = all_multisets(len(cells), plan.size)
-        else:
-            tables = _random_tables(len(cells), plan.size, self.candidates, self.counting, rng)
         values = query_values(self.workload, data, cells)
         truth = self.workload.answers(data)
-        best, found = -math.inf, np.zeros(plan.size, np.int64)
-        for chunk in tables:
-            scores = -np.abs(_answers(values, chunk) - truth).max(axis=1) / plan.sigma
+
+        def scores(chunk: NDArray[np.int64]) -> FloatArray:
+            found = -np.abs(_answers(values, chunk) - truth).max(axis=1) / plan.sigma
             if self.counting == "sequences" and self.candidates is None:
-                scores = scores + log_orderings(chunk)
-            noisy = scores + rng.gumbel(size=len(scores))
-            top = int(np.argmax(noisy))
-            if noisy[top] > best:
-                best, found = float(noisy[top]), chunk[top]
+                found = found + log_orderings(chunk)
+            return found
+
+        choose = _chosen_exactly if chosen.is_exact else _chosen
+        found = choose(lambda rng: self._tables(len(cells), plan.size, rng), scores, chosen)
         return Records(self.schema, cells[found])
+
+    def _tables(
+        self, n_cells: int, size: int, rng: np.random.Generator
+    ) -> Iterator[NDArray[np.int64]]:
+        """All candidates, in chunks."""
+        if self.candidates is None:
+            return all_multisets(n_cells, size)
+        return _random_tables(n_cells, size, self.candidates, self.counting, rng)
+
+
+Tables = Callable[[np.random.Generator], Iterator[NDArray[np.int64]]]
+Scores = Callable[[NDArray[np.int64]], FloatArray]
+
+
+def _chosen(tables: Tables, scores: Scores, chosen: Source) -> NDArray[np.int64]:
+    """A table with weights exp(score), by Gumbel noise on one chunk after another."""
+    rng = chosen.generator
+    best, found = -math.inf, np.empty(0, np.int64)
+    for chunk in tables(rng):
+        noisy = scores(chunk)
+        noisy = noisy + rng.gumbel(size=len(noisy))
+        top = int(np.argmax(noisy))
+        if noisy[top] > best:
+            best, found = float(noisy[top]), chunk[top]
+    return found
+
+
+def _chosen_exactly(tables: Tables, scores: Scores, chosen: Source) -> NDArray[np.int64]:
+    """The same without rounding: all scores first, then the table that was drawn is made again."""
+    # Which tables are candidates is no secret, so that a seed of their own may repeat them.
+    seed = int(chosen.generator.integers(2**63))
+    found = np.concatenate([scores(chunk) for chunk in tables(np.random.default_rng(seed))])
+    index = int(softmax(found, 1, chosen.generator)[0])
+    for chunk in tables(np.random.default_rng(seed)):
+        if index < len(chunk):
+            return chunk[index]
+        index -= len(chunk)
+    raise AssertionError("the tables were made again in another number")
 
 
 def largest_size(n_cells: int) -> int:

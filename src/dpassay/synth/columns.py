@@ -20,6 +20,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray
 
 Codes = NDArray[np.int64]
+MOST_BINS = 10**6
 # An ISO date, and the time of day that may follow it with its distance from UTC.
 _DAY = r"\d{4}([-/]?\d\d([-/]?\d\d)?)?"
 _TIME = r"[T ]\d\d(:?\d\d(:?\d\d([.,]\d+)?)?)? ?(Z|[+-]\d\d(:?\d\d)?)?$"
@@ -76,12 +77,7 @@ class Column(ABC):
         present = values[~missing]
         found = self._placed(present, self._encode(present))
         if (found < 0).any():
-            outside = present[found < 0].iloc[0]
-            outside = outside.item() if isinstance(outside, np.generic) else outside
-            raise InvalidArgument(
-                f"column {name!r} has the value {outside!r}, outside {self.domain_in_words()}. "
-                "Declare a domain that holds every possible value; the data must not widen it."
-            )
+            raise outside_domain(name, self.domain_in_words())
         codes[~missing] = found
         return codes
 
@@ -237,7 +233,7 @@ class Numeric(Column):
         """Bins of equal width; for whole numbers from ``low`` to ``high`` - 1, as a range."""
         low = _check.number("low", low)
         high = _check.number("high", high, low=low, low_open=True)
-        edges = np.linspace(low, high, _check.count("bins", bins) + 1)
+        edges = np.linspace(low, high, _check.count("bins", bins, high=MOST_BINS) + 1)
         if integer:
             edges = np.unique(np.round(edges))
         return cls(tuple(edges), integer, **rest)
@@ -310,7 +306,9 @@ class Date(Column):
     ) -> "Date":
         """Bins of nearly equal length from ``first`` to the day before ``end``."""
         low, high = _days("first and end", (first, end))
-        cuts = np.unique(np.round(np.linspace(low, high, _check.count("bins", bins) + 1)))
+        cuts = np.unique(
+            np.round(np.linspace(low, high, _check.count("bins", bins, high=MOST_BINS) + 1))
+        )
         return cls(tuple(str(day) for day in cuts.astype("datetime64[D]")), **rest)
 
     @property
@@ -341,6 +339,14 @@ class Date(Column):
         return (edges[codes] + rng.integers(0, np.diff(edges)[codes])).astype("datetime64[D]")
 
 
+def outside_domain(name: str, domain: str) -> InvalidArgument:
+    """The error of a value outside its domain; the value is a record's, and is not shown."""
+    return InvalidArgument(
+        f"column {name!r} has a value outside {domain}. Declare a domain that holds every possible "
+        "value; the data must not widen it."
+    )
+
+
 KINDS: dict[str, type[Any]] = {cls.kind: cls for cls in (Categorical, Ordinal, Numeric, Date)}
 # What a mapping may say of each kind, beside nullable and outside: its own fields, or `between`'s.
 _KEYS = {
@@ -369,7 +375,7 @@ def column_from(name: str, given: Any) -> Column:
     if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str | bytes):
         return Categorical(tuple(v.item() if isinstance(v, np.generic) else v for v in given))
     raise InvalidArgument(
-        f"column {name!r} has the domain {given!r}. Declare a list of values, a range, "
+        f"column {name!r} has the domain {_check.shown(given)}. Declare a list of values, a range, "
         "Numeric.between(low, high, bins=...) or Date.between(first, end, bins=...)."
     )
 

@@ -46,13 +46,14 @@ from dpassay import _check, _rng
 from dpassay._rng import RngLike
 from dpassay._special.quantiles import normal_lower
 from dpassay.errors import InvalidArgument
-from dpassay.mechanisms.noise import source
+from dpassay.mechanisms.noise import Source, source
 from dpassay.privacy import GDP, Approx, Event, Gaussian, account
 from dpassay.privacy.budget import Budget, budget
 from dpassay.privacy.events import Sequence as EventSequence
 from dpassay.privacy.gaussian import epsilon_of, mu_of
 from dpassay.synth.base import Synthesizer
 from dpassay.synth.columns import (
+    MOST_BINS,
     Categorical,
     Column,
     Date,
@@ -61,7 +62,7 @@ from dpassay.synth.columns import (
     as_numbers,
     column_from,
 )
-from dpassay.synth.measurements import SENSITIVITY
+from dpassay.synth.measurements import SENSITIVITY, noisy_counts
 from dpassay.synth.schema import Schema, as_frame
 from dpassay.synth.workload import Workload
 from dpassay.types import Neighbouring, NoiseLevel, PrivacyCurve
@@ -92,7 +93,7 @@ class Undeclared:
 
     def __post_init__(self) -> None:
         _check.choice("kind", self.kind, tuple(_MEASURES))
-        _check.count("bins", self.bins)
+        _check.count("bins", self.bins, high=MOST_BINS)
         if self.kind == "categorical" and not self.nullable:
             raise InvalidArgument(
                 "nullable=False cannot be for measured categories: rare ones are read as missing."
@@ -104,11 +105,18 @@ class _Noise(NamedTuple):
 
     sigma: float
     threshold: float
-    rng: np.random.Generator
+    source: Source
+    neighbouring: Neighbouring
 
     def passed(self, counts: Any, threshold: float) -> Any:
         """Which counts are above the threshold, noise included."""
-        return counts + self.sigma * self.rng.standard_normal(len(counts)) > threshold
+        if not self.source.is_exact:
+            return noisy_counts(counts, self.sigma, self.source, self.neighbouring) > threshold
+        # A little more noise than the event has, as its deviation was rounded; and a little more to
+        # pass, as the tail of a lattice law exceeds the normal one by a share of about 1e-13.
+        sigma = self.sigma * (1 + 2.0**-50)
+        noisy = noisy_counts(counts, sigma, self.source, self.neighbouring)
+        return noisy > threshold + 1e-9 * sigma
 
 
 @dataclass(frozen=True)
@@ -120,7 +128,7 @@ class MeasuredDomain:
             numbers and days to the nearest bound, others among the missing.
         event: what was done to the data.
         measured: the names of the columns that were measured.
-        noise: "cryptographic", or "reproducible", which is not private.
+        noise: "exact", or "reproducible", which is not private.
 
     """
 
@@ -189,9 +197,8 @@ def measure_domain(
     missing = [name for name in known if name not in frame.columns]
     if missing:
         raise InvalidArgument(f"column {missing[0]!r} is not in the table.")
-    drawn = source(rng, np.inf)
-    assert drawn.generator is not None
-    noise, event = _priced(measured, allowed, drawn.generator)
+    drawn = source(rng)
+    noise, event = _priced(measured, allowed, drawn)
     found: dict[str, Column] = {
         name: _MEASURES[given.kind](name, frame[name], noise, given)
         if isinstance(given, Undeclared)
@@ -202,7 +209,7 @@ def measure_domain(
 
 
 def _priced(
-    measured: Mapping[str, Undeclared], allowed: Budget, rng: np.random.Generator
+    measured: Mapping[str, Undeclared], allowed: Budget, source: Source
 ) -> tuple[_Noise, Event]:
     """Half of delta for values that occur once, the other half for the noise on all counts."""
     listed = sum(given.kind == "categorical" for given in measured.values())
@@ -213,7 +220,7 @@ def _priced(
     event: Event = Gaussian(1 / mu, allowed.neighbouring)
     if listed:
         event = EventSequence((event, Approx(0.0, apart, allowed.neighbouring)))
-    return _Noise(sigma, threshold, rng), event
+    return _Noise(sigma, threshold, source, allowed.neighbouring), event
 
 
 # What is known of the columns.
@@ -224,8 +231,8 @@ _SAID = {"kind", "integer", "bins", "nullable"}  # of a column without a domain
 def _known(table: Any, columns: Mapping[str, Any] | None) -> dict[str, Column | Undeclared]:
     if columns is not None and not isinstance(columns, Mapping):
         raise InvalidArgument(
-            f"columns={columns!r} must be a mapping from names to what is known of them, e.g. "
-            "{'age': 'integer', 'city': 'categorical'}."
+            f"columns={_check.shown(columns)} must be a mapping from names to what is known "
+            "of them, e.g. {'age': 'integer', 'city': 'categorical'}."
         )
     if columns is not None:
         return {str(name): known_of(str(name), given) for name, given in columns.items()}

@@ -450,10 +450,9 @@ class FrankWolfe(Synthesizer):
         return Distribution(self.schema, p)
 
     def _follow(self, data: Records, plan: DualPlan, chosen: Source) -> Model:
-        assert chosen.generator is not None
         assert plan.sigma is not None
         columns = [(name,) for name in self.schema.names]
-        found = measure(data, columns, [plan.sigma] * len(columns), chosen)
+        found = measure(data, columns, [plan.sigma] * len(columns), chosen, self.neighbouring)
         truth = self.workload.answers(data)
         particles = Particles(
             self.schema,

@@ -40,7 +40,8 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.mechanisms.noise import Source
+from dpassay.mechanisms.choosing import coins
+from dpassay.mechanisms.noise import Source, is_secure
 from dpassay.privacy import BoundedRange, Event, Repeated
 from dpassay.privacy.budget import Budget
 from dpassay.privacy.events import Sequence as EventSequence
@@ -96,7 +97,12 @@ def balanced_rounds(allowed: Budget, n_records: int, log_queries: float) -> int:
 
 def keep_probability(advantage: FloatArray, rate: float, gamma: float) -> FloatArray:
     """a(q) of the module, from q(D) - q(x)."""
-    return np.exp(-gamma + rate * (np.minimum(advantage, 1.0) - 1))
+    return np.exp(log_keep_probability(advantage, rate, gamma))
+
+
+def log_keep_probability(advantage: FloatArray, rate: float, gamma: float) -> FloatArray:
+    """The logarithm of a(q)."""
+    return -gamma + rate * (np.minimum(advantage, 1.0) - 1)
 
 
 class DualQuery(QueryGame):
@@ -145,7 +151,6 @@ class DualQuery(QueryGame):
         return plan.rate * plan.count
 
     def _run(self, data: Records, plan: Rounds, chosen: Source) -> Model:
-        assert chosen.generator is not None
         rng = chosen.generator
         queries = SignedQueries(self.workload, data)
         behind = np.zeros(len(queries.truth))
@@ -199,7 +204,10 @@ class DQRS(DualQuery):
         self, picks: Any, advantage: FloatArray, behind: FloatArray, t: int, plan: Rounds, rng: Any
     ) -> Any:
         rate, gamma = plan.rate, slack(t, plan.changes)
-        kept = rng.random(len(picks)) < keep_probability(advantage[picks], rate, gamma)
+        if is_secure(rng):
+            kept = coins(log_keep_probability(advantage[picks], rate, gamma), rng)
+        else:
+            kept = rng.random(len(picks)) < keep_probability(advantage[picks], rate, gamma)
         rejected = np.flatnonzero(~kept)[: most_redraws(len(picks), rate, gamma)]
         picks = picks.copy()
         picks[rejected] = draw(rate * behind, len(rejected), rng)

@@ -102,7 +102,6 @@ class FEM(QueryGame):
         return plan.rate * n_records
 
     def _run(self, data: Records, plan: Rounds, chosen: Source) -> Model:
-        assert chosen.generator is not None
         rng, samples = chosen.generator, plan.samples
         n = data.n or len(data.codes)
         scale = self.perturbation

@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 from dpassay import _check
 from dpassay._special.search import last_true
 from dpassay.errors import InvalidArgument
+from dpassay.mechanisms.choosing import softmax
+from dpassay.mechanisms.noise import is_secure
 from dpassay.privacy import Event, account, calibrate
 from dpassay.privacy.accounting import flatten
 from dpassay.privacy.budget import Budget
@@ -80,7 +82,9 @@ def _steps(workload: Workload, schema: Schema) -> Any:
 
 
 def draw(logits: FloatArray, size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Independent draws of indices with weights exp(logits)."""
+    """Independent draws of indices with weights exp(logits); exact from a secure generator."""
+    if is_secure(rng):
+        return softmax(logits, size, rng)
     cumulated = np.cumsum(np.exp(logits - logits.max()))
     picks = np.searchsorted(cumulated, rng.random(size) * cumulated[-1], side="right")
     return np.minimum(picks, len(logits) - 1)

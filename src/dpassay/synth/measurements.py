@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpassay.mechanisms.additive import add_noise
 from dpassay.mechanisms.noise import Source
 from dpassay.privacy import Event, Gaussian
 from dpassay.privacy.events import Sequence as EventSequence
@@ -38,17 +39,29 @@ class Measurement:
 
 
 def measure(
-    data: Records, columns: Sequence[tuple[str, ...]], sigmas: Sequence[float], chosen: Source
+    data: Records,
+    columns: Sequence[tuple[str, ...]],
+    sigmas: Sequence[float],
+    chosen: Source,
+    neighbouring: Neighbouring,
 ) -> list[Measurement]:
     """The marginals, each with noise of deviation ``sigma`` on every count."""
-    assert chosen.generator is not None
     n = len(data.codes) if data.n is None else data.n
     found = []
     for names, sigma in zip(columns, sigmas, strict=True):
-        counts = data.counts(names)
-        noisy = counts + sigma * chosen.generator.standard_normal(counts.shape)
+        noisy = noisy_counts(data.counts(names), sigma, chosen, neighbouring)
         found.append(Measurement(names, noisy / n, sigma / n))
     return found
+
+
+def noisy_counts(
+    counts: FloatArray, sigma: float, chosen: Source, neighbouring: Neighbouring
+) -> FloatArray:
+    """Counts of records by cell plus Gaussian noise; its event is in :func:`measuring`."""
+    if not chosen.is_exact:
+        return counts + sigma * chosen.generator.standard_normal(counts.shape)
+    distance = SENSITIVITY[neighbouring]
+    return add_noise("gaussian", counts.astype(np.int64), sigma / distance, distance, chosen)
 
 
 def measuring(sigmas: Sequence[float], neighbouring: Neighbouring) -> Event:

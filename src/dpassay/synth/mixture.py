@@ -25,6 +25,7 @@ import numpy as np
 from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
+from dpassay.mechanisms.choosing import softmax
 from dpassay.mechanisms.noise import Source
 from dpassay.privacy import BoundedRange, Event, calibrate, gaussian_noise_multiplier
 from dpassay.privacy.budget import Budget
@@ -37,7 +38,7 @@ from dpassay.synth.measurements import SENSITIVITY, Measurement, measure, measur
 from dpassay.synth.models import Mixture, Model, Records
 from dpassay.synth.schema import Schema
 from dpassay.synth.workload import Workload
-from dpassay.types import Neighbouring
+from dpassay.types import FloatArray, Neighbouring
 
 Sets = tuple[tuple[str, ...], ...]
 
@@ -213,13 +214,12 @@ class ProductMixture(Synthesizer):
         return plan
 
     def _run(self, data: Records, plan: Plan, chosen: Source) -> Model:
-        assert chosen.generator is not None
-        found = measure(data, plan.columns, plan.sigmas, chosen)
+        found = measure(data, plan.columns, plan.sigmas, chosen, self.neighbouring)
         model = self._fit_model(found, plan, chosen.generator)
         if not plan.picks:
             return model
-        picked = select_sets(data, model, plan, self.neighbouring, chosen.generator)
-        found += measure(data, picked, [plan.late] * plan.picks, chosen)
+        picked = select_sets(data, model, plan, self.neighbouring, chosen)
+        found += measure(data, picked, [plan.late] * plan.picks, chosen, self.neighbouring)
         return self._fit_model(found, plan, chosen.generator, model)
 
     def _fit_model(
@@ -243,7 +243,7 @@ class ProductMixture(Synthesizer):
 
 
 def select_sets(
-    data: Records, model: Model, plan: Plan, neighbouring: Neighbouring, rng: np.random.Generator
+    data: Records, model: Model, plan: Plan, neighbouring: Neighbouring, chosen: Source
 ) -> Sets:
     """The sets that the model gets most wrong beyond noise, by the exponential mechanism."""
     n = data.n or len(data.codes)
@@ -252,8 +252,17 @@ def select_sets(
     for i, names in enumerate(plan.candidates):
         off = np.abs(data.counts(names) - n * model.marginal(names))
         scores[i] = off.sum() - math.sqrt(2 / math.pi) * plan.late * off.size
-    noisy = plan.selection / (2 * moved) * scores + rng.gumbel(size=len(scores))
+    logits = plan.selection / (2 * moved) * scores
+    if chosen.is_exact:
+        return tuple(plan.candidates[i] for i in _peeled(logits, plan.picks, chosen.generator))
+    noisy = logits + chosen.generator.gumbel(size=len(scores))
     return tuple(plan.candidates[i] for i in np.argsort(-noisy)[: plan.picks])
+
+
+def _peeled(logits: FloatArray, picks: int, generator: np.random.Generator) -> list[int]:
+    """As many different indices, one after another by exponential mechanisms, exactly."""
+    left = list(range(len(logits)))
+    return [left.pop(int(softmax(logits[left], 1, generator)[0])) for _ in range(picks)]
 
 
 def fit(

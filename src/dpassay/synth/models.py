@@ -44,6 +44,14 @@ class Model(ABC):
     def arrays(self) -> dict[str, NDArray[Any]]:
         """What is written of it, beside the schema."""
 
+    def check(self) -> None:
+        """Raise unless the arrays, which may come from a file, are those of such a model."""
+        if not self._is_sound():
+            raise InvalidArgument(f"the arrays of a {self.kind} do not fit its schema: damaged.")
+
+    @abstractmethod
+    def _is_sound(self) -> bool: ...
+
     @classmethod
     def from_arrays(cls, schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> "Model":
         """The model whose ``arrays`` these are."""
@@ -80,6 +88,11 @@ class Records(Model):
         if not fine.any():
             raise InvalidArgument("no record of the model meets the condition of `where`.")
         return self.codes[fine][rng.integers(0, fine.sum(), n)]
+
+    def _is_sound(self) -> bool:
+        codes, sizes = self.codes, self.schema.sizes
+        whole = codes.dtype.kind in "iu" and codes.ndim == 2 and codes.shape[1] == len(sizes)
+        return bool(whole and len(codes) and ((codes >= 0) & (codes < np.array(sizes))).all())
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The codes."""
@@ -123,6 +136,9 @@ class Distribution(Model):
             raise InvalidArgument("no cell of the model meets the condition of `where`.")
         cells = rng.choice(weights.size, n, p=weights.reshape(-1) / total)
         return np.stack(np.unravel_index(cells, weights.shape), axis=1).astype(np.int64)
+
+    def _is_sound(self) -> bool:
+        return self.probabilities.shape == self.schema.sizes and _sums_to_one(self.probabilities)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The probabilities."""
@@ -193,6 +209,13 @@ class Mixture(Model):
             raise InvalidArgument("no component of the model meets the condition of `where`.")
         return weights / weights.sum(), parts
 
+    def _is_sound(self) -> bool:
+        shape = (len(self.weights), sum(self.schema.sizes))
+        if self.weights.ndim != 1 or self.factors.shape != shape or not _sums_to_one(self.weights):
+            return False
+        places = range(len(self.schema.sizes))
+        return all(_sums_to_one(row) for place in places for row in self.part(place))
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Weights and factors."""
         return {"weights": self.weights, "factors": self.factors}
@@ -224,6 +247,14 @@ class Tables(Model):
             "method to sample a table."
         )
 
+    def _is_sound(self) -> bool:
+        return all(
+            table.dtype.kind == "f"
+            and table.shape == self.schema.shape(names)
+            and np.isfinite(table).all()
+            for names, table in self.tables.items()
+        )
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The tables, named by their columns."""
         return {"\t".join(names): table for names, table in self.tables.items()}
@@ -232,6 +263,12 @@ class Tables(Model):
     def from_arrays(cls, schema: Schema, arrays: Mapping[str, NDArray[Any]]) -> "Tables":
         """The model whose ``arrays`` these are."""
         return cls(schema, {tuple(names.split("\t")): table for names, table in arrays.items()})
+
+
+def _sums_to_one(shares: FloatArray) -> bool:
+    """Whether these are probabilities, up to rounding."""
+    sound = shares.dtype.kind == "f" and np.isfinite(shares).all() and (shares >= -1e-9).all()
+    return bool(sound and abs(float(shares.sum()) - 1) < 1e-6)
 
 
 MODELS: dict[str, type[Any]] = {cls.kind: cls for cls in (Records, Distribution, Mixture, Tables)}

@@ -23,6 +23,8 @@ import numpy as np
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
+from dpassay.mechanisms.additive import add_noise
+from dpassay.mechanisms.choosing import softmax
 from dpassay.mechanisms.noise import Source
 from dpassay.privacy import BoundedRange, Event, Gaussian, Laplace, Repeated, calibrate
 from dpassay.privacy.budget import Budget
@@ -142,18 +144,15 @@ class MWEM(Synthesizer):
         return plan_rounds(_check.count("rounds", self.rounds, high=queries), allowed)
 
     def _run(self, data: Records, plan: Rounds, chosen: Source) -> Model:
-        assert chosen.generator is not None
-        rng, n = chosen.generator, data.n or len(data.codes)
+        n = data.n or len(data.codes)
         truth = self.workload.answers(data)
         weights = Weights(self.schema, self.workload)
         measured: dict[int, float] = {}
         average = np.zeros(self.schema.sizes)
         for _ in range(plan.count):
             off = n * np.abs(truth - weights.answers())
-            off[list(measured)] = -np.inf  # which queries these are is public by now
-            pick = int(np.argmax(plan.selection / 2 * off + rng.gumbel(size=len(off))))
-            noise = rng.normal(0, plan.scale) if plan.gaussian else rng.laplace(0, plan.scale)
-            measured[pick] = float(np.clip(truth[pick] + noise / n, 0, 1))
+            pick = _picked(plan.selection / 2 * off, list(measured), chosen)
+            measured[pick] = float(np.clip(_measured(truth[pick], n, plan, chosen), 0, 1))
             weights.update(pick, measured[pick])
             for _ in range(self.replays):
                 moves = [weights.update(query, answer) for query, answer in measured.items()]
@@ -163,6 +162,26 @@ class MWEM(Synthesizer):
                 average += weights.probabilities() / plan.count
         found = average if self.release == "average" else weights.probabilities()
         return Distribution(self.schema, found / found.sum())
+
+
+def _picked(logits: FloatArray, done: list[int], chosen: Source) -> int:
+    """A query by the exponential mechanism, none that is done: which these are is public by now."""
+    if chosen.is_exact:
+        left = np.delete(np.arange(len(logits)), done)
+        return int(left[softmax(logits[left], 1, chosen.generator)[0]])
+    logits[done] = -np.inf
+    return int(np.argmax(logits + chosen.generator.gumbel(size=len(logits))))
+
+
+def _measured(share: float, n: int, plan: Rounds, chosen: Source) -> float:
+    """The share of a query plus noise on its count."""
+    law = "gaussian" if plan.gaussian else "laplace"
+    if chosen.is_exact:
+        # The count is off by its rounding, for either neighbour: n 2^-52 at most.
+        return float(add_noise(law, n * share, plan.scale, 1 + n * 2.0**-50, chosen)) / n
+    rng = chosen.generator
+    noise = rng.normal(0, plan.scale) if plan.gaussian else rng.laplace(0, plan.scale)
+    return share + noise / n
 
 
 class Weights:

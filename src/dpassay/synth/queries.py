@@ -36,7 +36,7 @@ class Block(ABC):
         columns = (self.columns,) if isinstance(self.columns, str) else tuple(self.columns)
         if not columns or len(set(columns)) < len(columns):
             raise InvalidArgument(
-                f"columns={columns!r} of a query must be one or more names, each once."
+                f"columns={_check.shown(columns)} of a query must be one or more names, each once."
             )
         object.__setattr__(self, "columns", columns)
 
@@ -164,9 +164,7 @@ class Conjunction(_Tabled):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.allowed) != len(self.columns):
-            raise InvalidArgument(
-                f"allowed={self.allowed!r} must have one entry per column of {self.columns}."
-            )
+            raise InvalidArgument(f"allowed must have one entry per column of {self.columns}.")
 
     @classmethod
     def of(cls, **allowed: Any) -> "Conjunction":

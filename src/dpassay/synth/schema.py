@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpassay import _check, _handed
 from dpassay.errors import InvalidArgument
 from dpassay.synth.columns import Codes, Column, column_from
 
@@ -40,8 +41,8 @@ class Schema:
     ) -> None:
         if not isinstance(columns, Mapping) or not columns:
             raise InvalidArgument(
-                f"columns={columns!r} must be a mapping from names to domains, not empty, e.g. "
-                "{'age': range(0, 120), 'sex': ['F', 'M']}."
+                f"columns={_check.shown(columns)} must be a mapping from names to domains, not "
+                "empty, e.g. {'age': range(0, 120), 'sex': ['F', 'M']}."
             )
         self.columns: dict[str, Column] = {
             str(name): column_from(str(name), domain) for name, domain in columns.items()
@@ -172,10 +173,10 @@ class Schema:
             return cls(given["columns"], impossible=given.get("impossible", ()))
         except InvalidArgument:
             raise
-        except (TypeError, ValueError) as error:  # a number where a list or a mapping should be
+        except (TypeError, ValueError, OverflowError):  # a number where a list should be
             raise InvalidArgument(
-                f"the schema is not valid: {error}. A column has a list `values`, a rule of "
-                "`impossible` is a mapping from columns to values."
+                "the schema is not valid. A column has a list `values`, a rule of `impossible` is "
+                "a mapping from columns to values."
             ) from None
 
     @classmethod
@@ -196,17 +197,13 @@ class Schema:
 
 def written_in(path: str | Path) -> Any:
     """What a TOML or JSON file holds, as it stands there."""
-    import tomllib
-
-    path = Path(path)
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidArgument(f"schema={str(path)!r} cannot be read: {error}.") from None
-    try:
-        return json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
-    except (json.JSONDecodeError, tomllib.TOMLDecodeError) as error:
-        raise InvalidArgument(f"schema={str(path)!r} is not valid: {error}.") from None
+    load = _handed.load_json if Path(path).suffix == ".json" else _handed.load_toml
+    given = load("schema", path)
+    if not isinstance(given, dict) or not isinstance(given.get("columns", {}), dict):
+        raise InvalidArgument(
+            f"schema={str(path)!r} needs a table `columns` of tables, e.g. [columns.age]."
+        )
+    return given
 
 
 def as_frame(table: Any, names: Sequence[str]) -> Any:

@@ -121,8 +121,7 @@ def _cast(values: Any, dtype: str, schema: Schema, name: str) -> Any:
         dtype = _WITH_MISSING[kind]
     try:
         return values.astype(dtype)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError):
         raise InvalidArgument(
-            f"column {name!r} was {dtype} in the table, but its domain holds values that are not: "
-            f"{error}."
+            f"column {name!r} was {dtype} in the table, but its domain holds values that are not."
         ) from None

@@ -41,7 +41,7 @@ class Setting:
 
     def __post_init__(self) -> None:
         _check.count("repetitions", self.repetitions)
-        _check.count("seed", self.seed, low=0)
+        _check.seed("seed", self.seed)
 
     def log_inverse_delta(self, epsilon: float, n_records: int) -> float:
         """log(1/delta), which is finite where the document's delta underflows."""

@@ -1,7 +1,6 @@
 """Any program that reads a table and writes a result as a mechanism."""
 
 import contextlib
-import json
 import os
 import shlex
 import shutil
@@ -16,13 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from dpassay import _check, _handed
 from dpassay._rng import generator
 from dpassay._scratch import temporary_folder
 from dpassay.auditing.adapters.sources import local_modules
-from dpassay.errors import CommandFailed, InvalidArgument
+from dpassay.errors import CommandFailed, InvalidArgument, debugging
 
 PLACES = ("data", "output", "seed")
-STDERR_MAX = 2000  # characters of standard error shown with a failure
+STDERR_MAX = 10_000  # bytes of standard error that are shown on the terminal
 # Outcomes must not depend on who plays: not on the number of cores, nor on the order of sets.
 _STEADY = {
     "OMP_NUM_THREADS": "1",
@@ -111,7 +111,7 @@ def from_command(
     if words[0] not in ("python", "python3") and shutil.which(words[0]) is None:
         raise InvalidArgument(f"command={command!r} begins with {words[0]!r}, which is no program.")
     if read is not None and not callable(read):
-        raise InvalidArgument(f"read={read!r} must be a function of a path.")
+        raise InvalidArgument(f"read={_check.shown(read)} must be a function of a path.")
     known = tuple(Path(word).resolve() if Path(word).is_file() else word for word in words)
     scripts = [word for word in known if isinstance(word, Path) and word.suffix == ".py"]
     modules = sorted({module for script in scripts for module in local_modules(script)})
@@ -165,9 +165,13 @@ def _run(words: Sequence[str], folder: Path) -> None:
                 process.wait()
     code = process.returncode
     if code != 0:
-        said = (folder / "stderr").read_text("utf-8", errors="replace").strip()[-STDERR_MAX:]
+        if debugging():  # What a program says may quote its data: for the terminal alone.
+            said = (folder / "stderr").read_bytes()[-STDERR_MAX:]
+            with contextlib.suppress(OSError):
+                os.write(2, said)
         raise CommandFailed(
-            f"{shlex.join(words)} left with exit code {code}. Its standard error ends with:\n{said}"
+            f"{words[0]} left with exit code {code}. To see what it said on the terminal, run with "
+            "--debug, or set DPASSAY_DEBUG=1."
         )
 
 
@@ -220,30 +224,19 @@ def read_output(path: Path) -> Any:
     return reader(path)
 
 
-def _npz(path: Path) -> dict[str, Any]:
-    with np.load(path, allow_pickle=False) as archive:
-        return {name: archive[name] for name in archive.files}
-
-
-def _csv(path: Path) -> Any:
-    import pandas as pd
-
-    return pd.read_csv(path)
-
-
 def _text(path: Path) -> Any:
     """Numbers, if it holds nothing else; otherwise the text."""
-    words = path.read_text("utf-8").split()
+    text = _handed.read_text("output", path)
     try:
-        return np.array([float(word) for word in words])
+        return np.array([float(word) for word in text.split()])
     except ValueError:
-        return path.read_text("utf-8")
+        return text
 
 
 _READERS: dict[str, Callable[[Path], Any]] = {
-    ".npy": lambda path: np.load(path, allow_pickle=False),
-    ".npz": _npz,
-    ".json": lambda path: json.loads(path.read_text("utf-8")),
-    ".csv": _csv,
+    ".npy": lambda path: _handed.load_npy("output", path),
+    ".npz": lambda path: _handed.load_npz("output", path),
+    ".json": lambda path: _handed.load_json("output", path),
+    ".csv": lambda path: _handed.load_csv("output", path),
     ".txt": _text,
 }

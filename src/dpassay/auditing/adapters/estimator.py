@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dpassay import _check
 from dpassay.errors import InvalidArgument
 
 
@@ -57,11 +58,13 @@ def from_estimator(estimator: Any, *, output: Callable[[Any], Any] | None = None
         callable(getattr(estimator, name, None)) for name in ("fit", "get_params", "set_params")
     ):
         raise InvalidArgument(
-            f"estimator={estimator!r} must be an unfitted scikit-learn estimator, such as "
-            "LogisticRegression()."
+            f"estimator={_check.shown(estimator)} must be an unfitted scikit-learn estimator, "
+            "such as LogisticRegression()."
         )
     if output is not None and not callable(output):
-        raise InvalidArgument(f"output={output!r} must be a function of the fitted model.")
+        raise InvalidArgument(
+            f"output={_check.shown(output)} must be a function of the fitted model."
+        )
     return Fit(estimator, output)
 
 

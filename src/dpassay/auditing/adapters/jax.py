@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dpassay import _check
 from dpassay._rng import generator
 from dpassay.errors import InvalidArgument, MissingDependency
 
@@ -58,5 +59,7 @@ def from_jax(
     """
     for name, value in (("train", train), ("output", output)):
         if not (callable(value) or (name == "output" and value is None)):
-            raise InvalidArgument(f"{name}={value!r} must be a function: train(data, key).")
+            raise InvalidArgument(
+                f"{name}={_check.shown(value)} must be a function: train(data, key)."
+            )
     return JaxTraining(train, output)

@@ -109,7 +109,8 @@ def from_script(path: str | Path, arguments: Sequence[str] = ()) -> Script:
     timeout must leave room for both and for the loading.
 
     What the script seeds itself is the same in every trial: a training with a fixed seed has no
-    noise for whoever knows the seed, and its claim will be refuted. Generators that it seeds from
+    noise for whoever knows the seed. Its audit stops and says so, unless ``fixed_seed="leak"`` is
+    passed. Generators that it seeds from
     the operating system (``numpy.random.default_rng()``, Opacus' ``secure_mode``) are audited as
     they are; such a trial cannot be replayed. Files that it writes, it writes in every trial.
 

@@ -4,10 +4,11 @@ import shlex
 from pathlib import Path
 from typing import Any
 
+from dpassay._handed import load_csv
 from dpassay.auditing.adapters.command import Command, from_command
 from dpassay.auditing.adapters.script import Script, from_script
 from dpassay.auditing.targets import load_pair
-from dpassay.errors import InvalidArgument
+from dpassay.errors import InvalidArgument, InvalidTarget
 
 LEARNED = "learned"  # what to say for a score that is learned where a script gives one
 
@@ -30,13 +31,13 @@ def released_number(output: Any) -> float:
     """The score of a script: the number that it released.
 
     Raises:
-        InvalidArgument: it released something else.
+        InvalidTarget: it released something else.
 
     """
     try:
         return float(output)
     except (TypeError, ValueError):
-        raise InvalidArgument(
+        raise InvalidTarget(
             f"the script released a {type(output).__qualname__}, not a number. Say how to score "
             "it, probe.release(model, score=...), or have a score learned: --score learned."
         ) from None
@@ -62,9 +63,7 @@ def command_named(
 
 def _table(path: Path) -> Any:
     """A CSV file as texts, so that the command reads what is written there."""
-    import pandas as pd
-
-    try:
-        return pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        raise InvalidArgument(f"data={str(path)!r} is no CSV file: {error}.") from None
+    frame = load_csv("data", path, dtype=str, keep_default_na=False)
+    if not len(frame):
+        raise InvalidArgument(f"data={str(path)!r} is empty: it has no records.")
+    return frame

@@ -24,7 +24,7 @@ def price(leaves: Leaves) -> Curve:
         if rate < 1:
             steps.append((inner.noise_multiplier, rate, count))
         else:
-            gaussian += count / inner.noise_multiplier**2
+            gaussian += count / inner.noise_multiplier / inner.noise_multiplier
     if sum(count for _, _, count in steps) < _LEAST_STEPS:
         raise UnsupportedEvent(
             f"method='fourier' takes {_LEAST_STEPS} sampled Gaussian steps or more; for fewer, "
@@ -42,7 +42,7 @@ def _gaussian(leaf: events.Event) -> tuple[events.Gaussian, float]:
         rate, inner = leaf.sampling_rate, leaf.event
     if not isinstance(inner, events.Gaussian) or not inner.noise_multiplier >= _LEAST_NOISE:
         raise UnsupportedEvent(
-            f"method='fourier' has no price for {leaf!r}; it takes Gaussian noise of "
-            f"{_LEAST_NOISE} or more, sampled or not. Other methods may; see method='best'."
+            f"method='fourier' has no price for {leaf!r}. It takes Gaussian noise of "
+            f"{_LEAST_NOISE} or more, sampled or not; for the rest see method='best'."
         )
     return inner, rate

@@ -4,9 +4,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from dpassay._special.margins import up
 from dpassay.privacy import composition, events
 from dpassay.privacy.accounting.leaves import check_amplified, look_up
-from dpassay.privacy.margins import up
 
 
 def pure_epsilon(leaf: events.Event, method: str = "optimal") -> float:

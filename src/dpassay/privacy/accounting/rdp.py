@@ -5,13 +5,13 @@ from typing import Any
 
 import numpy as np
 
+from dpassay._special.margins import LEAST, up
 from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import events, renyi, sampled_gaussian, selection
 from dpassay.privacy.accounting.leaves import Leaves, check_amplified, flatten
 from dpassay.privacy.accounting.pure import is_pure, pure_epsilon
 from dpassay.privacy.accounting.zcdp import rho
 from dpassay.privacy.curves import RDP, Curve
-from dpassay.privacy.margins import TINY, up
 from dpassay.types import FloatArray
 
 # Tenths up to 11, whole numbers to 63, then powers of two.
@@ -43,7 +43,7 @@ def _of_leaf(leaf: events.Event, orders: FloatArray) -> FloatArray:
 
 def _concentrated(leaf: events.Event, orders: FloatArray) -> FloatArray:
     each = rho(leaf)
-    return np.maximum(up(each * orders), TINY) if each > 0 else np.zeros_like(orders)
+    return np.maximum(up(each * orders), LEAST) if each > 0 else np.zeros_like(orders)
 
 
 def _bounded_range(leaf: events.BoundedRange, orders: FloatArray) -> FloatArray:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from dpassay._special.margins import CLOSED_FORM, UNIT, down, met, product_up, up
 from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import composition, events
 from dpassay.privacy.accounting import rdp
 from dpassay.privacy.accounting.leaves import Leaves, check_amplified, look_up
 from dpassay.privacy.accounting.pure import is_pure, pure_epsilon
 from dpassay.privacy.curves import GDP, ZCDP, ApproxDP, Curve, Numeric, PureDP
-from dpassay.privacy.margins import CLOSED_FORM, UNIT, down, met, product_up, up
 from dpassay.types import FloatArray, PrivacyCurve
 
 _MAX_COUNT = 10**6

@@ -4,11 +4,11 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from dpassay._special.margins import product_up, up
 from dpassay.privacy import composition, events
 from dpassay.privacy.accounting.leaves import Leaves, look_up
 from dpassay.privacy.accounting.pure import is_pure, pure_epsilon
 from dpassay.privacy.curves import ZCDP, Curve
-from dpassay.privacy.margins import product_up, up
 
 
 def price(leaves: Leaves) -> Curve:

@@ -31,8 +31,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dpassay._special.margins import UNIT
 from dpassay.privacy import gaussian as normal
-from dpassay.privacy.fourier.laws import UNIT
 from dpassay.privacy.fourier.transform import Parts, cumulant
 from dpassay.types import FloatArray
 
@@ -77,6 +77,8 @@ class Line:
         self.cut = _exp(exponent[0].real + error[0] - smooth * end * end) / (math.pi * end)
         self.cut += float(rest[kept]) * (1 + 1e-9) if kept < plan.n else 0.0
         self._theta = theta[:kept]
+        if exponent.real.max() > _OVERFLOW:  # far from any x of use: the bound is infinite
+            exponent, self.cut = exponent * 0, math.inf
         self._terms = np.exp(exponent[:kept]) * weight[:kept] / square[:kept]
         self._block = math.isqrt(kept) + 1
         self.rounding = self._lost(log_modulus[:kept], error[:kept])

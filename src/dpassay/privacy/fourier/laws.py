@@ -18,9 +18,11 @@ leftmost node is e^a = 0, at loss log(1-q). The masses P_j at losses x_j = log S
 removing; adding exchanges P and Q: masses Q_j at losses -x_j. Beyond the last node J, removing
 counts the P-mass as infinite loss, and adding moves the Q-mass to -x_J: move (a).
 
-Sampling without replacement has the profile of removing at positive x, and the mirrored one below
-(Zhu, Dong and Wang 2022, theorem 11): its law has the masses P_j at x_j > 0 and Q_j at -x_j, and
-what is left at zero.
+Sampling without replacement is dominated by the larger of the two profiles at every x (Zhu, Dong
+and Wang 2022, theorem 11). With h(α, β) = sup over sets of αN(1, s²) - βN(0, s²), removing has
+h(q, q + t) at e^x = 1 + t and adding h(q - t(1-q), q + tq); in both β - α = t, and h(α, α + t)
+grows with α. So removing is the larger at x > 0, and below zero the profile is the mirrored one:
+its law has the masses P_j at x_j > 0 and Q_j at -x_j, and what is left at zero.
 
 **What is exact.** The a_j are floats and define the law; losses and masses are then real numbers,
 which are computed with small relative errors. With ``infinite`` the mass at infinity and b what the
@@ -36,11 +38,13 @@ within 16u, relatively, and SciPy's ndtr below zero within (32 + 4z²)u; the tes
    condition of log1p there is at most 1.45. Elsewhere x = log(1 - q + q e^a) < -log 2, with the
    absolute error 19u + 16u|x|. So 48u, relatively.
  - Masses: Gauss-Legendre sums of positive terms, ten for each panel. On a panel of half-width r in
-   z with r (|z| + 1/s + 1) <= 1/2 the integrand, expm1((z - z_j)/s) φ(z), is entire. On the
-   Bernstein ellipse of parameter 20, |y| <= 10.1r around the centre, its modulus is at most
-   11 e^{5.1 + 0.5 + 0.7} < 6e3 times its mean on the panel. (expm1 gives |τ| e^|τ| there against
-   the mean of τ, both from z_j.) So the rule errs by less than (64/15) 6e3 20^-18 / (1 - 20^-2)
-   < 1e-18 of the panel's integral (Trefethen 2013, theorem 19.3).
+   z with r (|z| + 1/s + 4) <= 1/2 the integrand, expm1((z - z_j)/s) φ(z) or its mirror image, is
+   entire. On the Bernstein ellipse of parameter 20, |y| <= 10.1r around the centre m, |φ| grows by
+   e^{10.1r|m| + 51r²} and shrinks by e^-0.6 at most on the panel itself. With τ = (z - z_j)/s,
+   |e^τ - 1| is there at most 18 e^{10.1r/s} times its mean on the panel: it is below |τ| e^{Re τ},
+   with |τ| within 11.1 times that of the centre, and below 2e^{Re τ}. Together, at most 18 e^{5.1 +
+   0.6} < 6e3 times the mean of the integrand, so that the rule errs by less than
+   (64/15) 6e3 20^-18 / (1 - 20^-2) < 1e-18 of it (Trefethen 2013, theorem 19.3).
  - Each term is a product of a weight (16u), two values of expm1 and an exponential e^{y} (80u with
    the rounding of their arguments), and exp(x_j - z²/2), where z has the absolute error
    4u(|z| + 1/s) and x_j that above. A sum of m terms adds m u. So the relative error is below
@@ -54,9 +58,9 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
+from dpassay._special.margins import UNIT
 from dpassay.types import FloatArray, Floats
 
-UNIT = 2.0**-53
 _LOSS_ERROR = 48 * UNIT
 _SPACING = 0.01  # neighbouring losses differ by about this share of the deviation or of the loss
 _FAR = 37.0  # deviations: the normal mass beyond is below 1e-299
@@ -154,7 +158,7 @@ class SampledGaussian:
         underflows where the P-mass does not.
         """
         width = np.diff(self.a)
-        reach = np.maximum(np.abs(self.z[:-1]), np.abs(self.z[1:])) + 1 / self.s + 1
+        reach = np.maximum(np.abs(self.z[:-1]), np.abs(self.z[1:])) + 1 / self.s + 4
         panels = np.maximum(np.ceil(self.s * width * reach), 1).astype(int)
         to_left, to_right = self._shares(width, panels)
         at_zero, at_node = self._lowest()

@@ -38,7 +38,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpassay.privacy.fourier.laws import UNIT, Law, exp_remainder
+from dpassay._special.margins import UNIT
+from dpassay.privacy.fourier.laws import Law, exp_remainder
 from dpassay.types import FloatArray
 
 ComplexArray = NDArray[np.complex128]
@@ -69,7 +70,9 @@ def cut_cumulants(parts: Parts, c: FloatArray, tails: FloatArray) -> FloatArray:
             m = m[:, last].T
             top = np.where(last < x.size - 1, x[last], law.losses.max())
             m[np.multiply.outer(top, c) > _OVERFLOW] = np.inf
-            total += count * np.log1p(np.where(m < _LARGE, np.maximum(m, -1 + 1e-15), np.inf))
+            total += float(count) * np.log1p(
+                np.where(m < _LARGE, np.maximum(m, -1 + 1e-15), np.inf)
+            )
     return total
 
 
@@ -107,8 +110,9 @@ def cumulant(parts: Parts, c: float, step: float, n: int) -> tuple[ComplexArray,
             return np.zeros(n, complex), np.full(n, np.inf)
         m, moved = _moment(law, c, step, n)
         log, log_error = _log1p(m, moved)
-        total += count * log
-        error += count * log_error
+        total += float(count) * log
+        # The count itself may be rounded, and the product is.
+        error += float(count) * (log_error + 2 * UNIT * np.abs(log))
     return total, error
 
 

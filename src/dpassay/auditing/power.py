@@ -1,0 +1,183 @@
+"""What an audit could have seen: the separation that it reached, and that the claim allows.
+
+**The most that a claim allows.** Its trade-off function f bounds every attack: the area under the
+ROC curve (AUC) is at most that under 1 - f, and the total variation at most delta(0). For
+(epsilon, delta)-DP the ROC runs from (0, delta) with slope e^epsilon to (x, 1 - x), where
+x = (1 - delta) / (1 + e^epsilon), on to (1 - delta, 1), and along the top. For Gaussian DP it is
+Phi(mu / sqrt(2)).
+
+**Trials without which nothing can be refuted.** Under the claim a guess may be right with
+probability p = (1 + delta(0)) / 2. Then all of N guesses are right with probability p^N, and a
+perfect attack sees nothing else. So a test at level alpha that lets a perfect attack refute the
+claim needs p^N <= alpha. An audit in which even a perfect attack would not refute is vacuous; the
+referee itself is asked, with scores that are the worlds.
+"""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+from scipy import special
+
+from dpassay.auditing.account import Account
+from dpassay.auditing.referee import Referee, Rules
+from dpassay.bounds.metrics import auc
+from dpassay.privacy import GDP, ApproxDP, PureDP
+from dpassay.types import Evidence, FloatArray, Power, PrivacyCurve, Verdict
+
+_CELLS = 4096
+_ROOM, _SPARE = 4, 20  # a perfect attack needs up to 2.5 times the least number, to learn its bets
+_LONGEST = 20_000  # trials that a perfect attack is played for, to name a number
+
+
+def auc_allowed(claim: PrivacyCurve) -> float:
+    """The largest AUC that a claim allows: an upper bound, exact for the plain claims."""
+    if isinstance(claim, GDP):
+        return float(special.ndtr(claim.mu / math.sqrt(2)))
+    if isinstance(claim, ApproxDP | PureDP):
+        delta = claim.delta_upper if isinstance(claim, ApproxDP) else 0.0
+        x = (1 - delta) * float(special.expit(-claim.epsilon_upper))
+        return x * (delta + 1 - x) / 2 + (1 - delta - x) * (2 - x) / 2 + delta
+    # f is convex, so that its values in the middle of cells sum up to no more than its integral.
+    middles = (np.arange(_CELLS) + 0.5) / _CELLS
+    return 1 - float(np.mean(claim.tradeoff(middles)))
+
+
+def least_trials(claim: PrivacyCurve, alpha: float) -> float:
+    """The trials without which no test at level alpha refutes a claim, whatever the attack.
+
+    inf where no number of them would do.
+    """
+    wrong = (1 - float(claim.delta(0.0))) / 2
+    return math.ceil(math.log(alpha) / math.log1p(-wrong) - 1e-9) if wrong > 1e-12 else math.inf
+
+
+def is_vacuous(rules: Rules, trials: int) -> bool:
+    """Whether even a perfect attack would not refute the claim in so many trials."""
+    least = least_trials(rules.claim, rules.alpha)
+    if trials < least:
+        return True
+    shares = 1.0 if rules.account.betting == 1 else 5.0  # a count has part of alpha and of trials
+    if trials >= shares * _ROOM * least + _SPARE:
+        return False
+    return _refuted_at(*_asked(rules), trials) > trials
+
+
+def trials_that_would_do(rules: Rules, block: int, learning_share: float) -> float:
+    """Trials in all with which a perfect attack would refute the claim; inf if none would."""
+    least = least_trials(rules.claim, rules.alpha)
+    count = rules.account.betting < 1
+    wanted = (5 if count else 1) * _ROOM * least + _SPARE
+    if not wanted <= _LONGEST:
+        return wanted / (1 - learning_share) if wanted < math.inf else math.inf
+    found = _refuted_at(*_asked(rules), int(wanted))
+    # The coins of the audit may fall less well than those that were tried.
+    testing = min((2.5 if count else 1.25) * found, wanted)
+    return math.ceil(testing / (1 - learning_share) / max(block, 1)) * max(block, 1)
+
+
+def _asked(rules: Rules) -> tuple[PrivacyCurve, float, float, bool, bool]:
+    """The question, without what was spent; last, whether trials are counted and not bet on."""
+    counted = rules.account.betting < 1
+    return rules.claim, rules.delta, rules.confidence, rules.both_ways, counted
+
+
+def _refuted_at(
+    claim: PrivacyCurve, delta: float, confidence: float, both: bool, count: bool, trials: int
+) -> float:
+    """After how many of so many trials a perfect attack refutes the claim; inf if it does not.
+
+    A count is made at the end; the number is then found by halving.
+    """
+    worlds = np.random.default_rng(0).integers(0, 2, trials)
+    scores = worlds.astype(float)
+
+    def refuted(n: int) -> float:
+        account = Account.begin(n, sequential=not count)
+        rules = Rules(claim, delta, confidence, both, account.order(n) if count else account)
+        referee = Referee(rules)
+        referee.take(worlds[:n], scores[:n])
+        if count:
+            return n if referee.refuted() else math.inf
+        return math.inf if referee.refuted_at is None else referee.refuted_at
+
+    found = refuted(trials)
+    low, high = 1, trials
+    while count and found < math.inf and high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if refuted(middle) < math.inf else (middle, high)
+    return high if count and found < math.inf else found
+
+
+def power_of(
+    claim: PrivacyCurve, evidence: Evidence, ceiling: float, *, vacuous: bool, both_ways: bool
+) -> Power:
+    """The separation that the scores show, beside the most that the claim allows."""
+    inside, outside = evidence.sides()
+    value, lower, upper = 0.5, 0.0, 1.0
+    if inside.size and outside.size:
+        found = auc(_finite(inside), _finite(outside), method="delong")
+        value, lower, upper = found.value, found.lower, found.upper
+    if both_ways and value < 0.5:
+        value, lower, upper = 1 - value, 1 - upper, 1 - lower
+    return Power(value, lower, upper, auc_allowed(claim), ceiling, vacuous)
+
+
+def _finite(scores: FloatArray) -> FloatArray:
+    """Scores with their order, without infinities."""
+    return np.nan_to_num(scores, posinf=np.finfo(float).max, neginf=np.finfo(float).min)
+
+
+def describe_vacuous(trials: int, would_do: float) -> str:
+    """What is said before a vacuous audit is played."""
+    remedy = (
+        "No number of trials would do: the claim allows everything."
+        if would_do == math.inf
+        else f"Play at least {math.ceil(would_do)} trials."
+    )
+    return (
+        f"this audit is vacuous: even a perfect attack could not refute the claim in {trials} "
+        f"trials. {remedy}"
+    )
+
+
+def with_power(verdict: Verdict, *, vacuous: bool, both_ways: bool) -> Verdict:
+    """The verdict with its power and its next step."""
+    power = power_of(
+        verdict.claim,
+        verdict.evidence,
+        verdict.bound.ceiling,
+        vacuous=vacuous,
+        both_ways=both_ways,
+    )
+    return replace(verdict, power=power, next_step=_next_step(verdict, power))
+
+
+def _next_step(verdict: Verdict, power: Power) -> str:
+    """What to do after a verdict, in one sentence that fits what was seen."""
+    claim, tightness = verdict.claim, verdict.tightness
+    if verdict.refuted:
+        return (
+            "Look for the fault: sensitivity, noise scale, clipping, and what is computed from the "
+            "number of records."
+        )
+    if power.vacuous:
+        return "Play more trials, or state a smaller claim: nothing could have refuted this one."
+    if power.saw_nothing:
+        return (
+            "The attack saw nothing: choose a pair that differs more (a stronger canary), or pass "
+            "a score of your own."
+        )
+    if power.room_used < 0.2:
+        return (
+            f"The attack used {power.room_used:.0%} of the room that the claim leaves: choose a "
+            "stronger canary, or release more to the attack, such as gradients."
+        )
+    if isinstance(claim, ApproxDP) and claim.delta_upper > 0 and not tightness > 0.8:
+        return (
+            "If an accountant gave this pair (epsilon, delta), state its curve (gdp: or dp-sgd:); "
+            "fewer trials can refute it."
+        )
+    if tightness > 0.8:
+        return f"The bound is at {tightness:.0%} of the claim: more trials would add little."
+    return f"Play more trials, {4 * verdict.trials} for example: the attack sees something."

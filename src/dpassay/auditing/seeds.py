@@ -1,0 +1,140 @@
+"""Signs that a mechanism fixes its seed, adds no noise, or repeats what it did before.
+
+A mechanism that ignores its generator returns the same output in every trial. A perfect attack then
+"refutes" any claim, while the fault may be one line, ``torch.manual_seed(42)``, that makes trials
+equal and not the training. So no verdict is given where *both* worlds are constant and differ. One
+constant world alone is a leak that the claim must answer for, and it is judged.
+
+Outputs that come back must come back at random. If trials are independent, equal outputs are as
+likely in neighbouring trials as in distant ones, whatever the outputs are: numbers on a lattice,
+clipped values, a finite set of answers. Seeds that go round (0, 1, ..., 99, 0, 1, ...) give no
+equal outputs nearby, and seeds from the clock give all of them nearby. Then trials depend on each
+other, and every bound on them is void.
+
+What is compared are prints of the whole outputs (:mod:`dpassay.auditing.prints`).
+"""
+
+from collections import Counter
+from typing import Literal
+
+from dpassay.auditing.game import coins
+from dpassay.auditing.prints import cut, is_continuous
+from dpassay.errors import AuditStopped
+from dpassay.runs import Outcomes
+
+FixedSeed = Literal["stop", "leak"]
+_FAILED = b""
+_FEWEST = 8  # outputs of each world, before anything is said of them
+_WINDOWS = (16, 64, 256)
+_EXPECTED = 30.0  # equal pairs nearby, from which their number is telling
+_FACTOR = 4.0
+
+FIXED_SEED = (
+    "every output was the same in each of the two worlds: your code fixes its seed, or adds no "
+    "noise. Take the seed out (torch.manual_seed, np.random.seed, random_state=) or draw from the "
+    'generator that is passed. If the seed is known to an attacker, pass fixed_seed="leak" '
+    "(--fixed-seed-is-a-leak): then such outputs are judged."
+)
+SAME_BLOCKS = (
+    "every call with size= returned the same outputs: your code fixes its seed. Draw from the "
+    'generator that is passed. If the seed is known to an attacker, pass fixed_seed="leak" '
+    "(--fixed-seed-is-a-leak): then such outputs are judged."
+)
+NOT_INDEPENDENT = (
+    "outputs came back bit for bit, and not at random: trials are not independent, so that no "
+    "bound on them would hold. Look for a seed that is used again (a counter, the time) or a cache."
+)
+
+
+class Prints:
+    """The prints of trials in number order, and what is wrong with them.
+
+    Args:
+        coin_seed: of the worlds.
+        block: outputs per call; 0 for one at a time.
+
+    """
+
+    def __init__(self, coin_seed: int, block: int) -> None:
+        self._coin_seed, self._block = coin_seed, block
+        self._prints: list[bytes] = []
+        self._sides: tuple[Counter[bytes], Counter[bytes]] = (Counter(), Counter())
+        self._calls: tuple[list[tuple[bytes, ...]], list[tuple[bytes, ...]]] = ([], [])
+        self._known = True  # whether every trial so far has prints
+
+    def take(self, outcomes: Outcomes) -> bool:
+        """Take more trials; whether they must end here."""
+        for trial, failed in zip(outcomes.trials.tolist(), outcomes.failed.tolist(), strict=True):
+            self._add(trial, outcomes.features.get(trial), failed)
+        return self.fault(at_the_end=False) is not None
+
+    def _add(self, trial: int, prints: bytes | None, failed: bool) -> None:
+        if prints is None and not failed:
+            self._known = False  # a log from before prints were kept
+            return
+        parts = [_FAILED] if prints is None else cut(prints)
+        worlds = coins(self._coin_seed, trial, self._block)[: len(parts)].tolist()
+        self._prints += parts
+        for world, side in enumerate(self._sides):
+            mine = tuple(p for p, w in zip(parts, worlds, strict=True) if w == world)
+            side.update(mine)
+            if self._block and mine:
+                self._calls[world].append(mine)
+
+    @property
+    def same(self) -> bool:
+        """Whether all outputs of both worlds were one and the same: nothing can be told."""
+        return self._known and self._enough() and len(self._sides[0] + self._sides[1]) == 1
+
+    def refuse(self, at_the_end: bool) -> None:
+        """Raise AuditStopped if something is wrong with what was taken."""
+        fault = self.fault(at_the_end)
+        if fault is not None:
+            raise AuditStopped(fault)
+
+    def fault(self, at_the_end: bool) -> str | None:
+        """What is wrong, in words. Discrete outputs may be constant for long; they can wait."""
+        if not self._known:
+            return None
+        if self._constant(at_the_end):
+            return FIXED_SEED
+        if any(map(_same_calls, self._calls)):
+            return SAME_BLOCKS
+        return NOT_INDEPENDENT if at_the_end and self._come_back() else None
+
+    def _enough(self) -> bool:
+        return min(side.total() for side in self._sides) >= _FEWEST
+
+    def _constant(self, at_the_end: bool) -> bool:
+        if not self._enough() or any(len(side) > 1 for side in self._sides):
+            return False
+        first, second = (next(iter(side)) for side in self._sides)
+        noisy = is_continuous(first) or is_continuous(second)
+        return first != second and _FAILED not in (first, second) and (at_the_end or noisy)
+
+    def _come_back(self) -> bool:
+        """Whether equal continuous outputs are too near or too far from each other for chance."""
+        kept = [p for p in self._prints if is_continuous(p)]
+        n, equal = len(kept), sum(k * (k - 1) / 2 for k in Counter(kept).values())
+        if self._block or not equal:
+            return False  # of blocks there are only a few of the outputs
+        rate = equal / (n * (n - 1) / 2)
+        return any(_unlikely(kept, window, rate) for window in _WINDOWS if 4 * window <= n)
+
+
+def _same_calls(calls: list[tuple[bytes, ...]]) -> bool:
+    """Whether calls begin with the same different continuous outputs, as of one seed."""
+    if len(calls) < 2:
+        return False
+    together = list(zip(*calls, strict=False))  # as far as the shortest goes
+    varied = len({position[0] for position in together}) > 1
+    return varied and all(len(set(p)) == 1 and is_continuous(p[0]) for p in together)
+
+
+def _unlikely(prints: list[bytes], window: int, rate: float) -> bool:
+    """Whether the windows hold far fewer or far more equal pairs than the whole does."""
+    parts = [prints[i : i + window] for i in range(0, len(prints) - window + 1, window)]
+    near = sum(k * (k - 1) / 2 for part in parts for k in Counter(part).values())
+    expected = rate * len(parts) * window * (window - 1) / 2
+    many = near >= _EXPECTED and near > _FACTOR * expected
+    return many or (expected >= _EXPECTED and near < expected / _FACTOR)

@@ -1,0 +1,209 @@
+import math
+
+import numpy as np
+import pytest
+
+from dpassay.attacks.regions import Forecast, learn_from_many, learn_region
+from dpassay.attacks.regions.choice import _Tails, log_ratio, shortlist
+from dpassay.attacks.regions.scores import (
+    Single,
+    candidates,
+    cuts_of,
+    fit_additive,
+    fit_pattern,
+    fit_shared,
+    fit_table,
+    hashes,
+)
+from dpassay.attacks.regions.views import Draws, flags_of
+from dpassay.bounds.conditional import Guesses, epsilon_lower
+from dpassay.zoo import mechanisms as zoo
+from rates import assert_rate_at_most
+
+NO_FLAGS = np.empty(0)
+
+
+def played(mechanism, pair, n, seed=0):
+    """Rows and worlds of n coin-flip trials."""
+    worlds = np.random.default_rng([seed, 9]).integers(0, 2, n)
+    parts = [
+        mechanism(
+            np.array(pair[1 - w], float), np.random.default_rng([seed, w]), (worlds == w).sum()
+        )
+        for w in (0, 1)
+    ]
+    parts = [part.reshape(len(part), -1) for part in parts]
+    rows = np.empty((n, parts[0].shape[1]))
+    for w in (0, 1):
+        rows[worlds == w] = parts[w]
+    return rows, worlds
+
+
+def forecast(draws, alpha=0.05):
+    def bound(more, fewer):
+        return epsilon_lower(Guesses(int(more), int(fewer), draws), 0.0, alpha)
+
+    return Forecast(draws, bound)
+
+
+# What learners look at.
+
+
+def test_flags_are_values_that_repeat():
+    rows = np.random.default_rng(0).normal(size=(1000, 3))
+    rows[::10, 1], rows[::50, 2] = -1000.0, 7.0
+    assert flags_of(rows).tolist() == [-1000.0, 7.0]
+    assert flags_of(rows[1:2]).size == 0
+
+
+def test_features_of_a_row_with_flags():
+    draws = Draws(np.array([[-1.0, 5.0, 3.0], [-1.0, -1.0, -1.0]]), np.array([-1.0]))
+    entries, steps, ordered = draws.features[0, :3], draws.features[0, 3:5], draws.features[0, 5:8]
+    assert entries.tolist() == [-1, 5, 3]
+    assert steps.tolist() == [6, -2]
+    assert ordered.tolist() == [-1, 3, 5]
+    total, high, low, at_high, at_low = draws.features[0, 8:13]
+    assert (total, high, low, at_high, at_low) == (7, 5, -1, 1, 0)
+    assert draws.features[0, 13:15].tolist() == [1, 0]  # one flag, the first entry
+    assert draws.features[0, 15:].tolist() == [1, 5, 8, 5, 3]  # of the numbers: first, value, ...
+    assert draws.features[1, 13:].tolist() == [3, 0, 3, 0, 0, 0, 0]
+
+
+def test_hashes_tell_rows_apart_and_know_no_negative_zero():
+    rows = np.array([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0], [1e-300, 1.0]])
+    keys = hashes(rows)
+    assert keys[0] == keys[1]
+    assert np.unique(keys).size == 3
+    many = np.random.default_rng(0).integers(0, 2, (20_000, 40)).astype(float)
+    assert np.unique(hashes(many)).size == np.unique(many, axis=0).shape[0]
+
+
+def test_cuts_separate_few_values_and_give_atoms_a_bin():
+    assert cuts_of(np.array([1.0, 2.0, 2.0, 5.0]), np.array([0.5])).tolist() == [2, 5]
+    values = np.random.default_rng(0).normal(size=5000)
+    values[:500] = 0.25
+    cuts = cuts_of(values, np.array([0.5]))
+    assert 0.25 in cuts
+    assert np.nextafter(0.25, 1) in cuts
+
+
+# Scores that are exact where they should be.
+
+
+def test_a_table_is_the_log_ratio_of_its_counts():
+    rows = np.array([[0.0], [0.0], [0.0], [1.0]] * 100)
+    worlds = np.array([1, 1, 0, 0] * 100)
+    table = fit_table(hashes(rows), worlds)
+    scores = table(Draws(np.array([[0.0], [1.0], [9.0]]), NO_FLAGS))
+    assert scores == pytest.approx([math.log(200.5 / 100.5), math.log(0.5 / 100.5), 0])
+
+
+def test_sums_find_the_likelihood_ratio_of_independent_entries():
+    rng = np.random.default_rng(1)
+    worlds = rng.integers(0, 2, 100_000)
+    rows = rng.normal(size=(100_000, 4)) + 0.4 * worlds[:, None]
+    fresh = Draws(rng.normal(size=(2000, 4)), NO_FLAGS)
+    truth = 0.4 * fresh.rows.sum(axis=1)
+    draws = Draws(rows, NO_FLAGS)
+    octiles = np.linspace(0.05, 0.95, 19)
+    for fitted in (
+        fit_additive(draws, worlds, octiles, False),
+        fit_shared(draws, worlds, octiles, False),
+    ):
+        assert np.corrcoef(fitted(fresh), truth)[0, 1] > 0.97
+
+
+def test_a_pattern_scores_numbers_within_it():
+    """Which entry is a number says nothing here, its size says all."""
+    rng = np.random.default_rng(2)
+    worlds = rng.integers(0, 2, 60_000)
+    rows = np.full((60_000, 3), -1.0)
+    rows[np.arange(60_000), rng.integers(0, 3, 60_000)] = rng.normal(size=60_000) + worlds
+    draws = Draws(rows, np.array([-1.0]))
+    pattern = fit_pattern(draws, worlds)
+    fresh = Draws(np.array([[-1.0, 3.0, -1.0], [-1.0, -2.0, -1.0], [1.5, -1.0, -1.0]]), draws.flags)
+    high, low, middle = pattern(fresh)
+    assert high > middle > 0 > low
+    assert fit_pattern(Draws(rows, NO_FLAGS), worlds) is None
+
+
+# Choosing.
+
+
+def test_tails_count_both_worlds_with_ties():
+    tails = _Tails.of(np.array([1.0, 2.0, 2.0, 3.0]), np.array([0, 1, 0, 1]))
+    assert tails.thresholds.tolist() == [1, 2, 3]
+    assert tails.above.tolist() == [[2, 1, 0], [2, 2, 1]]
+    assert tails.below.tolist() == [[0, 1, 2], [0, 0, 1]]
+
+
+def test_a_few_lucky_counts_are_not_much():
+    assert log_ratio(np.array([8.0]), np.array([0.0]), 1.0)[0] < math.log(8)
+    assert log_ratio(np.array([0.0]), np.array([5.0]), 1.0)[0] == -math.inf
+
+
+def test_screening_keeps_what_separates():
+    rng = np.random.default_rng(3)
+    worlds = rng.integers(0, 2, 20_000)
+    rows = rng.normal(size=(20_000, 3))
+    rows[:, 1] += worlds
+    scored = [(f"feature {j}", Single(j)) for j in range(3)]
+    kept = shortlist(scored * 3, Draws(rows, NO_FLAGS), worlds)
+    assert kept[0][0] == "feature 1"
+
+
+# From draws to a region, and from a region to a bound.
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "pair", "least"),
+    [
+        (zoo.noisy_max_laplace, ([0] * 5, [1] * 5), 0.08),
+        (zoo.histogram_inverted_scale, ([0, 1, 1, 1, 1], [1] * 5), 5.0),
+        (zoo.sparse_vector_5, ([2] * 5 + [0] * 5, [1] * 10), 4.0),
+        (zoo.mean_with_true_counts, ([1, 1], [1]), 2.0),
+        (zoo.prefix_sums, ([1] * 10, [0] * 10), 0.5),
+    ],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_broken_mechanism_shows(mechanism, pair, least):
+    region = learn_region(*played(mechanism, pair, 120_000), forecast(60_000), boosting=False)
+    rows, worlds = played(mechanism, pair, 60_000, seed=1)
+    inside = region.contains(rows)
+    right = int((inside & (worlds == region.world)).sum())
+    wrong = int((inside & (worlds != region.world)).sum())
+    assert epsilon_lower(Guesses(right, wrong, 60_000), 0.0, 0.05) > least
+
+
+def test_a_learned_score_points_to_world_one():
+    rows, worlds = played(zoo.laplace, ([1], [40]), 40_000)
+    table = np.hstack([np.ones((40_000, 1)), rows])
+    learned = learn_from_many(table, worlds, forecast(20_000))
+    assert learned.width == 2
+    scores = learned.of_table(table)
+    assert scores[worlds == 1].mean() > scores[worlds == 0].mean()
+
+
+def test_one_world_only_is_nothing_to_learn_from():
+    rows = np.random.default_rng(0).normal(size=(100, 2))
+    assert learn_region(rows, np.ones(100, int), forecast(100)) is None
+
+
+def test_the_same_law_in_both_worlds_is_not_refuted_more_often_than_allowed():
+    """The region is chosen on draws of its own, so that the count errs with its level at most."""
+    errors, runs = 0, 60
+    for seed in range(runs):
+        rows, worlds = played(zoo.noisy_argmax_exponential, ([0] * 5, [0] * 5), 6000, seed)
+        region = learn_region(rows[:3000], worlds[:3000], forecast(3000), boosting=False)
+        inside, later = region.contains(rows[3000:]), worlds[3000:]
+        right = int((inside & (later == region.world)).sum())
+        wrong = int((inside & (later != region.world)).sum())
+        errors += epsilon_lower(Guesses(right, wrong, 3000), 0.0, 0.05) > 0
+    assert_rate_at_most(errors, runs, 0.05)
+
+
+def test_candidates_have_unique_names():
+    rows, worlds = played(zoo.sparse_vector_3, ([1] * 10, [2] * 5 + [0] * 5), 20_000)
+    names = [name for name, _ in candidates(Draws(rows, flags_of(rows)), worlds, boosting=False)]
+    assert len(set(names)) == len(names)
+    assert "pattern" in names
