@@ -13,11 +13,11 @@ from typing import Any
 
 from dpassay import _check
 from dpassay.auditing.checking_session import Question, Session
-from dpassay.auditing.claims import check_curve, parse_claim
+from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.findings import Check
 from dpassay.auditing.referee import claimed_delta
 from dpassay.errors import InvalidArgument
-from dpassay.privacy import ApproxDP, account, events
+from dpassay.privacy import account, events
 from dpassay.replay.playing import Player, Relocated
 from dpassay.types import Neighbouring, PrivacyCurve
 
@@ -25,7 +25,7 @@ from dpassay.types import Neighbouring, PrivacyCurve
 def check(
     mechanism: Callable[..., Any],
     data: Any,
-    claim: "PrivacyCurve | events.Event | str | tuple[float, float] | None" = None,
+    claim: Claim | events.Event | None = None,
     *,
     neighbours: Sequence[Any] | None = None,
     neighbouring: Neighbouring | None = None,
@@ -92,17 +92,13 @@ def _claim(claim: Any, neighbouring: str | None) -> tuple[PrivacyCurve | None, f
         return None, None
     if isinstance(claim, events.Event):
         return account(claim), _stated_rate(claim)
-    if isinstance(claim, str):
-        return parse_claim(claim, neighbouring=relation), None
-    if isinstance(claim, tuple):
-        return ApproxDP(*claim, neighbouring=relation), None  # type: ignore[arg-type]
-    check_curve(claim)
-    if neighbouring is not None and claim.neighbouring != neighbouring:
+    curve = as_claim(claim, neighbouring=relation)
+    if curve.neighbouring != (neighbouring or curve.neighbouring):
         raise InvalidArgument(
-            f"neighbouring={neighbouring!r} but the claim is about {claim.neighbouring!r}. "
+            f"neighbouring={neighbouring!r} but the claim is about {curve.neighbouring!r}. "
             "Leave it out, or state the claim under that relation."
         )
-    return claim, None
+    return curve, None
 
 
 def _stated_rate(event: events.Event) -> float | None:
