@@ -34,9 +34,10 @@ LEFT_OF = {
     "nets": {"privacy", "mechanisms", "optim"},
     "runs": set(),
     "bounds": {"privacy"},
+    "replay": {"privacy"},
     "attacks": {"privacy", "mechanisms", "runs", "bounds"},
     "probe": set(),
-    "auditing": {"privacy", "mechanisms", "runs", "bounds", "attacks", "probe"},
+    "auditing": {"privacy", "mechanisms", "runs", "bounds", "replay", "attacks", "probe"},
     "adversaries": {
         "privacy",
         "mechanisms",

@@ -21,13 +21,14 @@ if TYPE_CHECKING:
         optim,
         privacy,
         probe,
+        replay,
         report,
         runs,
         synth,
         zoo,
     )
     from dpassay.attacks import attack
-    from dpassay.auditing import audit, audit_one_run
+    from dpassay.auditing import Check, audit, audit_one_run, check
     from dpassay.bounds import lower_bound, lower_bound_from_counts, one_run
     from dpassay.errors import DpassayError, InvalidArgument
     from dpassay.privacy import (
@@ -60,6 +61,8 @@ _PUBLIC = {
     "one_run": "dpassay.bounds",
     "audit": "dpassay.auditing",
     "audit_one_run": "dpassay.auditing",
+    "Check": "dpassay.auditing",
+    "check": "dpassay.auditing",
     "attack": "dpassay.attacks",
     "LowerBound": "dpassay.types",
     "Verdict": "dpassay.types",
@@ -78,6 +81,7 @@ _SUBPACKAGES = (
     "synth",
     "runs",
     "bounds",
+    "replay",
     "attacks",
     "adversaries",
     "probe",
@@ -94,6 +98,7 @@ __all__ = [
     "RDP",
     "ZCDP",
     "ApproxDP",
+    "Check",
     "DpassayError",
     "Evidence",
     "InvalidArgument",
@@ -112,6 +117,7 @@ __all__ = [
     "auditing",
     "bounds",
     "calibrate",
+    "check",
     "datasets",
     "dp_sgd_event",
     "learn",
@@ -123,6 +129,7 @@ __all__ = [
     "optim",
     "privacy",
     "probe",
+    "replay",
     "report",
     "runs",
     "synth",

@@ -30,6 +30,7 @@ ELSEWHERE = {
     "synth",
     "reproduce",
     "demo",
+    "check",
     "audit",
     "status",
     "merge",

@@ -14,24 +14,30 @@ if TYPE_CHECKING:
         from_jax,
         from_script,
     )
+    from dpassay.auditing.checking import check
     from dpassay.auditing.claims import parse_claim
+    from dpassay.auditing.findings import Check, Finding
     from dpassay.auditing.judging import judge
     from dpassay.auditing.many import audit
     from dpassay.auditing.single import audit_one_run
-    from dpassay.auditing.targets import load_pair, load_target
+    from dpassay.auditing.targets import load_data, load_pair, load_target
     from dpassay.errors import AuditStopped, CommandFailed, ScriptFailed
 
 _PUBLIC = {
     "AuditStopped": "dpassay.errors",
+    "Check": "dpassay.auditing.findings",
     "CommandFailed": "dpassay.errors",
+    "Finding": "dpassay.auditing.findings",
     "ScriptFailed": "dpassay.errors",
     "audit": "dpassay.auditing.many",
     "audit_one_run": "dpassay.auditing.single",
+    "check": "dpassay.auditing.checking",
     "from_command": "dpassay.auditing.adapters",
     "from_estimator": "dpassay.auditing.adapters",
     "from_jax": "dpassay.auditing.adapters",
     "from_script": "dpassay.auditing.adapters",
     "judge": "dpassay.auditing.judging",
+    "load_data": "dpassay.auditing.targets",
     "load_pair": "dpassay.auditing.targets",
     "load_target": "dpassay.auditing.targets",
     "parse_claim": "dpassay.auditing.claims",
@@ -39,15 +45,19 @@ _PUBLIC = {
 
 __all__ = [
     "AuditStopped",
+    "Check",
     "CommandFailed",
+    "Finding",
     "ScriptFailed",
     "audit",
     "audit_one_run",
+    "check",
     "from_command",
     "from_estimator",
     "from_jax",
     "from_script",
     "judge",
+    "load_data",
     "load_pair",
     "load_target",
     "parse_claim",

@@ -95,6 +95,12 @@ def load_pair(path: Path) -> tuple[Any, Any]:
     return _side(arrays, "data", path, layout), _side(arrays, "data_prime", path, layout)
 
 
+def load_data(path: Path) -> Any:
+    """The array ``data`` of an NPZ file, or the pair (X, y) of ``data_X`` and ``data_y``."""
+    layout = "An NPZ needs the array data (or data_X and data_y)."
+    return _side(load_npz("data", path, layout), "data", path, layout)
+
+
 def _side(arrays: dict[str, Any], name: str, path: Path, layout: str) -> Any:
     if name in arrays:
         value = arrays[name]

@@ -19,6 +19,7 @@ from dpassay.cli import (
     audit,
     bound,
     calibrate,
+    check,
     demo,
     doctor,
     explain,
@@ -36,6 +37,7 @@ from dpassay.cli.plugins import register_plugins
 from dpassay.errors import DEBUG, DpassayError, LogDamaged, LogLost, debugging
 
 ORDER = (
+    "check",
     "audit",
     "status",
     "report",
@@ -123,6 +125,7 @@ for command in (
     attack,
     audit,
     bound,
+    check,
     demo,
     doctor,
     explain,

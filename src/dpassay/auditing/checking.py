@@ -1,0 +1,111 @@
+"""``check``: which obligation of a privacy proof a mechanism breaks, on which line.
+
+A mechanism is played on D and recorded; then it is played on neighbours D' with all noisy values
+as they were on D (:mod:`dpassay.replay`). Whatever still differs is not protected by noise, and how
+far the queries moved prices what was really played. A handful of executions, no statistics.
+
+A check never says "private": it sees finitely many pairs. It says broken, undecided, not checked,
+or that nothing broke on so many pairs.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dpassay import _check
+from dpassay.auditing.checking_session import Question, Session
+from dpassay.auditing.claims import Claim, as_claim
+from dpassay.auditing.findings import Check
+from dpassay.auditing.referee import claimed_delta
+from dpassay.errors import InvalidArgument
+from dpassay.privacy import account, events
+from dpassay.replay.playing import Player, Relocated
+from dpassay.types import Neighbouring, PrivacyCurve
+
+
+def check(
+    mechanism: Callable[..., Any],
+    data: Any,
+    claim: Claim | events.Event | None = None,
+    *,
+    neighbours: Sequence[Any] | None = None,
+    neighbouring: Neighbouring | None = None,
+    bounds: tuple[float, float] | None = None,
+    sampling_rate: float | None = None,
+    sensitivity: float | None = None,
+    delta: float | None = None,
+    limit: int = 24,
+    rng: int = 0,
+) -> Check:
+    """Broken obligations of a mechanism's privacy proof, found by recording and replaying it.
+
+    Args:
+        mechanism: ``mechanism(data, rng)`` or ``mechanism(data)``; returns what is released.
+        data: one data set: an array with a record per row, a list, a frame or a pair (X, y).
+        claim: what is promised: a curve, an event (whose sampling is then checked too), a text
+            such as "3,1e-5", or (epsilon, delta). Without one nothing is compared with the price.
+        neighbours: data sets to play instead of searched ones, for data of another kind.
+        neighbouring: "add-remove" or "replace-one"; the claim's by default.
+        bounds: the declared range of all values; searched records stay in it.
+        sampling_rate: declares that batches are Poisson samples of this rate.
+        sensitivity: the most that one record may move any query in the l2 norm, if declared.
+        delta: where epsilon is stated; the claim's own by default.
+        limit: the most neighbours that are tried.
+        rng: the seed.
+
+    Returns:
+        A :class:`Check`. A finding is a counterexample to the proof of the claim, not by itself
+        a refutation: hand ``check.pair`` to :func:`dpassay.audit` for that.
+
+    Raises:
+        InvalidArgument: no records can be seen in the data, or an argument is out of range.
+
+    Whatever the mechanism raises on ``data`` itself is passed on. The method is that of
+    Re:cord-play (Cebere et al. 2026); draws are followed to the first addition, not declared.
+
+    """
+    curve, rate = _claim(claim, neighbouring)
+    relation: Neighbouring = neighbouring or (curve.neighbouring if curve else "add-remove")
+    _check.neighbouring(relation)
+    if sampling_rate is not None:
+        rate = _check.sampling_rate(sampling_rate)
+    if sensitivity is not None:
+        _check.sensitivity(sensitivity)
+    question = Question(
+        mechanism, data, curve, relation, rate, sensitivity, bounds, neighbours,
+        0.0 if curve is None and delta is None else claimed_delta(curve, delta),  # type: ignore[arg-type]
+        _check.count("limit", limit), _check.count("rng", rng, low=0),
+    )  # fmt: skip
+    located: frozenset[tuple[str, int]] = frozenset()
+    played = 0
+    while True:
+        session = Session(question, Player(mechanism, question.seed, located, played))
+        try:
+            return session.run()
+        except Relocated as more:
+            located, played = located | more.places, session.player.executions
+
+
+def _claim(claim: Any, neighbouring: str | None) -> tuple[PrivacyCurve | None, float | None]:
+    """The curve of a claim, and the sampling rate where an event states one."""
+    relation = neighbouring or "add-remove"
+    if claim is None:
+        return None, None
+    if isinstance(claim, events.Event):
+        return account(claim), _stated_rate(claim)
+    curve = as_claim(claim, neighbouring=relation)
+    if curve.neighbouring != (neighbouring or curve.neighbouring):
+        raise InvalidArgument(
+            f"neighbouring={neighbouring!r} but the claim is about {curve.neighbouring!r}. "
+            "Leave it out, or state the claim under that relation."
+        )
+    return curve, None
+
+
+def _stated_rate(event: events.Event) -> float | None:
+    if isinstance(event, events.Sampled):
+        return event.sampling_rate if event.scheme == "poisson" else None
+    if isinstance(event, events.Repeated | events.Selected):
+        return _stated_rate(event.event)
+    if isinstance(event, events.Sequence):
+        return next((rate for part in event.events if (rate := _stated_rate(part))), None)
+    return None

@@ -1,0 +1,432 @@
+"""One check from the first recording to its result: pairs are played, obligations judged."""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from dpassay import _rng
+from dpassay.auditing.findings import Check, Finding, Open, Pair
+from dpassay.privacy import account, events
+from dpassay.replay import neighbours as nearby
+from dpassay.replay import obligations, prices
+from dpassay.replay.neighbours import Neighbour
+from dpassay.replay.obligations import ORDER, Broken
+from dpassay.replay.outputs import first_difference
+from dpassay.replay.playing import Played, Player
+from dpassay.replay.tape import SAMPLERS, Edit, Site
+from dpassay.types import Neighbouring, PrivacyCurve
+
+EXACT, DISCRETISED = 1 + 1e-6, 1 + 1e-3
+"""By how much the price may exceed the claim: rounding of exact curves, the grid of a PLD."""
+
+_HIDDEN = frozenset({"DPA101", "DPA102", "DPA103", "DPA104", "DPA301", "DPA302"})
+"""Rules whose findings do not count where a draw was lost: it may have been the noise."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is checked, on what data, against which claim; see :func:`dpassay.check`."""
+
+    mechanism: Callable[..., Any]
+    data: Any
+    claim: PrivacyCurve | None
+    neighbouring: Neighbouring
+    rate: float | None
+    sensitivity: float | None
+    bounds: tuple[float, float] | None
+    given: Sequence[Any] | None
+    delta: float
+    limit: int
+    seed: int
+
+    @property
+    def n(self) -> int | None:
+        if self.given is not None:
+            return nearby.n_records_or_none(self.data)
+        return nearby.n_records(self.data)
+
+    def candidates(self, drawn: int) -> Iterator[Neighbour]:
+        if self.given is not None:
+            return nearby.given(self.data, list(self.given))
+        rng = _rng.for_trial(self.seed, 0, 3)
+        return nearby.candidates(self.data, self.neighbouring, rng, self.bounds, drawn)
+
+    @property
+    def claimed(self) -> float | None:
+        return None if self.claim is None else float(self.claim.epsilon(self.delta))
+
+
+@functools.lru_cache(maxsize=256)
+def _epsilon(event: events.Event, delta: float) -> float:
+    return float(account(event).epsilon(delta))
+
+
+def _is_exact(event: events.Event) -> bool:
+    """Whether the curve of an event comes without a grid."""
+    parts = event.events if isinstance(event, events.Sequence) else (event,)
+    kinds = {type(part) for part in parts}
+    return kinds == {events.Gaussian} or (
+        events.Gaussian not in kinds
+        and not kinds
+        & {
+            events.Repeated,
+            events.Sampled,
+        }
+    )
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What one pair showed."""
+
+    neighbour: Neighbour
+    broken: tuple[Broken, ...]
+    bill: prices.Bill
+    event: events.Event | None
+    blind: tuple[Site, ...]  # lost draws and public coins: findings of some rules do not count
+    thresholded: bool  # noisy values of the first call that differs are compared
+    execution: int
+
+
+class Session:
+    """One check from the first recording to the result."""
+
+    def __init__(self, question: Question, player: Player) -> None:
+        self.question = question
+        self.player = player
+        self.findings: list[Finding] = []
+        self.warnings: list[Finding] = []
+        self.undecided: list[Open] = []
+        self.not_checked: list[Open] = []
+        self.moved: set[Site] = set()
+        self.waiting: list[tuple[_Seen, Broken]] = []  # output differs, but a line never moved
+        self.dearest: tuple[float, _Seen] | None = None
+        self.too_dear_at: int | None = None  # the first execution that cost more than was claimed
+        self.pairs = 0
+        self.drawn = 0  # a record that was in a batch
+
+    def run(self) -> Check:
+        question, player = self.question, self.player
+        player.record(question.data, question.n)  # a rehearsal: caches must not keep marked values
+        first = player.record(question.data, question.n)
+        self.drawn = first.tape.drawn_record
+        second = player.record(question.data, question.n, question.seed + 1)
+        again = self._replay_itself(first)
+        if again is not None:
+            self.not_checked.append(again)
+            return self._result()
+        self._judge_alone(first, second)
+        if not self.findings:
+            self._search(first)
+        self._note_unfollowed(first)
+        self._shrink()
+        return self._result()
+
+    def _replay_itself(self, first: Played) -> Open | None:
+        """The reason why a replay of D on D is not exact, None if it is."""
+        n = self.question.n
+        size = -1 if n is None else n
+        again = self.player.replay(first, self.question.data, Edit("same", -1, size, size))
+        if again.error is not None:
+            return Open(f"not deterministic: a second run on the same data raised {again.error}")
+        where = first_difference(first.output, again.output)
+        broken = next(obligations.calls(again.tape), None)
+        if where is None and broken is None:
+            return None
+        text = f"not deterministic: {where or 'the calls'} differs when D is played again"
+        return Open(
+            f"{text}; noise that is not drawn by NumPy or random is not seen here",
+            broken.site if broken else None,
+        )
+
+    def _judge_alone(self, first: Played, second: Played) -> None:
+        """Rules that need no neighbour."""
+        alone = [
+            *obligations.fixed_seed(first.tape, second.tape),
+            *obligations.sampling(first.tape, self.question.rate),
+        ]
+        pair = Pair(self.question.data, self.question.data, "D alone")
+        for broken in alone:
+            self.findings.append(self._finding(broken, pair))
+
+    def _search(self, first: Played) -> None:
+        lines = obligations.adding_lines(first.tape)
+        for neighbour in islice(self.question.candidates(self.drawn), self.question.limit):
+            if not neighbour.finite and (self.findings or self.undecided or self.too_dear_at):
+                break
+            seen = self._see(first, neighbour)
+            self.pairs += 1
+            if not neighbour.finite:
+                self._warn(self._with_price(seen), "DPA601")
+                continue
+            self.moved |= seen.bill.moved
+            self._take(seen, first)
+            if self.waiting and lines <= self.moved:
+                self._accept_waiting()
+            if any(finding.rule != "DPA202" for finding in self.findings):
+                break
+        self._judge_price(first)
+        for _, broken in self.waiting[:1]:
+            still = sorted(lines - self.moved, key=str)
+            self._open(broken, f"the query at {still[0]} never moved, so its noise may protect it")
+
+    def _see(self, first: Played, neighbour: Neighbour) -> _Seen:
+        played = self.player.replay(first, neighbour.data, neighbour.edit)
+        tape = played.tape
+        broken = [*obligations.calls(tape), *obligations.shapes(tape)]
+        bill = prices.Bill()
+        if played.error is not None:
+            text = f"The mechanism raises {played.error} on D', and not on D."
+            broken = [Broken("DPA302", None, text)]
+        elif not broken:
+            broken += [*obligations.scales(tape), *obligations.rates(tape)]
+            where = first_difference(first.output, played.output)
+            if where is not None:
+                text = f"{where} differs, although all noisy values are as on D."
+                broken.append(Broken("DPA301", None, text[0].upper() + text[1:]))
+            bill = prices.price(tape)
+            broken += obligations.reuse(bill)
+            broken += self._too_far(bill)
+        event = prices.event_of(bill, tape, self.question.neighbouring)
+        return _Seen(
+            neighbour, tuple(broken), bill, event, self._blind(first, played),
+            obligations.is_thresholded(tape, broken[0].site if broken else None),
+            self.player.executions,
+        )  # fmt: skip
+
+    def _blind(self, first: Played, played: Played) -> tuple[Site, ...]:
+        lost = [draw.site for tape in (first.tape, played.tape) for draw in tape.lost]
+        coins = obligations.public_coins(played.tape) if self.question.rate is None else []
+        return tuple(dict.fromkeys([*lost, *(entry.site for entry in coins)]))
+
+    def _too_far(self, bill: prices.Bill) -> Iterator[Broken]:
+        """DPA201: the declared sensitivity bounds what every query moves by."""
+        most = self.question.sensitivity
+        for part in bill.parts:
+            if most is None:
+                return
+            scale = float(np.max(part.entry.scale))
+            moved = (part.mu or part.epsilon) * scale
+            rounding = prices.ROUNDING * (1 + float(np.max(np.abs(part.entry.query))))
+            if part.law in ("normal", "laplace") and not moved <= most * EXACT + rounding:
+                text = f"The query moves by {moved:.4g}; its declared sensitivity is {most:g}."
+                yield Broken("DPA201", part.entry.site, text)
+                return
+
+    def _take(self, seen: _Seen, first: Played) -> None:
+        for broken in seen.broken:
+            if broken.rule == "DPA101" and self.question.delta > 0 and seen.thresholded:
+                self._open(broken, "noisy values are compared with a threshold there, which may "
+                           "hide the calls at a price in delta that is not known here")  # fmt: skip
+            elif broken.rule in _HIDDEN and seen.blind:
+                self._open(broken, f"the draw at {seen.blind[0]} was not followed to what it "
+                           "protects; it may be the noise of this")  # fmt: skip
+            elif broken.rule == "DPA302" and not seen.neighbour.ordinary:
+                self._warn(replace(seen, broken=(broken,)), broken.rule)
+            elif broken.rule == "DPA301":
+                self.waiting.append((seen, broken))
+            else:
+                self.findings.append(self._finding(broken, self._pair(seen), seen))
+        for entry, reason in seen.bill.unpriced:
+            self._leave_out(f"{reason}; their price is not known here", entry.site)
+        if seen.event is not None and not self._is_covered(seen.event):
+            cost = _epsilon(seen.event, self.question.delta)
+            if self.dearest is None or cost > self.dearest[0]:
+                self.dearest = (cost, seen)
+            if self.too_dear_at is None and self._exceeds(seen.event, cost):
+                self.too_dear_at = seen.execution
+
+    def _is_covered(self, event: events.Event) -> bool:
+        """Whether the dearest pair so far costs at least as much; accounting takes time."""
+        known = None if self.dearest is None else self.dearest[1].event
+        return known is not None and prices.is_no_dearer(event, known)
+
+    def _accept_waiting(self) -> None:
+        seen, broken = self.waiting[0]
+        self.waiting.clear()
+        self.findings.append(self._finding(broken, self._pair(seen), seen))
+
+    def _judge_price(self, first: Played) -> None:
+        """DPA202: the dearest pair costs no more than was claimed."""
+        claimed = self.question.claimed
+        if self.dearest is None or claimed is None:
+            return
+        cost, seen = self.dearest
+        if seen.event is None or not self._exceeds(seen.event, cost):
+            return
+        sampler = self._unpriced_sampler(first)
+        if sampler is not None:
+            self._leave_out(
+                f"the price: batches are drawn here by a {sampler[0]}, whose amplification is not "
+                f"priced (without it: epsilon {cost:.4g}, claimed {claimed:.4g})",
+                sampler[1],
+            )
+            return
+        part = max(seen.bill.parts, key=lambda part: (part.mu, part.epsilon))
+        text = f"{_moved(part)} {_accounted(seen.event, cost, self.question.delta, claimed)}"
+        if not seen.neighbour.ordinary:
+            text += " If no record can be so large, declare it: bounds=(low, high)."
+        finding = self._finding(Broken("DPA202", part.entry.site, text), self._pair(seen), seen)
+        self.findings.append(
+            replace(
+                finding,
+                epsilon_seen=cost,
+                epsilon_claimed=claimed,
+                delta=self.question.delta,
+                execution=self.too_dear_at or seen.execution,
+            )
+        )
+
+    def _exceeds(self, event: events.Event, cost: float) -> bool:
+        """Whether a price is above the claim by more than its own rounding."""
+        claimed = self.question.claimed
+        slack = EXACT if _is_exact(event) else DISCRETISED
+        return claimed is not None and not cost <= claimed * slack + 1e-12
+
+    def _with_price(self, seen: _Seen) -> _Seen:
+        """The same, with a price above the claim among what is broken."""
+        claimed = self.question.claimed
+        if seen.event is None or claimed is None or seen.broken:
+            return seen
+        if _epsilon(seen.event, self.question.delta) <= claimed * DISCRETISED:
+            return seen
+        part = max(seen.bill.parts, key=lambda part: (part.mu, part.epsilon))
+        return replace(seen, broken=(Broken("DPA202", part.entry.site, _moved(part)),))
+
+    def _unpriced_sampler(self, first: Played) -> tuple[str, Site] | None:
+        n = str(first.tape.n)
+        for draw in first.tape.draws:
+            if draw.law in SAMPLERS and draw.settings == n:
+                return draw.law, draw.site
+        return None
+
+    def _warn(self, seen: _Seen, rule: str) -> None:
+        """A finding that does not count: the record is not finite, or far from all others."""
+        for broken in seen.broken[:1]:
+            known = {warning.rule for warning in self.warnings}
+            if rule not in known:
+                text = broken.text if rule == broken.rule else f"{broken.text} ({broken.rule})"
+                finding = self._finding(replace(broken, rule=rule, text=text), self._pair(seen),
+                                        seen)  # fmt: skip
+                self.warnings.append(replace(finding, level="warning"))
+
+    def _open(self, broken: Broken, why: str) -> None:
+        entry = Open(f"{broken.text} Undecided: {why}.", broken.site, broken.rule)
+        if entry.rule not in {known.rule for known in self.undecided}:
+            self.undecided.append(entry)
+
+    def _leave_out(self, text: str, site: Site | None) -> None:
+        if (text, site) not in {(known.message, known.site) for known in self.not_checked}:
+            self.not_checked.append(Open(text, site))
+
+    def _note_unfollowed(self, first: Played) -> None:
+        tape = first.tape
+        if not tape.entries:
+            self._leave_out("no noise primitive was seen", None)
+        for draw in tape.lost:
+            public = draw.number in tape.public
+            word = "assumed to be public randomness" if public else "not followed to an addition"
+            self._leave_out(f"a {draw.law} draw is {word}", draw.site)
+
+    def _finding(self, broken: Broken, pair: Pair, seen: _Seen | None = None) -> Finding:
+        message = broken.text if seen is None else f"On D' = {pair.how}: {broken.text}"
+        return Finding(
+            broken.rule, broken.site or _definition(self.question.mechanism), message, pair,
+            n_records=self.question.n, related=broken.related, execution=self.player.executions
+            if seen is None else seen.execution,
+        )  # fmt: skip
+
+    def _pair(self, seen: _Seen) -> Pair:
+        return Pair(self.question.data, seen.neighbour.data, str(seen.neighbour))
+
+    # Smaller data
+
+    def _shrink(self) -> None:
+        """Replace the pair of the first finding by the smallest one that shows the same rule."""
+        self.findings.sort(key=lambda finding: ORDER.index(finding.rule))
+        if not self.findings or self.question.given is not None:
+            return
+        finding = self.findings[0]
+        found = next((n for n in self._neighbour_of(finding)), None)
+        if found is None:
+            return
+        data, smaller = nearby.shrink(
+            self.question.data, found, functools.partial(self._shows, finding.rule), limit=7
+        )
+        self.findings[0] = replace(
+            finding,
+            pair=replace(finding.pair, data=data, data_prime=smaller.data),
+            n_records=nearby.n_records(data),
+        )
+
+    def _neighbour_of(self, finding: Finding) -> Iterable[Neighbour]:
+        prime = finding.pair.data_prime
+        if prime is self.question.data:
+            return []
+        return (n for n in self.question.candidates(self.drawn) if str(n) == finding.pair.how)
+
+    def _shows(self, rule: str, data: Any, neighbour: Neighbour) -> bool:
+        try:
+            first = self.player.record(data, nearby.n_records(data))
+            seen = self._see(first, neighbour)
+        except Exception:  # a mechanism may refuse so few records
+            return False
+        if rule != "DPA202":
+            return any(broken.rule == rule for broken in seen.broken)
+        claimed = self.question.claimed
+        cost = 0.0 if seen.event is None else _epsilon(seen.event, self.question.delta)
+        return claimed is not None and cost > claimed * DISCRETISED
+
+    def _result(self) -> Check:
+        dearest = self.dearest
+        event = None if dearest is None else dearest[1].event
+        pair = self.findings[0].pair if self.findings else None
+        if pair is None and dearest is not None:
+            pair = self._pair(dearest[1])
+        return Check(
+            claim=self.question.claim,
+            findings=tuple(self.findings),
+            warnings=tuple(self.warnings),
+            undecided=tuple(self.undecided) if not self.findings else (),
+            not_checked=tuple(self.not_checked),
+            event=event,
+            privacy=None if event is None else account(event),
+            pair=pair,
+            epsilon_seen=None if dearest is None else dearest[0],
+            delta=self.question.delta,
+            executions=self.player.executions,
+            pairs=self.pairs,
+        )
+
+
+def _definition(mechanism: Any) -> Site | None:
+    """The line where a function is defined."""
+    code = getattr(mechanism, "__code__", None)
+    return None if code is None else Site(code.co_filename, code.co_firstlineno, code.co_name)
+
+
+def _moved(part: prices.Part) -> str:
+    if part.law in ("normal", "laplace"):
+        scale = float(np.max(part.entry.scale))
+        far = (part.mu or part.epsilon) * scale
+        noise = "deviation" if part.law == "normal" else "scale"
+        return f"The query moves by {far:.4g}; its noise has {noise} {scale:.4g}."
+    if part.law in ("coin", "choice"):
+        return f"The probabilities change by a factor of {np.exp(min(part.epsilon, 700)):.4g}."
+    return f"The noisy values move by {part.epsilon:.4g} times their noise."
+
+
+def _accounted(event: events.Event, cost: float, delta: float, claimed: float) -> str:
+    how = ""
+    if isinstance(event, events.Repeated) and isinstance(event.event, events.Sampled):
+        step = event.event
+        noise = getattr(step.event, "noise_multiplier", float("nan"))
+        how = f" ({event.count} steps, noise multiplier {noise:.4g}, rate {step.sampling_rate:.4g})"
+    return (
+        f"Accounted from what was seen: epsilon {cost:.4g} at delta {delta:g}{how}; "
+        f"claimed {claimed:.4g}."
+    )

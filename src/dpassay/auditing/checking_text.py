@@ -1,0 +1,77 @@
+"""A check in words. No value of a record is in them."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dpassay.replay.tape import Site
+
+if TYPE_CHECKING:
+    from dpassay.auditing.findings import Check, Finding, Open
+
+_WIDTH = 88
+
+
+def place(site: Site | None) -> str:
+    """A line as file:line, relative to the working folder where it lies in it."""
+    if site is None:
+        return "the output"
+    return f"{relative(site.file)}:{site.line}"
+
+
+def relative(file: str) -> str:
+    """A path relative to the working folder where it lies in it."""
+    try:
+        return Path(file).resolve().relative_to(os.getcwd()).as_posix()
+    except ValueError:
+        return Path(file).as_posix()
+
+
+def text(check: "Check") -> str:
+    """All that a check found, line by line."""
+    lines: list[str] = []
+    for finding in check.findings:
+        lines += _finding_lines(finding, "broken")
+    for finding in check.warnings:
+        lines += _finding_lines(finding, "warning")
+    lines += [_open_line("undecided", entry) for entry in check.undecided]
+    lines += [_open_line("not checked", entry) for entry in check.not_checked]
+    lines.append(_last_line(check))
+    return "\n".join(lines)
+
+
+def _finding_lines(finding: "Finding", word: str) -> list[str]:
+    head = f"{word}: {finding.title}"
+    source = "" if finding.site is None else finding.site.source
+    lines = [f"{head:<{_WIDTH - 7}} {finding.rule}", f"  {place(finding.site)}   {source}".rstrip()]
+    lines.append(f"  {finding.message}")
+    if finding.n_records is not None and word == "broken" and finding.pair.how != "D alone":
+        size = f"{finding.n_records} record{'' if finding.n_records == 1 else 's'}"
+        lines.append(
+            f"  Smallest data that shows it: {size}. This breaks the proof of the claim; to refute "
+            "the claim itself, audit this pair."
+        )
+    return lines
+
+
+def _open_line(word: str, entry: "Open") -> str:
+    where = "" if entry.site is None else f" ({place(entry.site)})"
+    return f"{word}: {entry.message.rstrip('.')}{where}."
+
+
+def _last_line(check: "Check") -> str:
+    pairs = f"{check.pairs} pair{'' if check.pairs == 1 else 's'}"
+    count = f"{check.executions} executions, {pairs}."
+    price = ""
+    if check.epsilon_seen is not None and not check.findings:
+        price = f" Accounted from what was seen: epsilon {check.epsilon_seen:.4g} at delta "
+        price += f"{check.delta:g}{_beside(check)}."
+    if check.decided and not check.broken:
+        return f"nothing broken on {pairs}.{price} {count}"
+    return f"{price} {count}".strip()
+
+
+def _beside(check: "Check") -> str:
+    if check.claim is None:
+        return ""
+    return f", claimed {float(check.claim.epsilon(check.delta)):.4g}"

@@ -1,0 +1,248 @@
+"""``dpassay check``: which line breaks the proof of a privacy claim, from a few executions."""
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from dpassay import _files
+from dpassay.cli.ending import REFUTED, STOPPED
+from dpassay.cli.options import Json
+from dpassay.cli.output import complain, emit, example, say, working
+from dpassay.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from dpassay.auditing.findings import Check, Finding, Open
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    line = "dpassay check my.py:release --data d.npz --claim 3,1e-5"
+    app.command("check", epilog=example(line))(check)
+
+
+def check(
+    target: Annotated[str, typer.Argument(help="my.py:release or module:release.")],
+    data: Annotated[
+        Path | None, typer.Option(help="NPZ with the array data (or data_X, data_y).")
+    ] = None,
+    claim: Annotated[
+        str | None, typer.Option(help="3,1e-5 or 3 or gdp:1.0 or rho:0.1 or dp-sgd:...")
+    ] = None,
+    neighbouring: Annotated[
+        str | None,
+        typer.Option(
+            "--neighbouring",
+            "--neighboring",
+            help="What neighbouring data sets differ by: add-remove (default) or replace-one.",
+        ),
+    ] = None,
+    bounds: Annotated[
+        str | None, typer.Option(help="The declared range of all values, 0,1 for example.")
+    ] = None,
+    sampling_rate: Annotated[
+        float | None, typer.Option(help="Batches are declared to be Poisson samples of this rate.")
+    ] = None,
+    sensitivity: Annotated[
+        float | None, typer.Option(help="The most that one record is declared to move a query.")
+    ] = None,
+    limit: Annotated[int, typer.Option(help="The most neighbours that are tried.")] = 24,
+    seed: Annotated[int, typer.Option(help="Of the first execution.")] = 0,
+    sarif: Annotated[
+        Path | None, typer.Option(help="Write the findings for a code host.", dir_okay=False)
+    ] = None,
+    pair: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the pair of data sets, an NPZ for dpassay audit. It holds records.",
+            dir_okay=False,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Record a mechanism on one data set, replay it on neighbours, and name the line that leaks.
+
+    Exit code 0: nothing broken, 1: broken, 2: misuse, 3: nothing could be decided.
+    """
+    from dpassay.auditing import check as run_check
+    from dpassay.auditing import load_data, load_target
+
+    function = load_target(_function(target))
+    records = load_data(_given(data))
+    with working("playing"):
+        try:
+            found = run_check(
+                function,
+                records,
+                _claim(claim, neighbouring),
+                neighbouring=neighbouring,  # type: ignore[arg-type]
+                bounds=_bounds(bounds),
+                sampling_rate=sampling_rate if sampling_rate is not None else _rate(claim),
+                sensitivity=sensitivity,
+                limit=limit,
+                rng=seed,
+            )
+        except Exception as error:
+            _leave_if_its_own(error)
+            raise
+    _write(found, sarif, pair)
+    if as_json:
+        emit(_data(found))
+    else:
+        say(str(found))
+        _say_next(found, target, claim, pair)
+    raise typer.Exit(_exit_code(found))
+
+
+def _function(target: str) -> str:
+    if target.endswith(".py"):
+        raise InvalidArgument(
+            f"target={target!r} is a whole script; a check needs a function of it so far. Write "
+            f"{target}:release, where release(data, rng) returns what is published."
+        )
+    return target
+
+
+def _given(data: Path | None) -> Path:
+    if data is None:
+        raise InvalidArgument("data is missing; give one data set, --data d.npz with array data.")
+    return data
+
+
+def _bounds(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise InvalidArgument(f"bounds={text!r} must be two numbers, such as 0,1.") from None
+    return low, high
+
+
+def _claim(claim: str | None, neighbouring: str | None) -> Any:
+    from dpassay.auditing import parse_claim
+
+    if claim is None:
+        return None
+    return parse_claim(claim, neighbouring=neighbouring or "add-remove")
+
+
+def _rate(claim: str | None) -> float | None:
+    """The sampling rate that a claim of DP-SGD states."""
+    word, _, rest = (claim or "").partition(":")
+    parts = dict(part.split("=", 1) for part in rest.split(",") if "=" in part)
+    rate = float(parts["sampling_rate"]) if word == "dp-sgd" and "sampling_rate" in parts else 1.0
+    return rate if rate < 1 else None
+
+
+def _leave_if_its_own(error: Exception) -> None:
+    """End with 3 if the mechanism raised on its own data; its message may hold records."""
+    from dpassay.auditing.checking_text import place
+    from dpassay.replay import playing
+    from dpassay.replay.tape import Site
+
+    frames, trace = [], error.__traceback__
+    while trace is not None:
+        frames.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        trace = trace.tb_next
+    files = [file for file, _ in frames]
+    if playing.__file__ not in files:
+        return
+    file, line = frames[-1]
+    complain(
+        f"the mechanism raised {type(error).__name__} on the data itself, at "
+        f"{place(Site(file, line))}; there is nothing to compare. Run it once by hand."
+    )
+    raise typer.Exit(STOPPED) from None
+
+
+def _write(found: "Check", sarif: Path | None, pair: Path | None) -> None:
+    from dpassay.report.numbers import as_json
+
+    if sarif is not None:
+        from dpassay.auditing.sarif import as_sarif
+
+        _files.write(sarif, as_json(as_sarif(found)) + "\n")
+    if pair is not None and found.pair is not None:
+        _files.write(pair, _as_npz(found.pair.data, found.pair.data_prime))
+
+
+def _as_npz(data: Any, data_prime: Any) -> bytes:
+    import io
+
+    import numpy as np
+
+    arrays = {}
+    for name, side in {"data": data, "data_prime": data_prime}.items():
+        if isinstance(side, tuple):
+            arrays |= {f"{name}_X": side[0], f"{name}_y": side[1]}
+        else:
+            arrays[name] = side
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def _say_next(found: "Check", target: str, claim: str | None, pair: Path | None) -> None:
+    if pair is not None and found.pair is not None:
+        line = ["dpassay", "audit", target, "--claim", claim or "EPSILON", "--data", str(pair)]
+        say(f"To test the claim itself on this pair: {shlex.join(line)}")
+
+
+def _exit_code(found: "Check") -> int:
+    if found.broken:
+        return REFUTED
+    return 0 if found.decided else STOPPED
+
+
+def _data(found: "Check") -> dict[str, Any]:
+    event = None if found.event is None else found.event.as_dict()
+    claimed = None if found.claim is None else float(found.claim.epsilon(found.delta))
+    return {
+        "broken": found.broken,
+        "decided": found.decided,
+        "findings": [_finding(finding, "broken") for finding in found.findings],
+        "warnings": [_finding(finding, "warning") for finding in found.warnings],
+        "undecided": [_open(entry, "undecided") for entry in found.undecided],
+        "not_checked": [_open(entry, "not checked") for entry in found.not_checked],
+        "epsilon_seen": found.epsilon_seen,
+        "epsilon_claimed": claimed,
+        "delta": found.delta,
+        "event": event,
+        "executions": found.executions,
+        "pairs": found.pairs,
+    }
+
+
+def _finding(finding: "Finding", kind: str) -> dict[str, Any]:
+    from dpassay.auditing.checking_text import relative
+
+    site = finding.site
+    return {
+        "rule": finding.rule,
+        "kind": kind,
+        "title": finding.title,
+        "file": None if site is None else relative(site.file),
+        "line": None if site is None else site.line,
+        "source": None if site is None else site.source,
+        "message": finding.message,
+        "pair": finding.pair.how,
+        "records": finding.n_records,
+        "epsilon_seen": finding.epsilon_seen,
+        "epsilon_claimed": finding.epsilon_claimed,
+        "execution": finding.execution,
+    }
+
+
+def _open(entry: "Open", kind: str) -> dict[str, Any]:
+    from dpassay.auditing.checking_text import relative
+
+    site = entry.site
+    return {
+        "rule": entry.rule,
+        "kind": kind,
+        "file": None if site is None else relative(site.file),
+        "line": None if site is None else site.line,
+        "message": entry.message,
+    }

@@ -1,0 +1,339 @@
+"""Neighbours of a data set: which record to add, take out or replace, and smaller data sets.
+
+Records are rows of an array or a frame, items of a list, or pairs (x, y) of a tuple (X, y). They
+are named by number and by how they were made, never by their values.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpassay.errors import InvalidArgument
+from dpassay.replay.outputs import first_difference
+from dpassay.replay.tape import Array, Edit
+
+_ADVICE = (
+    "Pass an array (one record per row), a data frame, a list or a pair (X, y); for anything else "
+    "give the neighbouring data sets yourself, neighbours=[...]."
+)
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A data set that differs from D by one record.
+
+    Attributes:
+        data: the data set D'.
+        edit: what was done, at which index.
+        how: how the record was made, without its values.
+        finite: whether the record is free of NaN and infinities.
+        ordinary: whether its values lie where those of D or the declared bounds do.
+
+    """
+
+    data: Any
+    edit: Edit
+    how: str
+    finite: bool = True
+    ordinary: bool = True
+
+    def __str__(self) -> str:
+        index = self.edit.index
+        if self.how.endswith(" given"):
+            return self.how
+        if self.edit.kind == "add":
+            return f"D with one more record ({self.how})"
+        if self.edit.kind == "remove":
+            return f"D without record {index} ({self.how})"
+        if self.edit.kind == "replace":
+            return f"D with record {index} replaced ({self.how})"
+        return self.how
+
+
+def n_records(data: Any) -> int:
+    """The number of records; raises for data whose records cannot be seen."""
+    if _is_labelled(data):
+        return len(data[0])
+    if isinstance(data, np.ndarray) and data.ndim >= 1:
+        return len(data)
+    if isinstance(data, list) or hasattr(data, "iloc"):
+        return len(data)
+    raise InvalidArgument(f"data of type {type(data).__name__} has no records. {_ADVICE}")
+
+
+def _is_labelled(data: Any) -> bool:
+    """Whether the data is a pair (X, y) of equal length."""
+    if not (isinstance(data, tuple) and len(data) == 2):
+        return False
+    shapes = [np.shape(part) for part in data]
+    return all(shapes) and shapes[0][0] == shapes[1][0]
+
+
+def take(data: Any, rows: Any) -> Any:
+    """The data set of the given records."""
+    if _is_labelled(data):
+        return take(data[0], rows), take(data[1], rows)
+    if isinstance(data, np.ndarray):
+        return data[np.asarray(rows, dtype=int)]
+    if isinstance(data, list):
+        return [data[i] for i in rows]
+    return data.iloc[list(rows)].reset_index(drop=True)
+
+
+def add(data: Any, record: Any) -> Any:
+    """The data set with one more record at its end."""
+    if _is_labelled(data):
+        return add(data[0], record[0]), add(data[1], record[1])
+    if isinstance(data, np.ndarray):
+        return np.concatenate([data, np.asarray(record, dtype=data.dtype)[None]])
+    if isinstance(data, list):
+        return [*data, record]
+    import pandas as pd
+
+    row = record.to_frame().T if hasattr(record, "to_frame") else pd.Series([record])
+    if hasattr(data, "columns"):
+        row = row.astype(data.dtypes)
+    return pd.concat([data, row.astype(data.dtype) if data.ndim == 1 else row], ignore_index=True)
+
+
+def put(data: Any, index: int, record: Any) -> Any:
+    """The data set with another record in one place."""
+    n = n_records(data)
+    longer = add(data, record)
+    return take(longer, [n if i == index else i for i in range(n)])
+
+
+def _record(data: Any, index: int) -> Any:
+    if _is_labelled(data):
+        return _record(data[0], index), _record(data[1], index)
+    return data.iloc[index] if hasattr(data, "iloc") else data[index]
+
+
+@dataclass(frozen=True)
+class _Made:
+    record: Any
+    how: str
+    ordinary: bool = True
+
+
+def _numeric(data: Array, bounds: tuple[float, float] | None) -> Iterator[_Made]:
+    """Records of numbers: zeros, the largest seen, one coordinate alone, extremes."""
+    size = float(np.max(np.abs(data))) if data.size else 1.0
+    shape = data.shape[1:]
+    low, high = bounds or (-np.inf, np.inf)
+
+    def made(value: float, how: str, ordinary: bool = True) -> _Made:
+        inside = min(max(value, low), high)
+        how = how if inside == value else f"{how}, moved into the declared bounds"
+        return _Made(np.full(shape, inside).astype(data.dtype), how, ordinary or bounds is not None)
+
+    yield made(0.0, "all zeros")
+    yield made(size, "the largest value seen, in every coordinate")
+    if not np.issubdtype(data.dtype, np.unsignedinteger):
+        yield made(-size, "minus the largest value seen, in every coordinate")
+    if shape and int(np.prod(shape)) > 1:
+        one = np.full(shape, min(max(0.0, low), high))
+        one.flat[0] = min(max(size, low), high)
+        yield _Made(one.astype(data.dtype), "the largest value seen, in one coordinate")
+    yield _Made(data[0], "a copy of record 0")
+    if np.issubdtype(data.dtype, np.integer):
+        yield made(size + 1, "a value that does not occur", ordinary=False)
+        return
+    yield made(100.0, "100 in every coordinate", ordinary=False)
+    yield made(1e3, "1e3 in every coordinate", ordinary=False)
+    yield made(-1e6, "-1e6 in every coordinate", ordinary=False)
+
+
+def _labels(y: Array) -> list[Any]:
+    """Up to three labels: the first record's, the rarest and another one."""
+    counted = Counter(np.asarray(y).tolist())
+    rare = min(counted, key=lambda label: counted[label])
+    return list(dict.fromkeys([y[0], rare, max(counted)]))[:3]
+
+
+def _made_records(data: Any, bounds: Any) -> Iterator[_Made]:
+    if _is_labelled(data):
+        labels = _labels(np.asarray(data[1])) if np.ndim(data[1]) == 1 else [data[1][0]]
+        for label in labels:
+            for made in _made_records(np.asarray(data[0]), bounds):
+                how = f"{made.how}; label of another record" if label is not labels[0] else made.how
+                yield _Made((made.record, label), how, made.ordinary)
+        return
+    if isinstance(data, np.ndarray) and np.issubdtype(data.dtype, np.number):
+        yield from _numeric(data, bounds)
+        return
+    if isinstance(data, np.ndarray) and data.dtype == bool:
+        yield _Made(np.zeros(data.shape[1:], bool), "all false")
+        yield _Made(np.ones(data.shape[1:], bool), "all true")
+        return
+    if isinstance(data, list) and data and isinstance(data[0], int | float | np.ndarray):
+        kind = type(data[0])
+        for made in _numeric(np.asarray(data), bounds):
+            record = made.record if kind is np.ndarray else kind(made.record)
+            yield _Made(record, made.how, made.ordinary)
+        return
+    yield from _from_frame(data, bounds)
+
+
+def _from_frame(data: Any, bounds: Any) -> Iterator[_Made]:
+    """Records of mixed types: copies, and for numbers in a frame the extremes."""
+    yield _Made(_record(data, 0), "a copy of record 0")
+    if isinstance(data, list | np.ndarray):
+        if len(data) and isinstance(data[0], str):
+            yield _Made("", "an empty text", ordinary=False)
+            yield _Made("\u2020", "a text that does not occur", ordinary=False)
+        return
+    numbers = data.to_numpy() if data.ndim == 1 else data.select_dtypes("number").to_numpy()
+    if not np.issubdtype(numbers.dtype, np.number):
+        return
+    for made in _numeric(numbers, bounds):
+        record = _record(data, 0)
+        if data.ndim == 1:
+            record = numbers.dtype.type(made.record)
+        else:
+            record = record.copy()
+            record[data.select_dtypes("number").columns] = made.record
+        yield _Made(record, made.how, made.ordinary)
+
+
+def _sizes(data: Any) -> Array:
+    """One number per record by which the largest and the smallest are found."""
+    part = data[0] if _is_labelled(data) else data
+    values = np.asarray(part.select_dtypes("number") if hasattr(part, "columns") else part)
+    if not np.issubdtype(values.dtype, np.number):
+        return np.zeros(len(values))
+    return np.linalg.norm(values.reshape(len(values), -1).astype(float), axis=1)
+
+
+def _removals(data: Any, rng: np.random.Generator, drawn: int) -> Iterator[tuple[int, str]]:
+    n = n_records(data)
+    if n < 2:
+        return
+    yield drawn, "one that took part"
+    sizes = _sizes(data)
+    yield int(np.argmax(sizes)), "the largest"
+    yield int(np.argmin(sizes)), "the smallest"
+    keys = np.asarray(data[1] if _is_labelled(data) else data)
+    if keys.ndim == 1:
+        counted = Counter(keys.tolist())
+        rare = min(counted, key=lambda key: counted[key])
+        yield keys.tolist().index(rare), "a rare value"
+    for i in rng.choice(n, min(2, n), replace=False):
+        yield int(i), "taken at random"
+
+
+def candidates(
+    data: Any,
+    neighbouring: str,
+    rng: np.random.Generator,
+    bounds: tuple[float, float] | None = None,
+    drawn: int = 0,
+) -> Iterator[Neighbour]:
+    """Neighbours of a data set, mild ones first; NaN and infinities last.
+
+    Args:
+        data: the data set D.
+        neighbouring: "add-remove" or "replace-one".
+        rng: chooses which ordinary records are taken out.
+        bounds: the declared range of all values; records stay in it.
+        drawn: a record that takes part in some batch, the one to be replaced.
+
+    """
+    n = n_records(data)
+    seen: set[Any] = set()
+    for made in [*_made_records(data, bounds)] if n else []:
+        key = repr(made.record)
+        if key not in seen:
+            seen.add(key)
+            yield _edited(data, neighbouring, made, n, drawn)
+    gone: set[int] = set()
+    if neighbouring == "add-remove":
+        for index, how in _removals(data, rng, drawn):
+            if index not in gone:
+                gone.add(index)
+                rows = [i for i in range(n) if i != index]
+                yield Neighbour(take(data, rows), Edit("remove", index, n, n - 1), how)
+    for made in _not_finite(data):
+        yield _edited(data, neighbouring, made, n, drawn, finite=False)
+
+
+def _edited(
+    data: Any, neighbouring: str, made: _Made, n: int, drawn: int, *, finite: bool = True
+) -> Neighbour:
+    if neighbouring == "add-remove":
+        edit, changed = Edit("add", n, n, n + 1), add(data, made.record)
+    else:
+        edit, changed = Edit("replace", drawn, n, n), put(data, drawn, made.record)
+    return Neighbour(changed, edit, made.how, finite, made.ordinary)
+
+
+def _not_finite(data: Any) -> Iterator[_Made]:
+    part = data[0] if _is_labelled(data) else data
+    if not (isinstance(part, np.ndarray) and np.issubdtype(part.dtype, np.floating) and len(part)):
+        return
+    for value, how in ((np.nan, "not a number"), (np.inf, "infinite")):
+        record: Any = np.full(part.shape[1:], value)
+        yield _Made((record, data[1][0]) if _is_labelled(data) else record, how, ordinary=False)
+
+
+def shrink(
+    data: Any, neighbour: Neighbour, shows: Callable[[Any, Neighbour], bool], limit: int = 20
+) -> tuple[Any, Neighbour]:
+    """The smallest data set found on which the same neighbour still shows the same fault.
+
+    Tries 1, 2, 4, ... records; ``shows`` plays a smaller pair. ``limit`` bounds the tries.
+    """
+    n = n_records(data)
+    size, tries = 1, 0
+    while size < n and tries < limit:
+        smaller = _cut(data, neighbour, size)
+        if shows(*smaller):
+            return smaller
+        size, tries = size * 2, tries + 1
+    return data, neighbour
+
+
+def _cut(data: Any, neighbour: Neighbour, size: int) -> tuple[Any, Neighbour]:
+    """The first records of both, among them the one that differs."""
+    edit, n = neighbour.edit, n_records(data)
+    others = [i for i in range(n) if i != edit.index][:size]
+    if edit.kind == "add":
+        base = take(data, others)
+        changed = add(base, _record(neighbour.data, edit.index))
+        new = Edit("add", size, size, size + 1)
+    elif edit.kind == "remove":
+        base = take(data, [edit.index, *others])
+        changed, new = take(data, others), Edit("remove", 0, len(others) + 1, len(others))
+    else:
+        base = take(data, [edit.index, *others[: size - 1]])
+        changed = put(base, 0, _record(neighbour.data, edit.index))
+        new = Edit("replace", 0, size, size)
+    return base, Neighbour(changed, new, neighbour.how, neighbour.finite, neighbour.ordinary)
+
+
+def given(data: Any, others: list[Any]) -> Iterator[Neighbour]:
+    """Neighbours that the user gave, aligned by record where records can be seen."""
+    for i, other in enumerate(others):
+        yield Neighbour(other, _edit_between(data, other), f"the neighbour number {i} given")
+
+
+def _edit_between(data: Any, other: Any) -> Edit:
+    """By which record two data sets differ: the first that is not the same."""
+    n, n_prime = n_records_or_none(data), n_records_or_none(other)
+    if n is None or n_prime is None or abs(n - n_prime) > 1:
+        return Edit("given", -1, -1, -1)
+    shared = min(n, n_prime)
+    same = (first_difference(_record(data, i), _record(other, i)) is None for i in range(shared))
+    index = next((i for i, equal in enumerate(same) if not equal), shared)
+    return Edit({-1: "add", 0: "given", 1: "remove"}[n - n_prime], index, n, n_prime)
+
+
+def n_records_or_none(data: Any) -> int | None:
+    """The number of records, None where they cannot be seen."""
+    try:
+        return n_records(data)
+    except InvalidArgument:
+        return None

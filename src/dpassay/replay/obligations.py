@@ -1,0 +1,221 @@
+"""What a proof of privacy needs, checked on a pair of executions: one function per rule.
+
+A *finding* is a counterexample to an obligation: data sets D and D', and noisy values for which it
+does not hold. It breaks the proof of a claim; by itself it does not refute the claim.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from dpassay.replay.prices import Bill
+from dpassay.replay.tape import CONTINUOUS, SAMPLERS, Entry, Site, Tape
+
+Level = Literal["error", "warning"]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A rule: its name, one line about it, and how to repair what it finds."""
+
+    id: str
+    name: str
+    text: str
+    help: str
+
+
+RULES = {
+    rule.id: rule
+    for rule in (
+        Rule("DPA101", "calls-differ", "the calls that draw noise depend on the data",
+             "Draw the same noise for every data set: fix the number of steps, and never skip a "
+             "call because of private data."),
+        Rule("DPA102", "scale-differs", "the scale of the noise depends on the data",
+             "Scale the noise to a declared bound, not to a statistic of the records."),
+        Rule("DPA103", "shape-differs", "the shape of a noisy value depends on the data",
+             "Declare categories and bins; add noise to all of them, the empty ones included."),
+        Rule("DPA104", "rate-differs", "the sampling rate depends on the data",
+             "Fix the rate; a rate of batch size over the true n differs between neighbours."),
+        Rule("DPA201", "moves-too-far", "a query moves by more than its declared sensitivity",
+             "Clip every record before it enters the sum."),
+        Rule("DPA202", "noise-too-small", "the noise protects less than the claim says",
+             "Compare the noise with what one record can move: clip, or add more noise."),
+        Rule("DPA301", "released-outside", "private data is released outside the noise",
+             "Compute what is released from noisy values and public constants alone."),
+        Rule("DPA302", "raises", "an error on a neighbour alone shows its record",
+             "Treat the record as an honest input: clip it or map it to a declared category."),
+        Rule("DPA402", "noise-reused", "one noise protects two values",
+             "Draw fresh noise for every value; never create a generator from the same seed."),
+        Rule("DPA403", "seed-fixed", "the noise is the same in every run",
+             "Do not seed privacy noise."),
+        Rule("DPA501", "sampling", "batches are not drawn as they were accounted",
+             "Draw every record with an independent coin, or account for what is drawn."),
+        Rule("DPA601", "not-finite", "a record that is not finite passes the protection",
+             "Write `not norm <= limit` instead of `norm > limit`, or refuse such records."),
+    )
+}  # fmt: skip
+# What comes first is the cause: once data leaks into the state, later queries move too much too.
+ORDER = ("DPA403", "DPA101", "DPA102", "DPA103", "DPA104", "DPA501", "DPA301", "DPA302", "DPA402",
+         "DPA201", "DPA202", "DPA601")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Broken:
+    """An obligation that a pair of executions broke, before it is known whether that counts.
+
+    Attributes:
+        rule: the rule.
+        site: the line, None where only the output is known.
+        text: what was seen, without values of records.
+        related: other lines that matter.
+
+    """
+
+    rule: str
+    site: Site | None
+    text: str
+    related: tuple[Site, ...] = ()
+
+
+def calls(now: Tape) -> Iterator[Broken]:
+    """DPA101: number, law and line of the primitives are the same on D and D'."""
+    assert now.of is not None
+    left, right = now.of.chains, now.chains
+    for then, here in zip(left, right, strict=False):
+        a, b = then[0], here[0]
+        if (a.kind, a.law, a.site) != (b.kind, b.law, b.site):
+            yield Broken("DPA101", b.site, f"On D' this call stands where D has {_call(a)}.",
+                         (a.site,))  # fmt: skip
+            return
+    if len(left) != len(right):
+        longer = left if len(left) > len(right) else right
+        first = longer[min(len(left), len(right))][0]
+        where = "D" if longer is left else "D'"
+        text = f"D has {len(left)} calls and D' has {len(right)}; this one is on {where} alone."
+        yield Broken("DPA101", first.site, text)
+
+
+def _call(entry: Entry) -> str:
+    return f"{entry.law} noise at {entry.site}" if entry.kind == "add" else f"one at {entry.site}"
+
+
+def shapes(now: Tape) -> Iterator[Broken]:
+    """DPA103: the noisy values have the same shape; rows of coins follow the records."""
+    for then, here in now.pairs():
+        aligned = then.kind == "coin" and then.axis is not None
+        if then.query.shape != here.query.shape and not aligned:
+            text = "The noisy value has one shape on D and another on D'."
+            yield Broken("DPA103", here.site, text)
+            return
+
+
+def scales(now: Tape) -> Iterator[Broken]:
+    """DPA102: the noise has the same scale on D and D', to the last bit."""
+    for then, here in now.pairs():
+        same_shape = then.scale.shape == here.scale.shape
+        if same_shape and not np.array_equal(then.scale, here.scale, equal_nan=True):
+            with np.errstate(all="ignore"):
+                ratio = float(np.nanmax(np.abs(here.scale / then.scale - 1)))
+            text = f"The scale of the noise on D' differs by a factor of up to {1 + ratio:.6g}."
+            yield Broken("DPA102", here.site, text)
+            return
+
+
+def rates(now: Tape) -> Iterator[Broken]:
+    """DPA104: every record is in a batch with the same probability on D and D'."""
+    assert now.of is not None
+    for then, here in zip(now.of.coins, now.coins, strict=False):
+        a, b = (np.unique(coins.rate) for coins in (then, here))
+        if a.size == b.size == 1 and a[0] != b[0]:
+            text = f"The sampling rate is {a[0]:.6g} on D and {b[0]:.6g} on D'."
+            yield Broken("DPA104", here.site, text)
+            return
+
+
+def reuse(bill: Bill) -> Iterator[Broken]:
+    """DPA402: values with one noise move alike."""
+    for first, second in bill.reused[:1]:
+        text = (
+            f"The noise of {first.site} is used again here, for a value that moves differently: "
+            "the difference of the two shows private data without noise."
+        )
+        yield Broken("DPA402", second.site, text, (first.site,))
+
+
+def fixed_seed(first: Tape, second: Tape) -> Iterator[Broken]:
+    """DPA403: two runs under different seeds have different noise."""
+    values = {
+        (draw.law, np.asarray(draw.value).tobytes())
+        for draw in first.draws
+        if draw.law in CONTINUOUS and draw.number in first.followed and np.any(draw.value)
+    }
+    for draw in second.draws:
+        key = (draw.law, np.asarray(draw.value).tobytes())
+        if draw.number in second.followed and key in values:
+            text = "Two runs under different seeds drew the very same noise here."
+            site = _site_of(second, draw.number) or draw.site
+            yield Broken("DPA403", site, text, (draw.site,))
+            return
+
+
+def _site_of(tape: Tape, number: int) -> Site | None:
+    return next((entry.site for entry in tape.entries if number in entry.draws), None)
+
+
+def sampling(tape: Tape, rate: float | None) -> Iterator[Broken]:
+    """DPA501: batches that were accounted as Poisson are drawn by one coin per record.
+
+    The number of records drawn is compared with the rate by an exact binomial test at 1e-9.
+    """
+    if rate is None:
+        return
+    rows = [coins for coins in tape.coins if coins.n == (tape.n or 0) * coins.rows]
+    if not rows:
+        for draw in tape.draws:
+            if draw.law in SAMPLERS and draw.settings == str(tape.n):
+                text = f"The claim is about Poisson sampling; here a {draw.law} is drawn."
+                yield Broken("DPA501", draw.site, text)
+                return
+        return
+    from scipy.stats import binomtest
+
+    drawn, coins = sum(row.n_in for row in rows), sum(row.n for row in rows)
+    if binomtest(drawn, coins, rate).pvalue < 1e-9:
+        text = f"{drawn} of {coins} coins came up, where the accounted rate is {rate:g}."
+        yield Broken("DPA501", rows[0].site, text)
+
+
+def adding_lines(tape: Tape) -> set[Site]:
+    """Lines at which noise was added to something."""
+    kinds = ("add", "compare")
+    return {entry.site for entry in tape.entries if entry.kind in kinds and entry.counts}
+
+
+def is_thresholded(now: Tape, site: Site | None) -> bool:
+    """Whether noisy values of a line are compared with a plain number, on D or D'.
+
+    Stability-based histograms draw noise for occupied cells only and publish those above a
+    threshold: which calls were made is then hidden, up to a delta.
+    """
+    for tape in (now, now.of):
+        entries = [] if tape is None else tape.entries
+        compared = {i for entry in entries if entry.kind == "compare" for i in entry.draws}
+        if any(entry.site == site and entry.draws & compared for entry in entries):
+            return True
+    return False
+
+
+def public_coins(now: Tape) -> list[Entry]:
+    """Coins whose probability is the same on D and D': an answer of theirs may be the protection.
+
+    Whether such a coin draws a batch or randomizes an answer cannot be seen.
+    """
+    found = []
+    for then, here in now.pairs():
+        if then.kind == "coin":
+            same_shape = then.query.shape == here.query.shape
+            if not same_shape or np.array_equal(then.query, here.query):
+                found.append(here)
+    return found

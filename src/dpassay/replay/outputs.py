@@ -1,0 +1,104 @@
+"""What a mechanism returned: without marks, and compared bit for bit."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from dpassay.replay.draws import mark_of, note, strip
+
+_DEPTH = 6
+
+
+def settle(value: Any, depth: int = 0) -> Any:
+    """The output without marks; what is released counts as used."""
+    if mark_of(value) is not None:
+        note(mark_of(value))
+        return strip(value)
+    value = strip(value)
+    if depth > _DEPTH:
+        return value
+    if type(value) in (list, tuple, set, frozenset):
+        return type(value)(settle(part, depth + 1) for part in value)
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(settle(part, depth + 1) for part in value))
+    if type(value) is dict:
+        return {settle(key, depth + 1): settle(part, depth + 1) for key, part in value.items()}
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return np.array([settle(part, depth + 1) for part in value.ravel()], dtype=object)
+    return value
+
+
+def first_difference(left: Any, right: Any, name: str = "the output") -> str | None:
+    """Where two outputs differ, by name and without values; None where all is equal.
+
+    NaN equals NaN. An object is compared by its attributes.
+    """
+    return next(_differences(left, right, name, 0), None)
+
+
+def _differences(left: Any, right: Any, name: str, depth: int) -> Iterator[str]:
+    if type(left) is not type(right):
+        yield f"{name} (its type)"
+    elif isinstance(left, np.ndarray):
+        if not _same_array(left, right):
+            yield name if left.shape == right.shape else f"{name} (its shape)"
+    elif isinstance(left, Mapping):
+        yield from _mapping_differences(left, right, name, depth)
+    elif isinstance(left, list | tuple):
+        if len(left) != len(right):
+            yield f"{name} (its length)"
+        for i, (a, b) in enumerate(zip(left, right, strict=False)):
+            yield from _differences(a, b, f"{name}[{i}]", depth + 1)
+    elif hasattr(left, "to_numpy"):
+        if not _same_frame(left, right):
+            yield name
+    elif not _same(left, right, name, depth):
+        yield from _object_differences(left, right, name, depth)
+
+
+def _mapping_differences(left: Any, right: Any, name: str, depth: int) -> Iterator[str]:
+    if list(left) != list(right):
+        yield f"{name} (its keys)"
+    for key in left:
+        if key in right:
+            shown = repr(key) if isinstance(key, str) and len(key) < 20 else "..."
+            yield from _differences(left[key], right[key], f"{name}[{shown}]", depth + 1)
+
+
+def _same_array(left: Any, right: Any) -> bool:
+    if left.shape != right.shape or left.dtype != right.dtype:
+        return False
+    if left.dtype == object:
+        return all(first_difference(a, b) is None for a, b in zip(left.flat, right.flat,
+                                                                  strict=True))  # fmt: skip
+    floating = np.issubdtype(left.dtype, np.inexact)
+    return bool(np.array_equal(left, right, equal_nan=floating))
+
+
+def _same_frame(left: Any, right: Any) -> bool:
+    return bool(left.equals(right)) and list(left.index) == list(right.index)
+
+
+def _same(left: Any, right: Any, name: str, depth: int) -> bool:
+    try:
+        return bool(left == right) or bool(left != left and right != right)
+    except Exception:  # whatever the user's comparison does, attributes are compared next
+        return False
+
+
+def _object_differences(left: Any, right: Any, name: str, depth: int) -> Iterator[str]:
+    inside = [_attributes(part) for part in (left, right)]
+    if depth > _DEPTH or inside[0] is None or inside[1] is None:
+        yield name
+        return
+    yield from _differences(inside[0], inside[1], name, depth + 1)
+
+
+def _attributes(value: Any) -> dict[str, Any] | None:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = dataclasses.fields(value)
+        return {field.name: getattr(value, field.name) for field in fields}
+    found = getattr(value, "__dict__", None)
+    return dict(found) if found else None

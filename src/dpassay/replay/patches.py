@@ -1,0 +1,192 @@
+"""What is replaced while a tape is current: functions of ``np.random`` and ``random``.
+
+``np.random.default_rng`` gives recorders, and the functions of NumPy that would drop the mark of a
+noisy value keep it. Everything is put back whatever happens.
+"""
+
+import contextlib
+import inspect
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from dpassay.replay.draws import mark_of, note, strip, wrap
+from dpassay.replay.generator import (
+    LOCATED,
+    SCALED,
+    STANDARD,
+    UNPRICED,
+    Methods,
+    draw_indices,
+    draw_noise,
+    draw_other,
+    plain_of,
+    recorder,
+)
+from dpassay.replay.tape import Array, Tape, play_on, stop
+from dpassay.replay.traced import TracedArray, gather
+
+
+def _legacy() -> dict[str, Callable[..., Any]]:
+    """Replacements for the functions of ``np.random``, which share one hidden generator."""
+    originals = {name: getattr(np.random, name) for name in dir(np.random)}
+    methods = Methods(originals.__getitem__)
+    made: dict[str, Callable[..., Any]] = {}
+    for kind, names in {"located": LOCATED, "scaled": SCALED, "standard": STANDARD}.items():
+        for name in names:
+            made[name] = _partial(getattr(methods, kind), name)
+    for name in ("random", "random_sample", "ranf", "sample"):
+        made[name] = _partial(methods.random, name)
+    for name in ("uniform", "geometric", "binomial", "choice", "permutation", "shuffle"):
+        made[name] = getattr(methods, name)
+    made["randint"] = _partial(methods.integers, "randint")
+    made["randn"] = lambda *shape: methods.standard("standard_normal", shape or None)
+    made["rand"] = lambda *shape: methods.random("random_sample", shape or None)
+    for name in UNPRICED:
+        if name in originals:
+            made[name] = _through_other(name, originals[name])
+    return made
+
+
+def _partial(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+    return lambda *args, **kwargs: function(name, *args, **kwargs)
+
+
+def _through_other(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: draw_other(name, args, kwargs, draw)
+
+
+def _standard_library() -> dict[str, Callable[..., Any]]:
+    """Replacements for the functions of ``random``."""
+    plain = {name: getattr(random, name) for name in dir(random)}
+
+    def gauss(mu: float = 0.0, sigma: float = 1.0) -> Any:
+        mu, sigma = plain_of(mu), plain_of(sigma)
+        return draw_noise("normal", sigma, None, lambda: plain["gauss"](mu, sigma), mu)
+
+    def normalvariate(mu: float = 0.0, sigma: float = 1.0) -> Any:
+        mu, sigma = plain_of(mu), plain_of(sigma)
+        return draw_noise("normal", sigma, None, lambda: plain["normalvariate"](mu, sigma), mu)
+
+    def expovariate(lambd: float = 1.0) -> Any:
+        return draw_noise("exponential", 1 / lambd, None, lambda: plain["expovariate"](lambd))
+
+    def uniform_of(a: float, b: float) -> Any:
+        if (a, b) == (0, 1):
+            return draw_noise("uniform", 1.0, None, lambda: plain["uniform"](a, b))
+        return draw_other("uniform in an interval", (a, b), {}, plain["uniform"])
+
+    def drawn() -> Any:
+        return draw_noise("uniform", 1.0, None, plain["random"])
+
+    def shuffle(x: Any) -> None:
+        order = list(range(len(x)))
+
+        def draw() -> Array:
+            plain["shuffle"](order)
+            return np.array(order)
+
+        x[:] = [x[i] for i in draw_indices("permutation", len(x), None, draw)]
+
+    def sample(population: Any, k: int, **kwargs: Any) -> Any:
+        n = len(population)
+        found = draw_indices(
+            "subset", n, k, lambda: np.array(plain["sample"](range(n), k, **kwargs), dtype=int)
+        )
+        return [population[i] for i in found]
+
+    def choice(seq: Any) -> Any:
+        return seq[
+            draw_indices("integers", len(seq), None, lambda: plain["choice"](range(len(seq))))
+        ]
+
+    return {
+        "gauss": gauss, "normalvariate": normalvariate, "expovariate": expovariate,
+        "uniform": uniform_of, "random": drawn, "shuffle": shuffle, "sample": sample,
+        "choice": choice,
+    }  # fmt: skip
+
+
+def _array_makers() -> dict[str, Callable[..., Any]]:
+    """Functions that take a list of noisy numbers, or would drop the mark of an array."""
+
+    def gathering(function: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda a, *args, **kwargs: function(gather(a), *args, **kwargs)
+
+    def keeping(function: Callable[..., Any]) -> Callable[..., Any]:
+        copies = function is np.array
+
+        def make(a: Any, *args: Any, **kwargs: Any) -> Any:
+            a = gather(a)
+            mark = mark_of(a)
+            value = function(strip(a), *args, **kwargs)
+            if mark is None or np.shape(value) != np.shape(strip(a)):
+                return value
+            if not np.issubdtype(value.dtype, np.floating):
+                note(mark)
+                return value
+            if value is strip(a) and not copies and isinstance(a, TracedArray):
+                return a
+            return wrap(value, mark if np.ndim(value) or isinstance(value, np.ndarray) else None)
+
+        return make
+
+    return {
+        **{name: gathering(getattr(np, name)) for name in ("argmax", "argmin", "argsort")},
+        **{name: keeping(getattr(np, name)) for name in ("array", "asarray")},
+    }
+
+
+@contextlib.contextmanager
+def recording(tape: Tape, seed: int, function: Any = None) -> Iterator[None]:
+    """Make a tape current: what is drawn until the end is written on it.
+
+    Args:
+        tape: the tape.
+        seed: of the hidden generators of ``np.random`` and ``random`` and of generators that are
+            made without a seed; their states are put back at the end.
+        function: whose module may have imported names of ``np.random`` or ``random`` before.
+
+    """
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002
+    fresh = np.random.SeedSequence(seed, spawn_key=(17,))
+
+    def default_rng(given: Any = None) -> np.random.Generator:
+        if isinstance(given, np.random.Generator):
+            return given
+        return recorder(fresh.spawn(1)[0] if given is None else given)
+
+    with contextlib.ExitStack() as stack:
+        token = play_on(tape)
+        stack.callback(stop, token)
+        stack.callback(np.random.set_state, states[1])
+        stack.callback(random.setstate, states[0])
+        replaced: dict[int, tuple[Any, Any]] = {}
+        patches = {
+            np.random: {**_legacy(), "default_rng": default_rng},
+            random: _standard_library(),
+            np: _array_makers(),
+        }
+        for module, names in patches.items():
+            for name, made in names.items():
+                original = getattr(module, name)
+                replaced[id(original)] = (original, made)
+                stack.callback(setattr, module, name, original)
+                setattr(module, name, made)
+        _patch_imports(stack, function, replaced)
+        random.seed(seed)
+        np.random.seed(seed % 2**32)  # noqa: NPY002
+        yield
+
+
+def _patch_imports(stack: contextlib.ExitStack, function: Any, replaced: dict[int, Any]) -> None:
+    """Names such as ``from numpy.random import laplace`` in the module of the mechanism."""
+    names = getattr(inspect.unwrap(function) if callable(function) else None, "__globals__", None)
+    names = {} if names is None else names
+    for name, value in list(names.items()):
+        original, made = replaced.get(id(value), (None, None))
+        if original is value and made is not None:
+            stack.callback(names.__setitem__, name, value)
+            names[name] = made

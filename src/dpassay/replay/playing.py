@@ -1,0 +1,112 @@
+"""Executions of a mechanism on tapes: recorded, replayed, counted."""
+
+import copy
+import inspect
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dpassay.replay.generator import recorder
+from dpassay.replay.outputs import settle
+from dpassay.replay.patches import recording
+from dpassay.replay.tape import Edit, Tape
+
+Places = frozenset[tuple[str, int]]
+
+
+@dataclass(frozen=True)
+class Played:
+    """One execution: its tape, what it returned, or the name of what it raised."""
+
+    tape: Tape
+    output: Any = None
+    error: str | None = None
+
+
+class Relocated(Exception):
+    """The location of a draw is a query that is zero on D: record again, knowing that."""
+
+    def __init__(self, places: set[tuple[str, int]]) -> None:
+        super().__init__("a location is a query")
+        self.places = places
+
+
+@dataclass
+class Player:
+    """Plays a mechanism on tapes.
+
+    Attributes:
+        mechanism: called as ``mechanism(data, rng)``, or ``mechanism(data)`` if it takes no more.
+        seed: of the first recording.
+        located: lines where the location of a draw is known to be a query.
+        executions: how many were played.
+
+    """
+
+    mechanism: Callable[..., Any]
+    seed: int
+    located: Places = frozenset()
+    executions: int = 0
+    _alone: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._alone = _takes_data_alone(self.mechanism)
+
+    def record(self, data: Any, n: int | None, seed: int | None = None) -> Played:
+        """Play on D; an error is the user's and is raised."""
+        tape = Tape(n, located=self.located)
+        output = self._run(data, tape, self.seed if seed is None else seed)
+        return Played(tape, output)
+
+    def replay(self, first: Played, data: Any, edit: Edit) -> Played:
+        """Play on D' with all noisy values as on D; played again where chains end elsewhere.
+
+        Raises Relocated if the location of a draw turned out to be a query.
+        """
+        played = self._replay_once(first, data, edit, None)
+        stages = played.tape.n_stages
+        then = first.tape.n_stages
+        if any(stages[chain] != then[chain] for chain in stages.keys() & then.keys()):
+            played = self._replay_once(first, data, edit, stages)
+        new = played.tape.moved_locations - self.located
+        if new:
+            raise Relocated(new)
+        return played
+
+    def _replay_once(
+        self, first: Played, data: Any, edit: Edit, stages: dict[int, int] | None
+    ) -> Played:
+        tape = Tape(
+            None if edit.n_prime < 0 else edit.n_prime,
+            of=first.tape,
+            edit=edit,
+            located=self.located,
+            stages=stages,
+        )
+        try:
+            return Played(tape, self._run(data, tape, self.seed))
+        except Exception as error:  # whatever a mechanism raises on D' is an output of it
+            return Played(tape, error=type(error).__name__)
+
+    def _run(self, data: Any, tape: Tape, seed: int) -> Any:
+        self.executions += 1
+        own = copy.deepcopy(data)  # a mechanism may change its data in place
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")  # extreme records overflow; that is no finding
+            with recording(tape, seed, self.mechanism):
+                args = (own,) if self._alone else (own, recorder(seed))
+                return settle(self.mechanism(*args))
+
+
+def _takes_data_alone(mechanism: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(mechanism).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    places = [part for part in parameters if part.kind in kinds]
+    variadic = any(part.kind is inspect.Parameter.VAR_POSITIONAL for part in parameters)
+    return len(places) < 2 and not variadic

@@ -1,0 +1,335 @@
+"""What a pair of executions costs: the event that was really played.
+
+Along the frozen transcript a primitive costs what its query moved by, in units of its noise:
+
+============================ =================================================================
+Gaussian noise               mu = ||movement||_2 / sigma; all of them together sqrt(sum mu²)
+Laplace, two-sided geometric ||movement||_1 / scale
+argmax of noisy values       (largest - smallest movement) / scale: it ignores a common shift
+one comparison               the log ratio of the two distribution functions, exactly
+a coin, a choice             the log ratio of the probabilities
+============================ =================================================================
+
+The supremum over what the noise may show is taken, so that nothing depends on the seed. Other laws
+and uses have no price here, and are named. Noise that is used twice is a leak where the two queries
+move differently, because the difference of the outputs then shows their movements bare; where they
+move alike it is paid once.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dpassay.privacy import events
+from dpassay.replay.tape import Array, Entry, Site, Tape
+from dpassay.types import Neighbouring
+
+ALIKE = 1e-7  # movements over noise that differ by less are equal; rounding is below 1e-12
+ROUNDING = 1e-9  # and so is what a sum over n instead of n + 1 records may change, relatively
+
+
+@dataclass(frozen=True)
+class Part:
+    """The price of one primitive: ``mu`` of Gaussian noise, ``epsilon`` of all else."""
+
+    entry: Entry
+    mu: float = 0.0
+    epsilon: float = 0.0
+    law: str = ""
+
+
+@dataclass
+class Bill:
+    """What one pair costs.
+
+    Attributes:
+        parts: the primitives that moved and have a price.
+        unpriced: primitives that moved and have none, with the reason.
+        reused: pairs of primitives with one noise and different movements.
+        moved: lines whose query moved.
+
+    """
+
+    parts: list[Part] = field(default_factory=list)
+    unpriced: list[tuple[Entry, str]] = field(default_factory=list)
+    reused: list[tuple[Entry, Entry]] = field(default_factory=list)
+    moved: set[Site] = field(default_factory=set)
+
+
+def movement(then: Entry, now: Entry) -> Array:
+    """How far the query moved, in units of the noise, entry by entry."""
+    with np.errstate(all="ignore"):
+        shift = now.query - then.query
+        units = np.where(shift == 0, 0.0, np.abs(shift) / np.where(shift == 0, 1.0, then.scale))
+        return np.where(np.isnan(units), np.inf, np.sign(np.nan_to_num(shift, nan=1.0)) * units)
+
+
+def price(tape: Tape) -> Bill:
+    """The bill of a replay, beside the tape that it replays."""
+    bill = Bill()
+    pairs = [pair for pair in tape.pairs() if pair[0].query.shape == pair[1].query.shape]
+    seen = _Seen()
+    for then, now in sorted(pairs, key=_strength):
+        moves = movement(then, now)
+        if np.any(moves != 0):
+            bill.moved.add(now.site)
+        if then.kind in ("coin", "choice"):
+            _price_probabilities(bill, then, now)
+        else:
+            _price_noise(bill, seen, then, now, moves)
+    return bill
+
+
+def uses_of(then: Entry, now: Entry) -> set[str]:
+    """How the value was used on either side."""
+    return {*then.uses, *now.uses}
+
+
+def _strength(pair: tuple[Entry, Entry]) -> tuple[int, int]:
+    """Values come first: noise that was released and compared is paid as released."""
+    then, now = pair
+    only = then.kind == "compare" or (
+        bool(uses_of(then, now)) and "value" not in uses_of(then, now)
+    )
+    return (int(only), then.number)
+
+
+class _Seen:
+    """By which movement every entry of noise was first used, and by whom."""
+
+    def __init__(self) -> None:
+        self._first = np.zeros(0)
+        self._user = np.zeros(0, dtype=int)
+        self._entries: list[Entry] = []
+
+    def enter(self, entry: Entry, moves: Array) -> tuple[Array, Entry | None, bool]:
+        """Which places are new, an earlier user of the noise that moved otherwise, any repeats."""
+        ids = np.broadcast_to(entry.ids, moves.shape).ravel()
+        flat, fresh = moves.ravel(), np.zeros(moves.size, bool)
+        self._grow(ids)
+        known = self._user[ids] >= 0
+        places = np.flatnonzero(~known)
+        fresh[places[np.unique(ids[places], return_index=True)[1]]] = True
+        self._first[ids[fresh]] = flat[fresh]
+        self._user[ids[fresh]] = len(self._entries)
+        self._entries.append(entry)
+        wrong = np.flatnonzero(self._differs(entry, ids, moves))
+        other = self._entries[self._user[ids[wrong[0]]]] if wrong.size else None
+        return fresh.reshape(moves.shape), other, bool(known.any())
+
+    def _grow(self, ids: Array) -> None:
+        missing = int(ids.max(initial=-1)) + 1 - self._user.size
+        if missing > 0:
+            self._first = np.concatenate([self._first, np.zeros(missing)])
+            self._user = np.concatenate([self._user, np.full(missing, -1)])
+
+    def _differs(self, entry: Entry, ids: Array, moves: Array) -> Array:
+        tolerance = ALIKE + ROUNDING * _ratio(np.abs(entry.query), entry.scale)
+        slack = np.broadcast_to(tolerance, moves.shape).ravel()
+        first, flat = self._first[ids], moves.ravel()
+        with np.errstate(invalid="ignore"):  # two infinite movements are equal
+            near = np.abs(flat - first) <= slack + ALIKE * np.abs(first)
+        return ~((flat == first) | near)
+
+
+def _ratio(top: Array, bottom: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return np.nan_to_num(top / bottom, nan=0.0, posinf=0.0)
+
+
+def _price_noise(bill: Bill, seen: _Seen, then: Entry, now: Entry, moves: Array) -> None:
+    fresh, other, again = seen.enter(now, moves)
+    if other is not None:
+        bill.reused.append((other, now))
+    new = moves[fresh]
+    if not np.any(new != 0):
+        return
+    uses = uses_of(then, now)
+    if then.kind == "compare":
+        rule = _COMPARED if moves.size == 1 and not again else _VALUES
+    elif "value" in uses or not uses:
+        rule = _VALUES
+    elif uses == {"argmax"}:
+        rule, new = _SELECTED, moves
+    else:
+        bill.unpriced.append((now, f"noisy values are used by {_words(uses)}"))
+        return
+    if then.law not in rule:
+        what = "selection by" if rule is _SELECTED else "noise of"
+        bill.unpriced.append((now, f"{what} the law {then.law!r}"))
+        return
+    bill.parts.append(rule[then.law](then, now, new))
+
+
+def _words(uses: Iterable[str]) -> str:
+    return " and ".join(sorted(uses))
+
+
+def _gaussian(then: Entry, now: Entry, moves: Array) -> Part:
+    return Part(now, mu=float(np.linalg.norm(moves)), law="normal")
+
+
+def _laplace(then: Entry, now: Entry, moves: Array) -> Part:
+    return Part(now, epsilon=float(np.abs(moves).sum()), law="laplace")
+
+
+def _one_sided(then: Entry, now: Entry, moves: Array) -> Part:
+    return Part(now, epsilon=np.inf, law="one-sided")  # values below the query are impossible
+
+
+def _selected(law: str) -> Callable[[Entry, Entry, Array], Part]:
+    def priced(then: Entry, now: Entry, moves: Array) -> Part:
+        # A common shift changes no winner, so the sup norm around the middle counts, twice.
+        axis = then.axis if moves.ndim > 1 else None
+        span = np.ptp(moves, axis=axis) if np.all(np.isfinite(moves)) else np.inf
+        return Part(now, epsilon=float(np.sum(span)), law=law)
+
+    return priced
+
+
+def _compared(upper: Callable[[Array], Array]) -> Callable[[Entry, Entry, Array], Part]:
+    """The two probabilities of one bit; ``upper`` is the log of the noise's survival function."""
+
+    def priced(then: Entry, now: Entry, moves: Array) -> Part:
+        scale = float(then.scale.ravel()[0])
+        a, b = (float(entry.query.ravel()[0]) / scale for entry in (then, now))
+        # query + noise > 0 with the chance that the noise exceeds -query; the laws are symmetric.
+        above = abs(float(upper(np.asarray(-a)) - upper(np.asarray(-b))))
+        below = abs(float(upper(np.asarray(a)) - upper(np.asarray(b))))
+        return Part(now, epsilon=max(above, below), law="comparison")
+
+    return priced
+
+
+def _log_laplace(x: Array) -> Array:
+    return np.where(x > 0, np.log(0.5) - x, np.log1p(-0.5 * np.exp(np.minimum(x, 0.0))))
+
+
+def _log_normal(x: Array) -> Array:
+    from scipy.special import log_ndtr
+
+    return log_ndtr(-x)
+
+
+_VALUES = {
+    "normal": _gaussian,
+    "laplace": _laplace,
+    "two-sided geometric": _laplace,
+    "exponential": _one_sided,
+    "geometric": _one_sided,
+}
+_SELECTED = {
+    "gumbel": _selected("gumbel"),
+    "laplace": _selected("selection"),
+    "exponential": _selected("selection"),
+}
+_COMPARED = {"laplace": _compared(_log_laplace), "normal": _compared(_log_normal)}
+
+
+def _price_probabilities(bill: Bill, then: Entry, now: Entry) -> None:
+    if np.array_equal(then.query, now.query):
+        return
+    p, q = then.query, now.query
+    with np.errstate(all="ignore"):
+        yes = np.where(p == q, 0.0, np.abs(np.log(p) - np.log(q)))
+        no = np.where(p == q, 0.0, np.abs(np.log1p(-p) - np.log1p(-q)))
+    if then.kind == "choice":
+        cost = float(np.max(yes)) * max(then.out.size, 1)
+    else:
+        cost = float(np.sum(np.maximum(yes, no)))
+    bill.parts.append(Part(now, epsilon=cost, law=then.kind))
+
+
+# From prices to events
+
+
+def is_no_dearer(event: events.Event, known: events.Event) -> bool:
+    """Whether an event surely costs no more than another: the same with at least as much noise."""
+    if isinstance(event, events.Repeated) and isinstance(known, events.Repeated):
+        return event.count <= known.count and is_no_dearer(event.event, known.event)
+    if isinstance(event, events.Sampled) and isinstance(known, events.Sampled):
+        same = (event.sampling_rate, event.scheme) == (known.sampling_rate, known.scheme)
+        return same and is_no_dearer(event.event, known.event)
+    noisy = events.Gaussian | events.Laplace
+    if isinstance(event, noisy) and type(event) is type(known):
+        return event.noise_multiplier >= known.noise_multiplier  # type: ignore[union-attr]
+    return event == known
+
+
+def event_of(bill: Bill, tape: Tape, neighbouring: Neighbouring) -> events.Event | None:
+    """The event that the bill describes; None where nothing that has a price moved."""
+    steps: dict[tuple[int, int] | None, list[Part]] = {}
+    for part in bill.parts:
+        steps.setdefault(_step_of(part, tape), []).append(part)
+    found = [event for part in steps.pop(None, []) for event in _plain_events([part], neighbouring)]
+    found = _merge_gaussians(found, neighbouring)
+    by_rate: dict[float, list[list[Part]]] = {}
+    for number, parts in steps.items():
+        assert number is not None
+        by_rate.setdefault(float(tape.coins[number[0]].rate.max()), []).append(parts)
+    for rate, groups in by_rate.items():
+        found.append(_sampled(groups, rate, neighbouring))
+    if not found:
+        return None
+    return found[0] if len(found) == 1 else events.Sequence(tuple(found))
+
+
+def _step_of(part: Part, tape: Tape) -> tuple[int, int] | None:
+    """The batch that a primitive belongs to, None where all records are in.
+
+    Where the coins of several batches were drawn at once, every primitive counts as a step.
+    """
+    number = part.entry.sampled
+    if number is None or part.law not in ("normal", "laplace"):
+        return None
+    rate = tape.coins[number].rate
+    uniform = rate.size > 0 and float(rate.min()) == float(rate.max())
+    if not uniform or not 0 < float(rate.max()) < 1:
+        return None
+    return number, part.entry.chain if tape.coins[number].rows > 1 else 0
+
+
+def _plain_events(parts: list[Part], neighbouring: Neighbouring) -> list[events.Event]:
+    return [_event_of_part(part, neighbouring) for part in parts if part.mu or part.epsilon]
+
+
+def _event_of_part(part: Part, neighbouring: Neighbouring) -> events.Event:
+    size = part.mu or part.epsilon
+    if not np.isfinite(size) or not np.isfinite(1 / size):
+        return events.NonPrivate(neighbouring)
+    if part.law == "normal":
+        return events.Gaussian(1 / size, neighbouring)
+    if part.law == "laplace":
+        return events.Laplace(1 / size, neighbouring)
+    if part.law == "gumbel":
+        return events.BoundedRange(size, neighbouring)
+    return events.Pure(size, neighbouring)
+
+
+def _merge_gaussians(found: list[events.Event], neighbouring: Neighbouring) -> list[events.Event]:
+    """Gaussian primitives one after another are one Gaussian of mu = sqrt(sum mu²)."""
+    sizes = [1 / event.noise_multiplier for event in found if isinstance(event, events.Gaussian)]
+    rest = [event for event in found if not isinstance(event, events.Gaussian)]
+    if not sizes:
+        return rest
+    return [events.Gaussian(1 / float(np.linalg.norm(sizes)), neighbouring), *rest]
+
+
+def _sampled(groups: list[list[Part]], rate: float, neighbouring: Neighbouring) -> events.Event:
+    """So many steps, each as dear as the dearest one that was seen, on Poisson batches."""
+    mu = max(float(np.linalg.norm([part.mu for part in parts])) for parts in groups)
+    epsilon = max(sum(part.epsilon for part in parts) for parts in groups)
+    if not np.isfinite(mu + epsilon):
+        return events.NonPrivate(neighbouring)
+    made: list[Any] = []
+    if mu > 0:
+        step = events.Sampled(events.Gaussian(1 / mu, neighbouring), rate)
+        made.append(events.Repeated(step, len(groups)))
+    if epsilon > 0:
+        step = events.Sampled(events.Laplace(1 / epsilon, neighbouring), rate)
+        made.append(events.Repeated(step, len(groups)))
+    if not made:
+        return events.Pure(0.0, neighbouring)
+    return made[0] if len(made) == 1 else events.Sequence(tuple(made))

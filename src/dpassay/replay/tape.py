@@ -1,0 +1,404 @@
+"""The tape of one execution: every random draw and every noise primitive, in order.
+
+A tape is written while a mechanism runs on D. A second tape, made with ``of=`` the first, is
+written while the mechanism runs on a neighbour D': it serves the draws of the first one by number
+and *freezes* every primitive, that is, returns the noisy value that was seen on D. Whatever still
+differs between the two runs is not protected by noise. A tape knows nothing of privacy.
+"""
+
+import contextvars
+import linecache
+import sys
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Kind = Literal["add", "compare", "coin", "choice"]
+Use = Literal["value", "argmax", "order", "noisy comparison"]
+Array = NDArray[Any]
+
+_HERE = str(Path(__file__).parent)
+_HOME = str(Path(__file__).parents[1])
+_INNER = (str(Path(np.__file__).parent), *(f"{part}{'/'}" for part in ("<frozen", "<string>")))
+_LIBRARIES = ("/scipy/", "/pandas/", "/numpy/", "/sklearn/", "/random.py")
+
+
+@dataclass(frozen=True)
+class Site:
+    """A line of code."""
+
+    file: str
+    line: int
+    function: str = ""
+
+    @property
+    def source(self) -> str:
+        """The text of the line, empty where it cannot be read."""
+        return linecache.getline(self.file, self.line).strip()
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def _is_inner(name: str) -> bool:
+    """Whether a file belongs to the recorder or to a library that only passes noise on."""
+    return name.startswith((_HERE, *_INNER)) or any(part in name for part in _LIBRARIES)
+
+
+def here() -> Site:
+    """The user's line that is being run: the first frame that is not the recorder or a library.
+
+    A line of dpassay itself (a mechanism) is taken only where no line of the user's called it.
+    """
+    frame, first = sys._getframe(1), None
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not _is_inner(name):
+            site = Site(name, frame.f_lineno, frame.f_code.co_name)
+            if not name.startswith(_HOME):
+                return site if not _is_caller(name) else first or site
+            if "/auditing/" in name:
+                return first or site
+            first = first or site
+        frame = frame.f_back
+    return first or Site("<unknown>", 1)
+
+
+def _is_caller(name: str) -> bool:
+    """Whether the frame belongs to what runs tests or the command line, not to a mechanism."""
+    return "/_pytest/" in name or "/pluggy/" in name
+
+
+@dataclass(frozen=True)
+class RawDraw:
+    """One call of a generator.
+
+    Attributes:
+        number: its place among the calls of the execution.
+        law: "laplace", "normal", "uniform", "permutation", ...
+        value: what was drawn, without a mark.
+        ids: a number for every entry of the value; equal values of a continuous law share theirs,
+            because they come from one seed.
+        site: the line that drew.
+        settings: the arguments that are no noise scale, as text, to compare them.
+
+    """
+
+    number: int
+    law: str
+    value: Any
+    ids: Array
+    site: Site
+    settings: str = ""
+
+
+@dataclass
+class Entry:
+    """One noise primitive: a query, its noise, and what came out.
+
+    Attributes:
+        number: its place among the primitives of the execution.
+        kind: "add" (query plus noise), "compare" (a noisy value against a plain one; the query is
+            their difference), "coin" (uniform against a probability) or "choice" (of given
+            probabilities); of the last two the query holds the probabilities.
+        law: the law of the noise.
+        scale: its scale, in the shape of the output.
+        query: the value before noise.
+        out: the value after noise; on a replay that of the first tape.
+        ids: which draws the noise is made of, in the shape of the output.
+        draws: the numbers of the raw draws.
+        site: the line that added.
+        chain, stage: a noisy value to which more is added stays one primitive with more stages.
+        uses: how the output was used: "value", "argmax" or "noisy comparison".
+        extended: a later stage of the same chain exists.
+        sampled: the number of the coins per record that were drawn last, None if there were none.
+
+    """
+
+    number: int
+    kind: Kind
+    law: str
+    scale: Array
+    query: Array
+    out: Array
+    ids: Array
+    draws: frozenset[int]
+    site: Site
+    chain: int
+    stage: int = 0
+    uses: Counter[Use] = field(default_factory=Counter)
+    extended: bool = False
+    sampled: int | None = None
+    axis: int | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether the output was seen by anything: all but stages that were only added to."""
+        return bool(self.uses) or not self.extended
+
+
+@dataclass(frozen=True)
+class Coins:
+    """A row of coins with one entry per record: a batch that was drawn.
+
+    Attributes:
+        number: the raw draw.
+        rate: the probability of every coin.
+        n_in: how many records were in, of ``n``.
+        n: how many coins there were.
+        site: the line.
+        rows: for how many batches they were drawn at once; which batch a primitive belongs to is
+            then not known.
+
+    """
+
+    number: int
+    rate: Array
+    n_in: int
+    n: int
+    site: Site
+    rows: int = 1
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Which record differs: ``kind`` "add", "remove" or "replace" at ``index``; n before, after."""
+
+    kind: str
+    index: int
+    n: int
+    n_prime: int
+
+
+CONTINUOUS = frozenset({"laplace", "normal", "gumbel", "exponential", "logistic", "cauchy"})
+SAMPLERS = frozenset({"permutation", "subset", "integers"})
+
+
+class Tape:
+    """What one execution did; see the module.
+
+    Args:
+        n: the number of records of the data that is played.
+        of: the tape of D, to be replayed; None while recording.
+        edit: how the data of this run differs from that of ``of``.
+        located: lines where the location of a draw is a query even if it is zero.
+        stages: of every chain the number of its stages on D', where that is known from an earlier
+            replay: the last stage then shows the last value.
+
+    """
+
+    def __init__(
+        self,
+        n: int | None,
+        *,
+        of: "Tape | None" = None,
+        edit: Edit | None = None,
+        located: frozenset[tuple[str, int]] = frozenset(),
+        stages: dict[int, int] | None = None,
+    ) -> None:
+        self.n = n
+        self.of = of
+        self.edit = edit
+        self.located = located
+        self.entries: list[Entry] = []
+        self.draws: list[RawDraw] = []
+        self.coins: list[Coins] = []
+        self.followed: set[int] = set()
+        self.public: set[int] = set()
+        self.located_draws: set[int] = set()  # draws whose location was a query
+        self.moved_locations: set[tuple[str, int]] = set()
+        self.shifted: RawDraw | None = None  # the first draw that has no counterpart on D
+        self._stages = stages
+        self._by_value: dict[bytes, Array] = {}
+        self._n_ids = 0
+        self._chains: list[list[Entry]] = []
+        self._then = [] if of is None else of._chains
+
+    # Draws
+
+    def expect(self, law: str, shape: tuple[int, ...]) -> Any:
+        """The value to serve for the next draw of a replay, None if it must be drawn."""
+        if self.of is None or len(self.draws) >= len(self.of.draws):
+            return None
+        then = self.of.draws[len(self.draws)]
+        if then.law != law:
+            return None
+        value = then.value
+        if np.shape(value) == shape:
+            return value.copy() if isinstance(value, np.ndarray) else value
+        return self._align(np.asarray(value), law, shape)
+
+    def _align(self, value: Array, law: str, shape: tuple[int, ...]) -> Array | None:
+        """A draw with one entry per record, with the entry of the changed record put in or out.
+
+        The coin of an added record is forced in: a uniform of 0 is below every rate.
+        """
+        edit = self.edit
+        if edit is None or value.ndim != len(shape):
+            return None
+        axes = [i for i in range(value.ndim) if value.shape[i] != shape[i]]
+        if len(axes) != 1 or (value.shape[axes[0]], shape[axes[0]]) != (edit.n, edit.n_prime):
+            return None
+        if edit.kind == "remove":
+            return np.delete(value, edit.index, axis=axes[0])
+        forced = {"uniform": 0, "coin": 1}.get(law)
+        fill = forced if forced is not None else value.take([0], axis=axes[0]).squeeze(axes[0])
+        return np.insert(value, edit.index, fill, axis=axes[0])
+
+    def keep_draw(self, law: str, value: Any, site: Site, settings: str = "") -> RawDraw:
+        """Write a draw down; returns it with its number and ids."""
+        plain = np.asarray(value)
+        number = len(self.draws)
+        raw = RawDraw(number, law, _copied(value), self._ids(law, plain), site, settings)
+        self.draws.append(raw)
+        if self.of is not None and self.shifted is None:
+            then = self.of.draws[number] if number < len(self.of.draws) else None
+            if then is None or then.law != law:
+                self.shifted = raw
+        return raw
+
+    def _ids(self, law: str, value: Array) -> Array:
+        # Two equal draws of a continuous law come from one seed; of a discrete law, from chance.
+        key = law.encode() + value.tobytes() if law in CONTINUOUS and value.size else None
+        if key is not None and key in self._by_value:
+            return self._by_value[key].reshape(value.shape)
+        ids = np.arange(self._n_ids, self._n_ids + value.size).reshape(value.shape)
+        self._n_ids += value.size
+        if key is not None:
+            self._by_value[key] = ids
+        return ids
+
+    def new_ids(self, shape: tuple[int, ...]) -> Array:
+        """Ids for noise that was merged from several draws."""
+        return self._ids("merged", np.empty(shape))
+
+    @property
+    def drawn_record(self) -> int:
+        """The number of a record that was in a batch; 0 where no batch was drawn."""
+        for draw in self.draws:
+            if draw.law in SAMPLERS and draw.settings == str(self.n) and np.size(draw.value):
+                return int(np.ravel(draw.value)[0])
+        for entry in self.entries:
+            if entry.kind == "coin" and entry.axis is not None and entry.out.ndim == 1:
+                return int(np.argmax(entry.out))
+        return 0
+
+    @property
+    def lost(self) -> list[RawDraw]:
+        """Draws that were never followed to a primitive: one of them may have been the noise."""
+        return [
+            draw
+            for draw in self.draws
+            if draw.number not in self.followed and draw.law not in SAMPLERS
+        ]
+
+    # Primitives
+
+    def keep_coins(self, number: int, rate: Any, taken: Any, site: Site) -> None:
+        """Write down a row of coins with one entry per record."""
+        taken = np.asarray(taken)
+        rows = taken.size // max(self.n or 1, 1)
+        coins = Coins(number, np.asarray(rate), int(taken.sum()), taken.size, site, rows)
+        self.coins.append(coins)
+
+    def keep(self, entry: Entry) -> Entry:
+        """Write a primitive down; on a replay its output is replaced by that of the first tape."""
+        entry.sampled = len(self.coins) - 1 if self.coins else None
+        self.entries.append(entry)
+        self.followed |= entry.draws
+        if entry.stage == 0:
+            self._chains.append([entry])
+        else:
+            self._chains[entry.chain].append(entry)
+        then = self._counterpart(entry)
+        if then is not None and then.out.shape == entry.out.shape:
+            entry.out = then.out
+        return entry
+
+    @property
+    def next_chain(self) -> int:
+        """The number of the next chain."""
+        return len(self._chains)
+
+    def _counterpart(self, entry: Entry) -> Entry | None:
+        """The primitive of D that this one of D' stands for."""
+        if entry.chain >= len(self._then):
+            return None
+        stages = self._then[entry.chain]
+        if stages[0].law != entry.law and stages[0].kind != entry.kind:
+            return None
+        at = min(entry.stage, len(stages) - 1)
+        if self._stages is not None and entry.stage == self._stages.get(entry.chain, 0) - 1:
+            at = len(stages) - 1
+        return stages[at]
+
+    def pairs(self) -> list[tuple[Entry, Entry]]:
+        """The primitives of D beside those of D', as far as both have them."""
+        found = []
+        for then, now in zip(self._then, self._chains, strict=False):
+            found += _matched(then, now)
+        return found
+
+    @property
+    def n_stages(self) -> dict[int, int]:
+        """The number of stages of every chain."""
+        return {i: len(chain) for i, chain in enumerate(self._chains)}
+
+    @property
+    def chains(self) -> list[list[Entry]]:
+        """The primitives, stage by stage."""
+        return self._chains
+
+
+def _matched(then: list[Entry], now: list[Entry]) -> list[tuple[Entry, Entry]]:
+    """Stages that count, first with first; the last with the last."""
+    left = [entry for entry in then if entry.counts]
+    right = [entry for entry in now if entry.counts]
+    if not left or not right:
+        return []
+    return [*zip(left[:-1], right[:-1], strict=False), (left[-1], right[-1])]
+
+
+def _copied(value: Any) -> Any:
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def part_of(entry: Entry, where: Array, **changes: Any) -> Entry:
+    """An entry made of some places of another, to be kept as a stage or a comparison."""
+    at = where.ravel()
+
+    def taken(values: Array) -> Array:
+        return np.broadcast_to(values, entry.out.shape).ravel()[at].reshape(where.shape)
+
+    return replace(
+        entry,
+        scale=taken(entry.scale),
+        query=taken(entry.query),
+        out=taken(entry.out),
+        ids=taken(entry.ids),
+        uses=Counter(),
+        extended=False,
+        **changes,
+    )
+
+
+_current: contextvars.ContextVar[Tape | None] = contextvars.ContextVar("tape", default=None)
+
+
+def current() -> Tape | None:
+    """The tape of the execution that is running in this context."""
+    return _current.get()
+
+
+def play_on(tape: Tape | None) -> contextvars.Token[Tape | None]:
+    """Make a tape the current one; give the token to :func:`stop`."""
+    return _current.set(tape)
+
+
+def stop(token: contextvars.Token[Tape | None]) -> None:
+    """Go back to the tape of before."""
+    _current.reset(token)

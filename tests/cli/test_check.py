@@ -1,0 +1,172 @@
+"""``dpassay check``: text, JSON, SARIF, exit codes, and no record in any of them."""
+
+import json
+
+import numpy as np
+import pytest
+
+CANARY = 71828.4375
+SOURCE = """
+import numpy as np
+
+def honest(x, rng):
+    return np.clip(x, 0, 1).sum() + rng.laplace(scale=1.0)
+
+def half(x, rng):
+    return np.clip(x, 0, 1).sum() + rng.laplace(scale=0.5)
+
+def leaks(x, rng):
+    return np.clip(x, 0, 1).sum() + rng.laplace(scale=1.0), len(x)
+
+def unseen(x, rng):
+    return x.sum() + float(rng.normal())
+
+def raises(x, rng):
+    raise ValueError(f"bad record {x[0]}")
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, request):
+    monkeypatch.chdir(tmp_path)
+    name = f"checked_{abs(hash(request.node.name))}"
+    (tmp_path / f"{name}.py").write_text(SOURCE)
+    np.savez("d.npz", data=np.full(9, CANARY))
+    return name
+
+
+def run(dpassay, name, function, options="--claim 1"):
+    return dpassay(f"check {name}.py:{function} --data d.npz {options}")
+
+
+def test_text_and_exit_codes(dpassay, folder):
+    done = run(dpassay, folder, "half")
+    assert done.code == 1
+    for part in ("DPA202", f"{folder}.py:8", "rng.laplace(scale=0.5)", "claimed 1",
+                 "Smallest data that shows it: 1 record"):  # fmt: skip
+        assert part in done.words
+    done = run(dpassay, folder, "honest")
+    assert done.code == 0
+    assert "nothing broken on" in done.words
+    assert run(dpassay, folder, "unseen").code == 3
+
+
+@pytest.mark.parametrize("function", ["half", "leaks", "honest", "unseen", "raises"])
+def test_no_record_in_any_output(dpassay, folder, tmp_path, function):
+    for options in ("--claim 1 --sarif out.sarif", "--claim 1 --json", ""):
+        done = run(dpassay, folder, function, options)
+        assert "71828" not in done.out + done.err
+    written = tmp_path / "out.sarif"
+    assert not written.exists() or "71828" not in written.read_text()
+
+
+def test_json(dpassay, folder):
+    data = run(dpassay, folder, "half", "--claim 1 --json").data
+    finding = data["findings"][0]
+    assert (finding["rule"], finding["kind"], finding["line"]) == ("DPA202", "broken", 8)
+    assert finding["file"] == f"{folder}.py"
+    assert "moves by 1" in finding["message"]
+    assert data["epsilon_seen"] == pytest.approx(2.0)
+    assert {"warnings", "undecided", "not_checked", "executions", "pairs"} <= set(data)
+    honest = run(dpassay, folder, "honest", "--claim 1 --json").data
+    assert honest["findings"] == []
+    assert honest["event"]["kind"] == "Laplace"
+
+
+def test_a_mechanism_that_raises_says_where_but_not_what(dpassay, folder):
+    done = run(dpassay, folder, "raises")
+    assert done.code == 3
+    assert f"ValueError on the data itself, at {folder}.py:17" in done.err
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        ("check {name}.py --data d.npz", "is a whole script"),
+        ("check {name}.py:honest", "data is missing"),
+        ("check {name}.py:nothing --data d.npz", "no function"),
+        ("check {name}.py:honest --data d.npz --bounds 1", "two numbers"),
+        ("check {name}.py:honest --data d.npz --claim many", "must be a number"),
+        ("check {name}.py:honest --data none.npz", "is not a file"),
+    ],
+)
+def test_misuse(dpassay, folder, command, says):
+    done = dpassay(command.format(name=folder))
+    assert done.code == 2
+    assert says in done.err
+
+
+def test_the_pair_goes_on_to_an_audit(dpassay, folder):
+    done = run(dpassay, folder, "half", "--claim 1 --pair pair.npz")
+    assert f"dpassay audit {folder}.py:half --claim 1 --data pair.npz" in done.words
+    with np.load("pair.npz") as arrays:
+        assert abs(len(arrays["data"]) - len(arrays["data_prime"])) == 1
+
+
+def test_a_claim_of_dp_sgd_declares_its_sampling(dpassay, folder, tmp_path):
+    (tmp_path / f"{folder}_sgd.py").write_text(
+        "import numpy as np\n"
+        "def train(x, rng):\n"
+        "    batch = x[rng.permutation(len(x))[:3]]\n"
+        "    return np.clip(batch, 0, 1).sum() + rng.normal(0, 2.0)\n"
+    )
+    claim = "dp-sgd:noise_multiplier=2,sampling_rate=0.5,steps=1"
+    done = dpassay(f"check {folder}_sgd.py:train --data d.npz --claim {claim} --json")
+    assert [finding["rule"] for finding in done.data["findings"]] == ["DPA501"]
+
+
+LEVELS, KINDS = {"none", "note", "warning", "error"}, {"fail", "open"}
+
+
+def check_sarif(log):
+    """The parts of the SARIF 2.1.0 schema that concern what is written."""
+    assert log["version"] == "2.1.0"
+    assert log["$schema"].endswith("sarif-2.1.0.json")
+    (run,) = log["runs"]
+    driver = run["tool"]["driver"]
+    assert isinstance(driver["name"], str)
+    ids = [rule["id"] for rule in driver["rules"]]
+    assert len(set(ids)) == len(ids)
+    for rule in driver["rules"]:
+        assert rule["defaultConfiguration"]["level"] in LEVELS
+        for name in ("shortDescription", "fullDescription", "help"):
+            assert rule[name]["text"]
+    assert run["invocations"] == [{"executionSuccessful": True}]
+    for result in run["results"]:
+        assert result["message"]["text"]
+        assert result["level"] in LEVELS
+        assert result["kind"] in KINDS
+        assert (result["level"] == "none") == (result["kind"] != "fail")  # section 3.27.9
+        if "ruleId" in result:
+            assert ids[result["ruleIndex"]] == result["ruleId"]
+        for location in result.get("locations", []) + result.get("relatedLocations", []):
+            place = location["physicalLocation"]
+            assert place["region"]["startLine"] >= 1
+            assert not place["artifactLocation"]["uri"].startswith("/")
+
+
+def test_sarif(dpassay, folder, tmp_path):
+    logs = {}
+    for function in ("half", "leaks", "honest", "unseen"):
+        run(dpassay, folder, function, "--claim 1 --sarif out.sarif")
+        logs[function] = json.loads((tmp_path / "out.sarif").read_text())
+        check_sarif(logs[function])
+    (result,) = [r for r in logs["half"]["runs"][0]["results"] if r["kind"] == "fail"]
+    assert result["ruleId"] == "DPA202"
+    place = result["locations"][0]["physicalLocation"]
+    assert place["artifactLocation"] == {"uri": f"{folder}.py", "uriBaseId": "%SRCROOT%"}
+    assert place["region"]["startLine"] == 8
+    assert result["properties"]["epsilonSeen"] == pytest.approx(2.0)
+    kinds = {r["kind"] for r in logs["unseen"]["runs"][0]["results"]}
+    assert kinds == {"open"}
+
+
+def test_a_fingerprint_survives_moved_lines(dpassay, folder, tmp_path):
+    moved = f"{folder}_moved"
+    (tmp_path / f"{moved}.py").write_text("\n\n\n" + SOURCE)
+    prints = []
+    for name in (folder, moved):
+        run(dpassay, name, "half", "--claim 1 --sarif out.sarif")
+        log = json.loads((tmp_path / "out.sarif").read_text())
+        prints.append(log["runs"][0]["results"][0]["partialFingerprints"])
+    assert prints[0] == prints[1]
