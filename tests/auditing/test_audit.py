@@ -132,7 +132,7 @@ def test_failures_are_outputs():
         return 1 / 0 if rng.random() < 0.4 else 5.0
 
     options = {"claim": da.PureDP(1.0), "score": float}
-    with pytest.raises(AuditStopped, match="division by zero"):
+    with pytest.raises(AuditStopped, match=r"ZeroDivisionError(.|\n)*test_audit.py"):
         da.audit(dies_often, PAIR, **options)
     assert not da.audit(dies_often, PAIR, **options, trials=200, max_failed_share=1.0).refuted
     verdict = da.audit(dies, PAIR, **options, max_failed_share=1.0)

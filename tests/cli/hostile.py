@@ -552,6 +552,8 @@ LINES = {
     "status": "good.run.db",
     "report": "good.run.db -o new.html",
     "synth": "good.table.csv --schema good.schema.toml --epsilon 1 -o new.csv",
+    "zoo": "--only occupied --trials 2000",
+    "check": "example:honest --data good.pair.npz",
 }
 WHOLE = ("-1", "nan", "inf", "1e15", "1.5", str(2**63), str(10**15), MANY, "9" * 5000)
 REAL = ("-1", "nan", "inf", "-inf", "1e400", MANY, "x")

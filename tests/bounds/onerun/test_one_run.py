@@ -315,7 +315,7 @@ def test_turning_the_scores_round_turns_the_coins_round(seed, rule):
         ({"guesses": 1.5}, "whole number"),
         ({"sides": "left"}, "sides='left'"),
         ({"max_guesses": 0}, "max_guesses=0"),
-        ({"rng": "dice"}, "rng='dice'"),
+        ({"rng": "dice"}, "rng="),
         ({"method": "fdp", "guesses": "split"}, "guesses='split' has no proof with method='fdp'"),
         ({"method": "betting", "guesses": 2}, "guesses=2 has no proof with method='betting'"),
         ({"method": "fdp", "delta": 0.0}, "delta=0 gives every Gaussian"),
