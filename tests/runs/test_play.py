@@ -186,12 +186,12 @@ def test_large_tasks_reach_workers(two):
 
 def test_task_that_cannot_be_sent(two):
     lock = threading.Lock()
-    with pytest.raises(InvalidArgument, match=r"task=.*cannot be sent.*workers=1"):
+    with pytest.raises(InvalidArgument, match=r"task.*cannot be sent.*workers=1"):
         play(lambda trials: lock, 5, key="k", executor=two)
 
 
 def test_task_that_cannot_be_unpacked(two):
-    with pytest.raises(TaskError, match=r"could not be unpacked in a worker.*not here"):
+    with pytest.raises(TaskError, match=r"could not be unpacked in a worker.*ImportError"):
         play(Elsewhere(), 5, key="k", executor=two)
 
 
@@ -390,7 +390,7 @@ def test_failures_that_the_task_reports():
         ([1.0, 2.0], "returned 2 results for 1 trials"),
         ([], "returned 0 results"),
         (b"x", "returned bytes for 1 trials"),
-        ([None], "result of trial 0 is a NoneType, None"),
+        ([None], "result of trial 0 is a NoneType"),
         (["a"], "result of trial 0 is a str"),
         ([Outcome()], "outcome of trial 0 is empty"),
         ([Outcome(1.0, world=300)], "world=300 of trial 0"),

@@ -1,9 +1,9 @@
 """Numbers on the safe side of the truth: margins, searches and inverses that check themselves.
 
 A bound is a statement about real numbers, computed with floats. Each part of this leaf keeps it
-true. :mod:`~dpassay._special.margins` says by how much a float may be off, and moves it to the safe
-side. :mod:`~dpassay._special.search` finds where a monotone condition changes and returns the side
-on which it was seen to hold. :mod:`~dpassay._special.quantiles` inverts distribution functions
+true. ``margins`` says by how much a float may be off, and moves it to the safe
+side. ``search`` finds where a monotone condition changes and returns the side
+on which it was seen to hold. ``quantiles`` inverts distribution functions
 and puts every answer back into the forward function.
 
 **The policy for rounding.** Each source of error has one margin:

@@ -8,7 +8,7 @@ is kept in the log.
 **Bets** get a share. By Ville's inequality it covers every look and every extension.
 
 **Counts** share the rest. A count fixes a rule of guessing on the trials before its first one, and
-counts guesses on trials that no count has used (:mod:`dpassay.auditing.counting`). Count j gets
+counts guesses on trials that no count has used (``dpassay.auditing.counting``). Count j gets
 ``FIRST_COUNT`` (1 - FIRST_COUNT)^j of what is left for counts, which sums to it. *Proof.* When
 count j is ordered, its trials have not been counted, and whatever made the user order it is a
 function of the trials before. Given those, rule, number and level are fixed and the new trials are

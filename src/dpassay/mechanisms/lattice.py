@@ -15,7 +15,7 @@ sign is a fair bit, and a negative zero is thrown away, so that zero is not draw
 
 **Nothing is rounded.** Every choice above asks whether a uniform real number U lies below some
 number p. The first 31 or 32 binary digits of U and a floating-point p decide nearly always: they do
-if they differ by more than :data:`MARGIN`, which is far more than the two are off. Otherwise
+if they differ by more than ``MARGIN``, which is far more than the two are off. Otherwise
 (chance below 2^-29) more digits of U are drawn, and bounds on p in integer arithmetic are made
 finer, until they decide (:class:`Uniform`). So each law is exact, given uniform bits.
 """

@@ -73,7 +73,9 @@ def blr_accuracy(
     Accuracy(alpha=0.3733, size=43)
 
     """
-    k, cells = _check.count("n_queries", n_queries), _check.count("n_cells", n_cells)
+    # Only logarithms of these enter: they may be as large as they like.
+    k = _check.count("n_queries", n_queries, high=math.inf)
+    cells = _check.count("n_cells", n_cells, high=math.inf)
     n, epsilon = _check.count("n_records", n_records), _check.epsilon(epsilon, positive=True)
     beta = _check.number("beta", beta, low=0, high=1, low_open=True, high_open=True)
     _check.choice("counting", counting, COUNTINGS)

@@ -177,7 +177,8 @@ def _problem(n_records: int, allowed: Budget, n_queries: int, sizes: Sequence[in
     if not len(sizes):
         raise InvalidArgument("sizes=() must have one entry per column of the table.")
     values = tuple(_check.count("sizes", size, low=2) for size in sizes)
-    n, queries = _check.count("n_records", n_records), _check.count("n_queries", n_queries)
+    n = _check.count("n_records", n_records)
+    queries = _check.count("n_queries", n_queries, high=math.inf)  # a formula, nothing is listed
     return _Problem(n, allowed, queries, values)
 
 
@@ -192,7 +193,8 @@ def population_error_upper(n_records: int, n_queries: int) -> float:
     0.0194
 
     """
-    n, queries = _check.count("n_records", n_records), _check.count("n_queries", n_queries)
+    n = _check.count("n_records", n_records)
+    queries = _check.count("n_queries", n_queries, high=math.inf)  # a formula, nothing is listed
     return math.sqrt(math.log(2 * queries) / (2 * n))
 
 
@@ -335,7 +337,7 @@ class Rate:
         """The rate at these values: the product of its powers."""
         n, epsilon = _check.count("n_records", n_records), _check.epsilon(epsilon, positive=True)
         delta = _check.number("delta", delta, low=0, high=1, low_open=True, high_open=True)
-        queries = _check.count("n_queries", n_queries, low=2)
+        queries = _check.count("n_queries", n_queries, low=2, high=math.inf)
         cells = _check.number("n_cells", n_cells, low=2)
         return (
             math.log(cells) ** self.cells
