@@ -3,8 +3,8 @@
 Gradient steps on raw features waste their noise: columns of different sizes need different steps,
 and a common offset makes every gradient longer than what it says. Three small Gaussian releases
 (:func:`condition_rows`) give a centre, a scale per column, a unit of length and a size of the
-second moment, after which one rule of steps fits data of any kind. Each statistic is a sum over records,
-divided by a public number; everything after the noise is post-processing.
+second moment, after which one rule of steps fits data of any kind. Each statistic is a sum over
+records, divided by a public number; everything after the noise is post-processing.
 """
 
 import math
