@@ -16,7 +16,7 @@ WRONG = 1
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    app.command("zoo", epilog=example("dpassay zoo --only sparse"))(zoo)
+    app.command("zoo", epilog=example("dpassay zoo --only occupied --trials 60000"))(zoo)
 
 
 def zoo(
