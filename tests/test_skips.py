@@ -74,8 +74,8 @@ def test_every_slow_name_exists():
 
 def test_lanes():
     assert lanes.is_slow(HERE / "nets" / "test_dpsgd.py", HERE)
-    assert lanes.is_slow(HERE / "auditing" / "test_audit.py", HERE)
-    assert not lanes.is_slow(HERE / "auditing" / "test_judge.py", HERE)
+    assert lanes.is_slow(HERE / "bounds" / "test_sequential.py", HERE)
+    assert not lanes.is_slow(HERE / "bounds" / "test_counts.py", HERE)
     src = HERE.parent / "src" / "dpassay"
     assert lanes.is_slow(src / "nets" / "network.py", HERE)
     assert not lanes.is_slow(src / "privacy" / "events.py", HERE)
