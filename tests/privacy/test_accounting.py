@@ -62,8 +62,9 @@ def priced(event, method):
     ],
 )
 def test_dp_sgd(sigma, q, steps, pld, rdp):
-    # PLD: dp-accounting 0.6.0 with a grid of 1e-4. RDP: by quadrature of the moments in mpmath at
-    # the same orders; dp-accounting is up to 8 % above it, its fractional orders being loose.
+    # PLD: dp-accounting 0.6.0 with a grid of 1e-4. RDP: two of these epsilons are our own output,
+    # kept to see changes; single divergences are compared with mpmath in the tests of the moments.
+    # dp-accounting is up to 8 % above, since its fractional orders are loose.
     event = dp_sgd_event(sigma, q, steps)
     assert account(event, "pld").epsilon(1e-5) == pytest.approx(pld, rel=5e-6)
     assert account(event, "rdp").epsilon(1e-5) == pytest.approx(rdp, rel=2e-6)
