@@ -194,6 +194,7 @@ def test_command(command, tmp_path, monkeypatch, log):
     prepare(tmp_path, log)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", shlex.split(command))  # an audit says how to replay it
+    monkeypatch.delitem(sys.modules, "my_train", raising=False)  # that of the command before
     env = {"NO_COLOR": "1", "COLUMNS": "88"}
     result = CliRunner().invoke(app, shlex.split(command)[1:], env=env)
     refused = SHOWN[command].startswith("dpassay: ")

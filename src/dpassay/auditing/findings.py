@@ -24,7 +24,7 @@ class Finding:
     """An obligation of the proof that a pair of executions broke.
 
     Attributes:
-        rule: its number, "DPA202" for example; :data:`dpassay.replay.obligations.RULES` has texts.
+        rule: its number, "DPA202" for example; ``dpassay.replay.obligations.RULES`` has texts.
         site: the line, None if only the output is known.
         message: what was seen.
         pair: the data sets, shrunk where that was possible.

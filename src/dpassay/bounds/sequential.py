@@ -305,7 +305,7 @@ class Family:
         label a refuted member too high: without ``epsilons`` it is refused. For DP-SGD, with
         ``noise = np.geomspace(4, 0.5, 40)``: ``Family.of(lambda sigma: account(dp_sgd_event(sigma,
         0.01, 1000), "pld"), noise_multipliers=noise, epsilons=[epsilon_of_steps(1 / sigma, 0.01,
-        1000, 1e-5) for sigma in noise], delta=1e-5)``, by :mod:`dpassay.bounds.steps`.
+        1000, 1e-5) for sigma in noise], delta=1e-5)``, by ``dpassay.bounds.steps``.
         """
         delta = _check.delta(delta)
         if callable(curves):
@@ -351,7 +351,7 @@ class ConfidenceSequence:
     **Between two members** of a family that has one at every epsilon, the test is by the bets
     against the smaller of the two, at the prices of the member that is tested. After t trials this
     wealth is at least e^(-t c) times that against the smaller one, c the price of the step
-    (:func:`dpassay.bounds.betting.dearer`); so a surplus of log wealth of t c or more, at any time,
+    (``dpassay.bounds.betting.dearer``); so a surplus of log wealth of t c or more, at any time,
     refutes it too, and the bound moves up by that step. So every epsilon has one test, of level
     1 - confidence, and the proof above holds for all of them. A refuted member's bound thus lies
     strictly above its epsilon.
