@@ -1,0 +1,153 @@
+"""The pair on which a mechanism leaks most, searched among those that an input makes.
+
+The search plays trials of its own and throws them away: the audit then counts fresh ones on the
+pair that was chosen, so that choosing costs nothing but time. Half of the pairs are left after each
+round, and those that are left get twice the trials (successive halving).
+
+A mechanism that draws many outputs at once gets the *predicted bound* of the best region of outputs
+(:mod:`dpassay.attacks.regions`). One that draws one at a time gets an online attack
+(:mod:`dpassay.attacks.online`); its pairs are compared by how far the attack's ranks are from a
+coin's, in standard deviations, and by the wealth that was won against the claim.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dpassay.attacks.online import OnlineAttack
+from dpassay.attacks.regions import Forecast, learn_region
+from dpassay.auditing.inputs import Input, Pair
+from dpassay.bounds import SequentialTest
+from dpassay.bounds.conditional import Guesses, epsilon_lower
+from dpassay.errors import InvalidArgument
+from dpassay.types import FloatArray, Neighbouring, PrivacyCurve
+
+# Of all trials of an audit, so many may go into the search.
+SHARE = 0.35
+_FEWEST_TRIALS, _FEWEST_DRAWS = 16, 3000  # a pair, in the first round
+_MOST_DRAWS = 40_000
+_MOST_PAIRS = 24
+# Among pairs that promise about as much, the first one made is the simplest.
+_ABOUT_AS_MUCH = 0.9
+
+Trials = Callable[[Pair, int, int], tuple[Any, FloatArray]]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search has found.
+
+    Attributes:
+        pair: the pair to audit.
+        value: what it promises; comparable among pairs of one search only.
+        tried: how many pairs were played.
+        trials: how many trials that took.
+
+    """
+
+    pair: Pair
+    value: float
+    tried: int
+    trials: int
+
+
+@dataclass
+class _Arm:
+    pair: Pair
+    number: int
+    played: int = 0
+    value: float = -math.inf
+
+
+def search_pair(
+    source: Input,
+    neighbouring: Neighbouring,
+    trials: Trials,
+    judge: Callable[[Any, FloatArray], float],
+    *,
+    budget: int,
+    fewest: int,
+    most: int,
+) -> Found:
+    """The most promising pair of an input, by successive halving.
+
+    Args:
+        source: makes the pairs.
+        neighbouring: the relation of the claim.
+        trials: ``trials(pair, first, end)`` plays the pair's trials of these numbers: worlds, and
+            features of the outputs, a row each.
+        judge: what a pair's trials promise.
+        budget: trials of the whole search, at most.
+        fewest: trials of a pair in the first round.
+        most: trials of a pair in one round, at most.
+
+    """
+    pairs = source.pairs(neighbouring)
+    if not pairs:
+        raise InvalidArgument(
+            "data makes no pair of neighbours. Describe a wider input, or give the pair yourself."
+        )
+    # Halving plays every round about as many trials as the first: log2(pairs) + 1 rounds.
+    count = min(len(pairs), _MOST_PAIRS)
+    while count > 1 and fewest * count * (math.log2(count) + 1) > budget:
+        count -= 1
+    arms = [_Arm(pair, number) for number, pair in enumerate(pairs[:count])]
+    size = int(min(budget / (count * (math.log2(count) + 1)), most))
+    left, spent = arms, 0
+    while len(left) > 1:
+        for arm in left:
+            arm.value = judge(*trials(arm.pair, 0, arm.played + size))
+            arm.played += size
+            spent += size
+        best = sorted(left, key=lambda arm: (-arm.value, arm.number))
+        left = best[: (len(left) + 1) // 2] if len(left) > 2 else [_simplest(best)]
+        size = min(2 * size, most)
+    return Found(left[0].pair, left[0].value, count, spent)
+
+
+def _simplest(best: list[_Arm]) -> _Arm:
+    """The first made of those that promise about as much as the best."""
+    enough = _ABOUT_AS_MUCH * best[0].value
+    return min((a for a in best if a.value >= enough), key=lambda a: a.number, default=best[0])
+
+
+def promise_of_region(
+    claim: PrivacyCurve, delta: float, level: float, counted: int
+) -> Callable[[Any, FloatArray], float]:
+    """Judges many draws: the bound that a final count of so many is predicted to show."""
+
+    def bound(more: float, fewer: float) -> float:
+        return epsilon_lower(Guesses(int(more), int(fewer), counted), delta, level)
+
+    def judge(worlds: Any, table: FloatArray) -> float:
+        region = learn_region(table[:, 1:], worlds, Forecast(counted, bound), boosting=False)
+        return -math.inf if region is None else region.predicted
+
+    return judge
+
+
+def promise_of_attack(claim: PrivacyCurve) -> Callable[[Any, FloatArray], float]:
+    """Judges a few trials: how well an online attack tells the worlds apart, and what it won."""
+
+    def judge(worlds: Any, table: FloatArray) -> float:
+        attack, n = OnlineAttack(), len(worlds)
+        seen = attack.play(worlds, table)
+        test = SequentialTest(claim, shares=attack.shares)
+        test.take(seen.streams, n)
+        return max(_separation(worlds, ranks) for ranks in seen.ranks) + test.log_wealth / 2
+
+    return judge
+
+
+def _separation(worlds: Any, ranks: FloatArray) -> float:
+    """How far the area under the ROC is from a coin's 1/2, in about standard deviations."""
+    known = ~np.isnan(ranks)
+    ones, zeros = ranks[known & (worlds == 1)], ranks[known & (worlds == 0)]
+    if not (ones.size and zeros.size):
+        return 0.0
+    ranked = np.sort(zeros)
+    below = (np.searchsorted(ranked, ones) + np.searchsorted(ranked, ones, "right")) / 2
+    return (float(below.mean()) / zeros.size - 0.5) * math.sqrt(3 * (ones.size + zeros.size))
