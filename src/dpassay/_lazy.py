@@ -9,10 +9,13 @@ from typing import Any
 __all__ = ["lazily", "moved"]
 
 
-def lazily(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
+def lazily(
+    package: str, places: Mapping[str, str], old: Mapping[str, str] | None = None
+) -> Callable[[str], Any]:
     """A module's ``__getattr__``: imports a name from where ``places`` says, and keeps it.
 
-    A place that ends in the name itself is a module of the package.
+    A place that ends in the name itself is a module of the package. Names in ``old`` are those of
+    before, each with the full name of what it is now; they work and warn.
 
     >>> lazily("dpassay.bounds", {"one_run": "dpassay.bounds.onerun"})("nothing")
     Traceback (most recent call last):
@@ -21,6 +24,8 @@ def lazily(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
     """
 
     def find(name: str) -> Any:
+        if old is not None and name in old:
+            return moved(f"{package}.{name}", old[name])
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = importlib.import_module(places[name])

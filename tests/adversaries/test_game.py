@@ -14,7 +14,7 @@ from dpassay import nets
 from dpassay.adversaries import (
     ADVERSARIES,
     VARIANTS,
-    GameStopped,
+    AuditStopped,
     GradientCanary,
     Searched,
     capabilities,
@@ -181,7 +181,7 @@ class Interrupted:
 def test_interrupted_games_go_on_and_end_the_same(tmp_path):
     adversary = replace(MALICIOUS, train=Interrupted(str(tmp_path / "note"), 7))
     options = {"trials": 20, "store": tmp_path / "trials.db"}
-    with pytest.raises(GameStopped, match=r"after \d of 20 trainings"):
+    with pytest.raises(AuditStopped, match=r"after \d of 20 trainings"):
         play(adversary, FULL, DATA, **options)
     game = play(adversary, FULL, DATA, **options)
     before, after = (tmp_path / "note").read_text().split("!")
@@ -222,7 +222,7 @@ def test_a_training_that_fails_is_an_output():
     lost = np.isneginf(game.evidence.scores)
     assert 0 < lost.sum() == game.evidence.n_failed
     assert (game.evidence.worlds[lost] == 1).all()
-    with pytest.raises(GameStopped, match=r"Error(.|\n)*test_game.py"):
+    with pytest.raises(AuditStopped, match=r"Error(.|\n)*test_game.py"):
         play(replace(MALICIOUS, train=always_fails), FULL, DATA, trials=40)
 
 
@@ -353,7 +353,7 @@ def test_one_training_has_steps_of_both_kinds():
 
 def test_steps_of_a_training_that_failed_are_not_made_up():
     adversary = replace(MALICIOUS, train=fails_in_one_world)
-    with pytest.raises(GameStopped, match="trainings failed"):
+    with pytest.raises(AuditStopped, match="trainings failed"):
         steps_bound(adversary, FULL, DATA, trainings=40)
 
 

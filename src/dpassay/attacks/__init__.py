@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from dpassay.attacks.scores import log_odds, metric_scores
     from dpassay.attacks.shadows import Shadows, train_shadows
     from dpassay.attacks.whitebox import WhiteBox, full_vector, white_box_features
-    from dpassay.errors import ShadowsStopped
 
 _PUBLIC = {
     "attack": "dpassay.attacks.membership",
@@ -34,7 +33,6 @@ _PUBLIC = {
     "metric_scores": "dpassay.attacks.scores",
     "log_odds": "dpassay.attacks.scores",
     "Shadows": "dpassay.attacks.shadows",
-    "ShadowsStopped": "dpassay.errors",
     "train_shadows": "dpassay.attacks.shadows",
     "lira_scores": "dpassay.attacks.likelihood",
     "rmia_scores": "dpassay.attacks.likelihood",
@@ -57,7 +55,6 @@ __all__ = [
     "Distinguisher",
     "Outputs",
     "Shadows",
-    "ShadowsStopped",
     "WhiteBox",
     "attack",
     "below_threshold_accuracy",
@@ -79,7 +76,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
-    __getattr__ = lazily(__name__, _PUBLIC)
+    __getattr__ = lazily(__name__, _PUBLIC, {"ShadowsStopped": "dpassay.errors.AuditStopped"})
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""Distinguishers: what a training showed, as one score; a higher score says "with the canary".
+"""Scores of trainings whose steps were seen; a higher score says "with the canary".
 
 If all noisy sums of DP-SGD are seen, nothing beats their likelihood ratio (Neyman and Pearson).
 Noise is independent in all directions, and the canary moves one of them: with w the canary's
@@ -14,8 +14,9 @@ literature for this distinguisher mixes two statistics and integrates to 1/sqrt(
 Where only models are seen, the loss of the canary is the score.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -159,3 +160,28 @@ class LossScore:
             return -values
         reduced = {"last": values[..., -1], "mean": values.mean(-1), "max": values.max(-1)}
         return -reduced[self.over]
+
+
+_BY_NAME: dict[str, type[LikelihoodRatio] | type[LossScore]] = {
+    "likelihood ratio": LikelihoodRatio,
+    "loss": LossScore,
+}
+
+
+def score_to_json(score: Any) -> dict[str, Any] | None:
+    """A score as plain JSON, for a log; None for a function that is not one of these.
+
+    >>> score_to_json(LossScore("mean"))
+    {'name': 'loss', 'over': 'mean'}
+
+    """
+    for name, kind in _BY_NAME.items():
+        if type(score) is kind:
+            return {"name": name} | asdict(score)
+    return None
+
+
+def score_from_json(kept: Mapping[str, Any]) -> LikelihoodRatio | LossScore:
+    """The score that :func:`score_to_json` wrote."""
+    fields = dict(kept)
+    return _BY_NAME[fields.pop("name")](**fields)
