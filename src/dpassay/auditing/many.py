@@ -13,6 +13,7 @@ import numpy as np
 
 from dpassay import _check
 from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
+from dpassay.attacks.online import VERSION
 from dpassay.attacks.regions import Forecast, learn_from_many
 from dpassay.auditing.account import CHOOSING, Account
 from dpassay.auditing.claims import Claim, as_claim
@@ -87,8 +88,9 @@ def audit(
             text such as "3,1e-5" or "gdp:1.0", see :func:`dpassay.auditing.parse_claim`. Pairs and
             texts speak of add-remove neighbours.
         score: ``score(output)`` returns a number that tends to be larger (or smaller) for the first
-            data set; it must not depend on the trials. None learns one from the first quarter of
-            the trials, which then do not count.
+            data set; it must not depend on the trials. None learns one: up to 20 000 trials it is
+            learned while they are bet on, and every trial counts
+            (:mod:`dpassay.attacks.online`); beyond that, from the first part of them.
         trials: the most that are played.
         confidence: the probability that verdict and bound are both right, at least.
         sequential: stop as soon as the claim is refuted. False plays all trials and tests once.
@@ -140,7 +142,7 @@ def audit(
     claim = as_claim(claim)
     worlds = getattr(mechanism, "worlds", None)
     seen = look_at_neighbours((data, data_prime), claim.neighbouring, group, neighbours, worlds)
-    new = _configure(mechanism, score, trials, rng)
+    new = _configure(mechanism, score, trials, rng, sequential)
     about = {"target": _name(mechanism), "group": group} | dict(description or {})
     confidence, delta = _check.confidence(confidence), claimed_delta(claim, delta)
 
@@ -149,7 +151,8 @@ def audit(
         chosen, record = _continued(new, trials, log, parts)
         key = run_key(chosen.configuration(), **parts) if record is None else record.key
         account = _account(chosen, record, sequential)
-        rules = Rules(claim, delta, confidence, both_ways=score is not None, account=account)
+        given = score is not None
+        rules = Rules(claim, delta, confidence, given, account, online=chosen.online)
         question = _question(key, chosen, sequential, rules, max_failed_share, replay, seen)
         question = replace(question, fixed_seed=_check.choice("fixed_seed", fixed_seed, _FIXED))
         game = PairGame(
@@ -180,7 +183,7 @@ class _Session:
     def run(self, game: PairGame) -> Verdict:
         """Play what the log does not hold; the verdict on all of it."""
         log = self._engine.log
-        if game.score is None:
+        if game.score is None and not self._question.rules.online:
             learning = self._play(self._engine, game, self._question.learning)
             self._question.refuse(learning, self._prints, last=False)
             if learning.ended != "done":
@@ -255,6 +258,7 @@ class _Configuration:
     block: int
     n_calls: int
     n_learning: int
+    online: bool = False
 
     @property
     def n_testing(self) -> int:
@@ -263,7 +267,9 @@ class _Configuration:
 
     def configuration(self) -> dict[str, Any]:
         """What fixes the trials; the claim and the number of trials do not."""
-        learns = {"sklearn": _sklearn_version()} if self.n_learning else {}
+        learns: dict[str, Any] = {"sklearn": _sklearn_version()} if self.n_learning else {}
+        if self.online:
+            learns = {"online": VERSION}
         return {
             "seed": self.seed,
             "block": self.block,
@@ -271,7 +277,9 @@ class _Configuration:
         } | learns
 
 
-def _configure(mechanism: Any, score: Any, trials: int, rng: Any) -> _Configuration:
+def _configure(
+    mechanism: Any, score: Any, trials: int, rng: Any, sequential: bool
+) -> _Configuration:
     if not callable(mechanism):
         raise InvalidArgument(
             f"mechanism={_check.shown(mechanism)} must be callable: mechanism(data, rng)."
@@ -284,14 +292,16 @@ def _configure(mechanism: Any, score: Any, trials: int, rng: Any) -> _Configurat
     block = int(np.clip(trials // _BLOCKS, 1, _LARGEST_BLOCK)) if draws_many(mechanism) else 0
     n_calls = trials // max(block, 1)
     learning = 0
-    if score is None:
+    # Where all of alpha is for bets, the attack learns while it bets, and no trial is set aside.
+    online = score is None and Account.begin(n_calls * max(block, 1), sequential).betting == 1
+    if score is None and not online:
         if trials < 2 * _FEWEST:
             raise InvalidArgument(
                 f"trials={trials} must be at least {2 * _FEWEST} to learn a score and test it. "
                 "Pass score=, or more trials."
             )
         learning = math.ceil(_learning_trials(trials, bool(block)) / max(block, 1))
-    return _Configuration(_seed(rng), block, n_calls, learning)
+    return _Configuration(_seed(rng), block, n_calls, learning, online)
 
 
 def _learning_trials(trials: int, cheap: bool) -> int:

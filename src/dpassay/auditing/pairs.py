@@ -15,11 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from dpassay.attacks.online import OnlineAttack
 from dpassay.attacks.regions import Forecast, learn_region
 from dpassay.auditing.inputs import Input, Pair
+from dpassay.auditing.referee import area_under_ranks
 from dpassay.bounds import SequentialTest
 from dpassay.bounds.conditional import Guesses, epsilon_lower
 from dpassay.errors import InvalidArgument
@@ -133,21 +132,11 @@ def promise_of_attack(claim: PrivacyCurve) -> Callable[[Any, FloatArray], float]
     """Judges a few trials: how well an online attack tells the worlds apart, and what it won."""
 
     def judge(worlds: Any, table: FloatArray) -> float:
-        attack, n = OnlineAttack(), len(worlds)
+        attack = OnlineAttack()
         seen = attack.play(worlds, table)
         test = SequentialTest(claim, shares=attack.shares)
-        test.take(seen.streams, n)
-        return max(_separation(worlds, ranks) for ranks in seen.ranks) + test.log_wealth / 2
+        test.take(seen.streams, worlds)
+        areas = [area_under_ranks(worlds, ranks) for ranks in seen.ranks]
+        return (max(areas) - 0.5) * math.sqrt(3 * len(worlds)) + test.log_wealth / 2
 
     return judge
-
-
-def _separation(worlds: Any, ranks: FloatArray) -> float:
-    """How far the area under the ROC is from a coin's 1/2, in about standard deviations."""
-    known = ~np.isnan(ranks)
-    ones, zeros = ranks[known & (worlds == 1)], ranks[known & (worlds == 0)]
-    if not (ones.size and zeros.size):
-        return 0.0
-    ranked = np.sort(zeros)
-    below = (np.searchsorted(ranked, ones) + np.searchsorted(ranked, ones, "right")) / 2
-    return (float(below.mean()) / zeros.size - 0.5) * math.sqrt(3 * (ones.size + zeros.size))

@@ -20,7 +20,7 @@ from dpassay.auditing.power import (
     trials_that_would_do,
     with_power,
 )
-from dpassay.auditing.reading import Reader, ScoresInLog, StepsInLog
+from dpassay.auditing.reading import FeaturesInLog, Reader, ScoresInLog, StepsInLog
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
 from dpassay.auditing.seeds import FixedSeed, Prints
 from dpassay.errors import AuditStopped, InvalidArgument, is_target_error
@@ -106,6 +106,9 @@ class Question:
         """How outputs became the scores of so many trials."""
         if self.attacker:
             return f"{self.attacker}, by {self.distinguisher}"
+        if self.rules.online:
+            kind = "" if self.distinguisher is None else f", best: {self.distinguisher}"
+            return f"a score learned while betting (4 experts{kind})"
         if not self.n_learning:
             return "the score that was given"
         count = self.n_learning * max(self.block, 1)
@@ -116,7 +119,9 @@ class Question:
 
     def reader(self) -> Reader:
         """Turns outcomes into worlds and scores, for one pass over the trials that count."""
-        return ScoresInLog(self.coin_seed, self.block) if self.steps is None else self.steps
+        if self.steps is not None:
+            return self.steps
+        return (FeaturesInLog if self.rules.online else ScoresInLog)(self.coin_seed, self.block)
 
     def verdict(self, referee: Referee, run: Played, prints: Prints) -> Verdict:
         """What the referee says after a run."""
@@ -133,7 +138,9 @@ class Question:
             trials=referee.trials,
             ended="refuted" if refuted else _ENDED[run.ended],
             evidence=found,
-            attack=self.attack(referee.trials),
+            attack=replace(self, distinguisher=referee.learned or self.distinguisher).attack(
+                referee.trials
+            ),
             replay=self.replay,
             details={
                 "log_wealth": referee.log_wealth,
@@ -201,7 +208,7 @@ class Question:
             "trials": self.n_calls * max(self.block, 1),
             "sequential": self.sequential,
             "account": self.rules.account.to_json(),
-            "learned": self.n_learning > 0,
+            "learned": self.rules.online or self.n_learning > 0,
             "distinguisher": self.distinguisher,
             "max_failed_share": self.max_failed_share,
             "command": self.replay,
@@ -317,6 +324,7 @@ def question_of(record: RunRecord, change: Change) -> Question:
         confidence=confidence,
         both_ways=about.get("both_ways", not about["learned"]),
         account=account_of(record),
+        online="online" in settings,
     )
     steps = about.get("steps")
     return Question(
