@@ -280,6 +280,7 @@ class Verdict:
         neighbours: "checked": the two data sets are neighbours in the claim's relation. "trusted":
             the caller says so and nobody checked. "unseen": nobody could, since what a record is
             cannot be seen in them. None where there is no pair of data sets.
+        pair: how the two data sets were made, if they were searched; it tells nothing of a record.
         power: what the attack reached, beside the most that the claim allows.
         next_step: what to do now, in one sentence.
 
@@ -298,6 +299,7 @@ class Verdict:
     log_wealth: FloatArray | None = None
     fell_at: Fall | None = None
     neighbours: NeighboursSeen | None = None
+    pair: str = ""
     power: Power | None = None
     next_step: str = ""
 

@@ -158,16 +158,19 @@ class Vector:
         yield "every second answer moves up, the others down", np.where(number % 2 == 0, 1.0, -1.0)
 
 
-def value(low: int = 0, high: int = 1000) -> "Value":
-    """One whole number or category code; any two values are neighbours, as in local privacy.
+def value(low: int = 0, high: int = 1000, *, by: int | None = None) -> "Value":
+    """One whole number or category code.
 
     Args:
         low: the smallest.
         high: the largest.
+        by: how far a record moves it at most; None makes any two values neighbours, as in local
+            privacy.
 
     """
     low = _check.count("low", low, low=-(2**53))
-    return Value(low, _check.count("high", high, low=low + 1, remedy="It must be above low."))
+    high = _check.count("high", high, low=low + 1, remedy="It must be above low.")
+    return Value(low, high, None if by is None else _check.count("by", by, low=1))
 
 
 @dataclass(frozen=True)
@@ -176,18 +179,21 @@ class Value:
 
     low: int
     high: int
+    by: int | None
     trusted: bool = True
 
     def pairs(self, neighbouring: Neighbouring) -> list[Pair]:
         """Consecutive values first, then the extremes and some at random."""
-        first = [(v, v + 1) for v in range(self.low, min(self.low + 5, self.high))]
+        step = 1 if self.by is None else self.by
+        starts = range(self.low, min(self.low + 5, self.high - step + 1))
+        near = [(a, a + step) for a in starts]
         # Hashes treat values in no order: which of them are far apart is found by trying.
-        drawn = np.random.default_rng(0).integers(
-            self.low, self.high, (_RANDOM_VALUES, 2), endpoint=True
-        )
-        chosen = [*first, (self.low, self.high), *((int(a), int(b)) for a, b in drawn)]
-        distinct = dict.fromkeys((min(ab), max(ab)) for ab in chosen if ab[0] != ab[1])
-        return [Pair(f"{a} and {b}", a, b) for a, b in distinct]
+        shape = (_RANDOM_VALUES, 2)
+        drawn = np.random.default_rng(0).integers(self.low, self.high, shape, endpoint=True)
+        chosen = [*near, (self.low, self.high), *((int(a), int(b)) for a, b in drawn)]
+        distinct = dict.fromkeys((min(ab), max(ab)) for ab in chosen)
+        far = self.high - self.low if self.by is None else self.by
+        return [Pair(f"{a} and {b}", a, b) for a, b in distinct if 0 < b - a <= far]
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,6 +19,7 @@ from dpassay.auditing.account import CHOOSING, Account
 from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.engine import Engine
 from dpassay.auditing.game import PairGame, draws_many
+from dpassay.auditing.inputs import as_input
 from dpassay.auditing.neighbours import look_at_neighbours
 from dpassay.auditing.question import (
     MANY,
@@ -28,6 +29,7 @@ from dpassay.auditing.question import (
     refuse_target,
 )
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
+from dpassay.auditing.searching import Search, check_one_way_in
 from dpassay.bounds.conditional import Guesses, epsilon_lower
 from dpassay.errors import InvalidArgument, VacuousAudit
 from dpassay.runs import (
@@ -50,9 +52,10 @@ _MANY_DRAWS, _SHARE_OF_MANY, _MOST_OF_MANY = 40_000, 0.5, 1_000_000
 
 def audit(
     mechanism: Callable[..., Any],
-    pair: tuple[Any, Any],
+    pair: tuple[Any, Any] | None = None,
     *,
     claim: Claim,
+    data: Any = None,
     score: Callable[[Any], float] | None = None,
     trials: int = 1000,
     confidence: float = 0.95,
@@ -84,6 +87,10 @@ def audit(
         pair: the two neighbouring data sets. They are checked to be neighbours in the claim's
             relation: rows of arrays, tensors, frames and (X, y) are records, and entries of lists,
             dicts, strings and one-dimensional arrays. Numbers and other objects are taken as given.
+            None to have a pair searched in ``data``.
+        data: a data set, or a description of one such as ``dpassay.inputs.vector(10)``, in which
+            the pair is searched that shows most. The search may take four tenths of the trials,
+            which then do not count.
         claim: what the mechanism is said to have: a privacy curve, a pair (epsilon, delta), or a
             text such as "3,1e-5" or "gdp:1.0", see :func:`dpassay.auditing.parse_claim`. Pairs and
             texts speak of add-remove neighbours.
@@ -138,15 +145,26 @@ def audit(
     True
 
     """
-    data, data_prime = _pair(pair)
+    check_one_way_in(pair, data)
     claim = as_claim(claim)
-    worlds = getattr(mechanism, "worlds", None)
-    seen = look_at_neighbours((data, data_prime), claim.neighbouring, group, neighbours, worlds)
-    new = _configure(mechanism, score, trials, rng, sequential)
-    about = {"target": _name(mechanism), "group": group} | dict(description or {})
     confidence, delta = _check.confidence(confidence), claimed_delta(claim, delta)
+    about = {"target": _name(mechanism), "group": group} | dict(description or {})
+    seed = _seed(rng)
 
     with opened(store) as log, _crew(executor, workers) as who:
+        engine = Engine(log, who, workers, timeout, recycle, max_failed_share, progress)
+        if pair is None:
+            _configure(mechanism, score, trials, seed, sequential)  # what is wrong is said at once
+            source = as_input(data)
+            search = Search(engine, mechanism, source, claim, delta, trials, seed, about)
+            found = search.run()
+            pair, trials = (found.pair.data, found.pair.data_prime), trials - found.trials
+            neighbours = "trusted" if source.trusted else neighbours
+            about = {**about, "pair": found.pair.name, "n_choosing": found.trials}
+        data, data_prime = _pair(pair)
+        worlds = getattr(mechanism, "worlds", None)
+        seen = look_at_neighbours((data, data_prime), claim.neighbouring, group, neighbours, worlds)
+        new = _configure(mechanism, score, trials, seed, sequential)
         parts = {"code": [mechanism, score], "data": [data, data_prime]}
         chosen, record = _continued(new, trials, log, parts)
         key = run_key(chosen.configuration(), **parts) if record is None else record.key
@@ -169,7 +187,9 @@ def audit(
         if (warning := question.vacuous()) is not None:
             warnings.warn(VacuousAudit(warning), stacklevel=2)
 
-        engine = Engine(log, who, workers, timeout, recycle, max_failed_share, progress)
+        question = replace(
+            question, n_choosing=about.get("n_choosing", 0), pair=about.get("pair", "")
+        )
         return _Session(engine, question, about).run(game)
 
 
@@ -278,7 +298,7 @@ class _Configuration:
 
 
 def _configure(
-    mechanism: Any, score: Any, trials: int, rng: Any, sequential: bool
+    mechanism: Any, score: Any, trials: int, seed: int | None, sequential: bool
 ) -> _Configuration:
     if not callable(mechanism):
         raise InvalidArgument(
@@ -301,7 +321,7 @@ def _configure(
                 "Pass score=, or more trials."
             )
         learning = math.ceil(_learning_trials(trials, bool(block)) / max(block, 1))
-    return _Configuration(_seed(rng), block, n_calls, learning, online)
+    return _Configuration(seed, block, n_calls, learning, online)
 
 
 def _learning_trials(trials: int, cheap: bool) -> int:

@@ -24,15 +24,11 @@ from dpassay.bounds.conditional import Guesses, epsilon_lower
 from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray, Neighbouring, PrivacyCurve
 
-# Of all trials of an audit, so many may go into the search.
-SHARE = 0.35
-_FEWEST_TRIALS, _FEWEST_DRAWS = 16, 3000  # a pair, in the first round
-_MOST_DRAWS = 40_000
 _MOST_PAIRS = 24
 # Among pairs that promise about as much, the first one made is the simplest.
 _ABOUT_AS_MUCH = 0.9
 
-Trials = Callable[[Pair, int, int], tuple[Any, FloatArray]]
+Trials = Callable[[Pair, int], tuple[Any, FloatArray]]
 
 
 @dataclass(frozen=True)
@@ -76,8 +72,8 @@ def search_pair(
     Args:
         source: makes the pairs.
         neighbouring: the relation of the claim.
-        trials: ``trials(pair, first, end)`` plays the pair's trials of these numbers: worlds, and
-            features of the outputs, a row each.
+        trials: ``trials(pair, n)`` plays the first n trials of a pair: worlds, and features of the
+            outputs, a row each.
         judge: what a pair's trials promise.
         budget: trials of the whole search, at most.
         fewest: trials of a pair in the first round.
@@ -89,22 +85,31 @@ def search_pair(
         raise InvalidArgument(
             "data makes no pair of neighbours. Describe a wider input, or give the pair yourself."
         )
-    # Halving plays every round about as many trials as the first: log2(pairs) + 1 rounds.
     count = min(len(pairs), _MOST_PAIRS)
-    while count > 1 and fewest * count * (math.log2(count) + 1) > budget:
+    while count > 1 and fewest * _shares(count) > budget:
         count -= 1
     arms = [_Arm(pair, number) for number, pair in enumerate(pairs[:count])]
-    size = int(min(budget / (count * (math.log2(count) + 1)), most))
+    size = min(budget // max(_shares(count), 1), most)
     left, spent = arms, 0
     while len(left) > 1:
         for arm in left:
-            arm.value = judge(*trials(arm.pair, 0, arm.played + size))
+            arm.value = judge(*trials(arm.pair, arm.played + size))
             arm.played += size
             spent += size
         best = sorted(left, key=lambda arm: (-arm.value, arm.number))
         left = best[: (len(left) + 1) // 2] if len(left) > 2 else [_simplest(best)]
         size = min(2 * size, most)
     return Found(left[0].pair, left[0].value, count, spent)
+
+
+def _shares(count: int) -> int:
+    """How many times the size of its first round a search of so many pairs plays in all."""
+    total, doubled = 0, 1
+    while count > 1:
+        total += doubled * count
+        count = (count + 1) // 2 if count > 2 else 1
+        doubled *= 2
+    return total
 
 
 def _simplest(best: list[_Arm]) -> _Arm:
@@ -114,7 +119,7 @@ def _simplest(best: list[_Arm]) -> _Arm:
 
 
 def promise_of_region(
-    claim: PrivacyCurve, delta: float, level: float, counted: int
+    delta: float, level: float, counted: int
 ) -> Callable[[Any, FloatArray], float]:
     """Judges many draws: the bound that a final count of so many is predicted to show."""
 

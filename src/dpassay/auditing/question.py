@@ -59,7 +59,8 @@ class Question:
         steps: reads trainings of which the log keeps what every step showed; None where the log
             has the scores themselves.
         attacker: who chose the score, where that is not the audit itself.
-        n_choosing: trials of another run that chose the score; they do not count.
+        n_choosing: trials of other runs that chose the score or the pair; they do not count.
+        pair: how the pair was made, if it was searched.
         claim_text: what :func:`~dpassay.auditing.claims.parse_claim` turns into the claim, if the
             claim cannot say so itself.
 
@@ -80,6 +81,7 @@ class Question:
     steps: StepsInLog | None = None
     attacker: str = ""
     n_choosing: int = 0
+    pair: str = ""
     claim_text: str | None = None
 
     @property
@@ -150,6 +152,7 @@ class Question:
             log_wealth=referee.wealth_path() if self.rules.account.betting else None,
             fell_at=fell_at,
             neighbours=self.neighbours,
+            pair=self.pair,
         )
         vacuous = not refuted and (prints.same or is_vacuous(self.rules, referee.trials))
         return with_power(verdict, vacuous=vacuous, both_ways=self.rules.both_ways)
@@ -218,6 +221,7 @@ class Question:
             "steps": None if self.steps is None else self.steps.to_json(),
             "attacker": self.attacker,
             "n_choosing": self.n_choosing,
+            "pair": self.pair,
         }
 
 
@@ -343,4 +347,5 @@ def question_of(record: RunRecord, change: Change) -> Question:
         steps=None if steps is None else StepsInLog.from_json(steps, record.key),
         attacker=about.get("attacker", ""),
         n_choosing=about.get("n_choosing", 0),
+        pair=about.get("pair", ""),
     )
