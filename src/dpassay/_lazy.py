@@ -14,7 +14,7 @@ def lazily(
 ) -> Callable[[str], Any]:
     """A module's ``__getattr__``: imports a name from where ``places`` says, and keeps it.
 
-    A place that ends in the name itself is a module of the package. Names in ``old`` are those of
+    A place that ends in the name itself is a module. Names in ``old`` are those of
     before, each with the full name of what it is now; they work and warn.
 
     >>> lazily("dpassay.bounds", {"one_run": "dpassay.bounds.onerun"})("nothing")
@@ -29,7 +29,7 @@ def lazily(
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = importlib.import_module(places[name])
-        if places[name] != f"{package}.{name}":
+        if not places[name].endswith(f".{name}"):
             value = getattr(value, name)
         setattr(sys.modules[package], name, value)
         return value
