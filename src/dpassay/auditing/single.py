@@ -239,9 +239,13 @@ class _CanaryGame:
     canaries: Any
     seed: int | None
 
-    @functools.cached_property
+    @property
     def key(self) -> str:
         """The name of the run."""
+        return self._key
+
+    @functools.cached_property
+    def _key(self) -> str:
         code, data = [self.train, self.score], [self.data, self.canaries]
         return run_key(self.configuration(), code=code, data=data)
 
