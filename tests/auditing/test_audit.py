@@ -44,7 +44,7 @@ def test_the_bundled_learners(seed):
     assert good.ended == "budget spent"
     assert bad.refuted
     assert bad.ended == "refuted"
-    assert bad.trials < 60
+    assert bad.n_counted < 60
     assert bad.bound.epsilon >= 0.99 * learners.claim().epsilon(1e-5)
     assert 0.99 < bad.tightness < 1.2
     assert "refuted: epsilon >=" in str(bad)

@@ -37,6 +37,7 @@ def assert_same(one, other):
     assert one.claim == other.claim
     assert one.bound == other.bound
     names = ("refuted", "confidence", "trials", "ended", "attack", "replay", "details", "fell_at")
+    names += ("kind", "n_learning", "n_deaths", "p_value", "wealth_needed", "power", "next_step")
     for name in names:
         assert getattr(one, name) == getattr(other, name), name
     paths = [None if v.log_wealth is None else v.log_wealth.tobytes() for v in (one, other)]

@@ -179,9 +179,13 @@ class _OneRunGame:
     run: OneRun
     seed: int
 
-    @functools.cached_property
+    @property
     def key(self) -> str:
         """The name of the training in a log."""
+        return self._key
+
+    @functools.cached_property
+    def _key(self) -> str:
         run = self.run
         hooks = [run.hooks.example, run.hooks.gradient, run.hooks.observe, run.hooks.rate]
         data = [run.training, run.records, run.context, run.n_canaries, hooks]

@@ -44,9 +44,13 @@ class TrainingGame:
     stream: int = TRAINING
     by_steps: bool = False
 
-    @functools.cached_property
+    @property
     def key(self) -> str:
         """The name of the run: everything that its trainings depend on, but no distinguisher."""
+        return self._key
+
+    @functools.cached_property
+    def _key(self) -> str:
         made = self.crafted
         configuration = {"seed": self.seed, "stream": self.stream, "by_steps": self.by_steps}
         hooks = [made.hooks.example, made.hooks.gradient, made.hooks.observe, made.hooks.rate]

@@ -18,7 +18,11 @@ EXAMPLES = (
 
 
 def parse_claim(
-    text: str, *, neighbouring: str = "add-remove", assumptions: Iterable[str] = ()
+    text: str,
+    *,
+    neighbouring: str = "add-remove",
+    assumptions: Iterable[str] = (),
+    n_records: int | None = None,
 ) -> Curve:
     """The privacy curve that a short text stands for.
 
@@ -28,13 +32,18 @@ def parse_claim(
             ``method=best`` by the best of all methods.
         neighbouring: the relation that the claim is made under.
         assumptions: what it takes as public; ``dp-sgd:`` says so itself.
+        n_records: the number of records, if it is public.
 
     >>> parse_claim("3,1e-5")
     ApproxDP(epsilon=3, delta=1e-05)
 
     """
     word, colon, rest = text.strip().partition(":")
-    statement = {"neighbouring": neighbouring, "assumptions": tuple(assumptions)}
+    statement = {
+        "neighbouring": neighbouring,
+        "assumptions": tuple(assumptions),
+        "n_records": n_records,
+    }
     if not colon:
         return _epsilon_delta(text, statement)
     if word not in _WORDS:
@@ -83,7 +92,12 @@ def claim_text(claim: Any) -> str | None:
     if write is None:
         return None
     text = write(claim)
-    same = parse_claim(text, neighbouring=claim.neighbouring, assumptions=claim.assumptions)
+    same = parse_claim(
+        text,
+        neighbouring=claim.neighbouring,
+        assumptions=claim.assumptions,
+        n_records=claim.n_records,
+    )
     return text if same == claim else None
 
 
@@ -122,7 +136,8 @@ def _dp_sgd(text: str, statement: dict[str, Any]) -> Curve:
     )
     if method is None:
         method = "best" if values["sampling_rate"] == 1 else "pld"
-    return account(event, _check.choice("method", method, ("best", "pld")))
+    method = _check.choice("method", method, ("best", "pld"))
+    return account(event, method, n_records=statement["n_records"])
 
 
 def dp_sgd_text(noise_multiplier: float, sampling_rate: float, steps: int) -> str:

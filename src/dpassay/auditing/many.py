@@ -196,7 +196,7 @@ def audit(
 class _Session:
     """One audit under way: a game is played, learned from, tested and judged."""
 
-    def __init__(self, engine: Engine, question: Question, about: Mapping[str, Any]) -> None:
+    def __init__(self, engine: Engine, question: Question, about: dict[str, Any]) -> None:
         self._engine, self._question, self._about = engine, question, about
         self._prints = question.prints()
 

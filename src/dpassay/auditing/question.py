@@ -7,7 +7,7 @@ the scores are in the log; so both go through the same code and end with the sam
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -24,10 +24,11 @@ from dpassay.auditing.reading import FeaturesInLog, Reader, ScoresInLog, StepsIn
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
 from dpassay.auditing.seeds import FixedSeed, Prints
 from dpassay.errors import AuditStopped, InvalidArgument, is_target_error
+from dpassay.privacy.curves import Curve
 from dpassay.runs import Outcomes, Played, RunRecord, TrialLog, replayed
 from dpassay.types import NeighboursSeen, PrivacyCurve, Verdict
 
-MANY = "many trials"
+MANY: Final = "many trials"
 CHOOSING = "choosing a score"  # a run whose trials do not count
 _EVERY = 25  # trials handed to the referee at a time; the verdict does not depend on it
 _ENDED = {
@@ -125,8 +126,16 @@ class Question:
             return self.steps
         return (FeaturesInLog if self.rules.online else ScoresInLog)(self.coin_seed, self.block)
 
-    def verdict(self, referee: Referee, run: Played, prints: Prints) -> Verdict:
-        """What the referee says after a run."""
+    def verdict(
+        self, referee: Referee, run: Played, prints: Prints, learned: int | None = None
+    ) -> Verdict:
+        """What the referee says after a run.
+
+        ``learned`` is the number of calls that were played for learning, by default all of them.
+        """
+        n_learned = self.n_learning if learned is None else learned
+        n_learning = n_learned * max(self.block, 1) + self.n_choosing
+        betting = self.rules.account.betting > 0
         failed = np.repeat(run.outcomes.failed, max(self.block, 1))[: referee.trials]
         refuted, bound, fell_at = referee.statement()
         found = replace(
@@ -137,19 +146,17 @@ class Question:
             bound=bound,
             refuted=refuted,
             confidence=self.rules.confidence,
-            trials=referee.trials,
+            trials=n_learning + referee.trials,
             ended="refuted" if refuted else _ENDED[run.ended],
             evidence=found,
             attack=replace(self, distinguisher=referee.learned or self.distinguisher).attack(
                 referee.trials
             ),
             replay=self.replay,
-            details={
-                "log_wealth": referee.log_wealth,
-                "wealth_needed": referee.wealth_needed,
-                "learning_trials": float(self.n_learning * max(self.block, 1)),
-            },
-            log_wealth=referee.wealth_path() if self.rules.account.betting else None,
+            log_wealth=referee.wealth_path() if betting else None,
+            wealth_needed=referee.wealth_needed if betting else None,
+            n_learning=n_learning,
+            n_deaths=run.n_deaths,
             fell_at=fell_at,
             neighbours=self.neighbours,
             pair=self.pair,
@@ -201,7 +208,7 @@ class Question:
         stop = self.watch(prints, referee)
         testing = replayed(self.testing, stop=stop, every=self.every, **options)
         self.refuse(testing, prints, last=True)
-        return self.verdict(referee, testing, prints)
+        return self.verdict(referee, testing, prints, len(learning.outcomes))
 
     def description(self) -> dict[str, Any]:
         """The question as plain JSON, for the log."""
@@ -256,6 +263,7 @@ def described(
         "claim": claim_text(claim) if text is None else text,
         "neighbouring": claim.neighbouring,
         "assumptions": list(claim.assumptions),
+        "n_records": claim.n_records if isinstance(claim, Curve) else None,
         "epsilon": float(claim.epsilon(delta)),
         "delta": delta,
         "confidence": confidence,
@@ -293,7 +301,10 @@ def _stated(record: RunRecord) -> PrivacyCurve:
             f"delta={about['delta']:g}) has no text to write into a log. Pass claim=."
         )
     return parse_claim(
-        about["claim"], neighbouring=about["neighbouring"], assumptions=about["assumptions"]
+        about["claim"],
+        neighbouring=about["neighbouring"],
+        assumptions=about["assumptions"],
+        n_records=about.get("n_records"),
     )
 
 

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from dpassay.privacy import GDP, ApproxDP, PureDP
 from dpassay.runs import Outcome, Played, RunRecord, TrialLog, opened, replayed, run_key
 from dpassay.types import Evidence, FloatArray, LowerBound, PrivacyCurve, Verdict
 
-ONE_RUN = "one run"
+ONE_RUN: Final = "one run"
 
 
 def audit_one_run(
@@ -165,7 +165,7 @@ class OneRunQuestion:
         """What the scores show; raises AuditStopped where there are none."""
         scores, coins = self.read(run)
         failed = np.isnan(np.frombuffer(run.outcomes.payloads[0]))
-        refuted, bound, details = self._statement(scores, coins)
+        refuted, bound = self._statement(scores, coins)
         verdict = Verdict(
             claim=self.claim,
             bound=bound,
@@ -178,15 +178,15 @@ class OneRunQuestion:
             ),
             attack=f"{scores.size} canaries in one training",
             replay=self.replay,
-            details=details,
+            kind=ONE_RUN,
+            n_deaths=run.n_deaths,
+            p_value=bound.p_value,
         )
         vacuous = not refuted and bound.ceiling <= float(self.claim.epsilon(self.delta))
         return with_power(verdict, vacuous=vacuous, both_ways=False)
 
-    def _statement(
-        self, scores: FloatArray, coins: NDArray[np.bool_]
-    ) -> tuple[bool, LowerBound, dict[str, float]]:
-        """Verdict, bound and the numbers behind them: one statement, wrong with alpha at most.
+    def _statement(self, scores: FloatArray, coins: NDArray[np.bool_]) -> tuple[bool, LowerBound]:
+        """Verdict and bound: one statement, wrong with alpha at most.
 
         A claim that is a member of the bound's family is refuted where the bound is above it. Any
         other curve is tested as a whole with ``CURVE`` of alpha, and the bound has the rest; a
@@ -199,11 +199,11 @@ class OneRunQuestion:
         bound = one_run(scores, coins, delta=self.delta, confidence=1 - level, **options)
         bound = replace(bound, confidence=self.confidence)
         if self._nested():
-            return bound.epsilon > claimed, bound, {}
+            return bound.epsilon > claimed, bound
         tested = one_run(scores, coins, delta=self.delta, method="fdp", claim=self.claim)
-        p_value = (tested.details or {})["claim_p_value"]
-        refuted = p_value <= CURVE * alpha or bound.epsilon > claimed
-        return refuted, bound, {"p_value": p_value}
+        assert tested.p_value is not None  # A claim was given.
+        refuted = tested.p_value <= CURVE * alpha or bound.epsilon > claimed
+        return refuted, replace(bound, p_value=tested.p_value)
 
     def _nested(self) -> bool:
         """Whether the claim is a member of the family that the bound is taken from."""
@@ -239,9 +239,13 @@ class _CanaryGame:
     canaries: Any
     seed: int | None
 
-    @functools.cached_property
+    @property
     def key(self) -> str:
         """The name of the run."""
+        return self._key
+
+    @functools.cached_property
+    def _key(self) -> str:
         code, data = [self.train, self.score], [self.data, self.canaries]
         return run_key(self.configuration(), code=code, data=data)
 

@@ -1,7 +1,7 @@
 """What is asked of the single steps of few trainings, each with a fair coin of its own."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,7 @@ from dpassay.bounds import lower_bound_from_steps
 from dpassay.runs import Played, RunRecord, TrialLog, replayed
 from dpassay.types import Evidence, FloatArray, LowerBound, PrivacyCurve, Verdict
 
-STEPS = "single steps"
+STEPS: Final = "single steps"
 
 
 def step_coins(seed: int, trial: int, stream: int, steps: int) -> NDArray[Any]:
@@ -112,6 +112,8 @@ class StepsQuestion:
             ended="refuted" if refuted else "budget spent",
             evidence=Evidence(coins, seen, self.key, self.seed),
             attack=f"{self.attacker}, by the {self.steps} steps of each training",
+            kind=STEPS,
+            n_deaths=run.n_deaths,
         )
         vacuous = not refuted and bound.ceiling <= claimed
         return with_power(verdict, vacuous=vacuous, both_ways=False)

@@ -114,7 +114,7 @@ class _Look:
             run=record.key,
             target=about.get("target"),
             claim=about.get("claim"),
-            epsilon=about.get("epsilon"),
+            epsilon=_claimed(verdict, about),
             delta=about.get("delta"),
             confidence=about.get("confidence"),
             created=record.created,
@@ -126,7 +126,7 @@ class _Look:
             seconds_left=left,
             refuted=verdict.refuted if verdict else None,
             epsilon_lower=verdict.bound.epsilon if verdict else None,
-            tested=verdict.trials if verdict else None,
+            tested=verdict.n_counted if verdict else None,
             note=judged.note,
         )
 
@@ -136,6 +136,13 @@ class _Look:
         if key not in self._known:
             self._known[key] = _judge(self._log, record)
         return self._known[key]
+
+
+def _claimed(verdict: "Verdict | None", about: dict[str, Any]) -> float | None:
+    """The claimed epsilon, as it was judged or as the log says."""
+    if verdict is None:
+        return about.get("epsilon")
+    return float(verdict.claim.epsilon(verdict.bound.delta))
 
 
 def _judge(log: "TrialLog", record: "RunRecord") -> _Judged:

@@ -75,6 +75,7 @@ class PrivateMixin:
             self.ledger.record(event, what=type(self).__name__, n_records=n_records)
         self.event_ = event
         self.assumptions_ = (f"n={n_records}", *assumptions)
+        self.n_records_ = n_records
 
     def _spend_nothing_private(self, budget: Budget, n_records: int) -> None:
         """As ``_spend``, for a fit without privacy; the ledger is told all the same."""
@@ -88,7 +89,7 @@ class PrivateMixin:
     @property
     def privacy_(self) -> PrivacyCurve:
         """The privacy curve of the last fit: an upper bound, with what it takes as public."""
-        return account(self.event_, assumptions=self.assumptions_)
+        return account(self.event_, assumptions=self.assumptions_, n_records=self.n_records_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]

@@ -70,7 +70,7 @@ class Fitted:
     def privacy_(self) -> PrivacyCurve:
         """The privacy curve of the fit: an upper bound, with what it takes as public."""
         self._check_fitted()
-        return account(self.event_, assumptions=self.assumptions_)
+        return account(self.event_, assumptions=self.assumptions_, n_records=self.n_records_)
 
     def sample(
         self, n: int | None = None, rng: RngLike = None, *, where: Mapping[str, Any] | None = None
