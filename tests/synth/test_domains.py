@@ -14,7 +14,8 @@ from dpassay.privacy import Approx, Gaussian, account
 from dpassay.privacy.budget import budget
 from dpassay.privacy.events import Sequence
 from dpassay.synth import MWEM, Categorical, Date, Numeric, Schema, Workload, measure_domain
-from dpassay.synth.domains import Undeclared, _priced, fit_with_domain
+from dpassay.synth.recommended import fit_with_domain
+from dpassay.synth.tables.domains import Undeclared, _priced
 from rates import assert_rate
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}
@@ -226,7 +227,7 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_stated(neighbouring):
 def test_noise_alone_gives_no_bound(rng):
     """2000 columns without a record: at most one in a thousand passes anywhere."""
     from dpassay.mechanisms.noise import source
-    from dpassay.synth.domains import FALSE_CELL, _Noise, _outermost
+    from dpassay.synth.tables.domains import FALSE_CELL, _Noise, _outermost
     from rates import assert_rate_at_most
 
     noise, passed = _Noise(3.0, math.inf, source(rng), "add-remove"), 0
@@ -368,10 +369,19 @@ def test_measuring_is_refused(arguments, message):
         ({"domain_epsilon": math.nan}, "domain_epsilon=nan"),
         ({"schema": Schema({"age": range(120)})}, "is not needed: the schema declares"),
         ({"schema": {"age": range(120)}}, "nothing to measure"),
-        ({"frame": table(9)[:0]}, "the table is empty"),
+        ({"table": table(9)[:0]}, "the table is empty"),
         ({"delta": 0.0}, "delta"),
     ],
 )
 def test_fitting_is_refused(arguments, message):
     with pytest.raises(InvalidArgument, match=message):
-        synth.fit(**({"frame": table(300), "domain_epsilon": 0.5, "rng": 0} | arguments))
+        synth.fit(**({"table": table(300), "domain_epsilon": 0.5, "rng": 0} | arguments))
+
+
+def test_the_table_may_still_be_called_frame():
+    schema = Schema({"a": range(2)})
+    with pytest.warns(DeprecationWarning, match="frame= of fit is now table="):
+        fitted = synth.fit(frame=np.zeros((50, 1), int), schema=schema, delta=1e-5, rng=0)
+    assert fitted.n_records_ == 50
+    with pytest.raises(TypeError, match="both 'table' and 'frame'"):
+        synth.fit(table=[[0]], frame=[[0]], schema=schema)

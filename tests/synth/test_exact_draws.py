@@ -16,13 +16,10 @@ from dpassay.synth import (
     FrankWolfe,
     ProductMixture,
     Schema,
-    blr,
-    games,
-    mixture,
-    mwem,
 )
-from dpassay.synth.dual_query import keep_probability, log_keep_probability
-from dpassay.synth.workload import Workload
+from dpassay.synth.methods import blr, games, mwem, product_mixture
+from dpassay.synth.methods.dual_query import keep_probability, log_keep_probability
+from dpassay.synth.queries.workload import Workload
 from rates import assert_rate
 
 SCHEMA = Schema({"a": range(2), "b": range(3)})
@@ -60,7 +57,7 @@ def test_draws():
 
 def test_peeling_is_the_exponential_mechanism_without_replacement():
     generator = noise.secure_generator()
-    pairs = [tuple(mixture._peeled(LOGITS, 2, generator)) for _ in range(N)]
+    pairs = [tuple(product_mixture._peeled(LOGITS, 2, generator)) for _ in range(N)]
     p = special.softmax(LOGITS)
     assert all(first != second for first, second in pairs)
     for pair in ((2, 0), (0, 2), (1, 3)):

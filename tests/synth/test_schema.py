@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpassay.errors import InvalidArgument
-from dpassay.synth.columns import Categorical, Date, Numeric, Ordinal
-from dpassay.synth.schema import Schema
-from dpassay.synth.tables import Form
+from dpassay.synth.tables.columns import Categorical, Date, Numeric, Ordinal
+from dpassay.synth.tables.form import Form
+from dpassay.synth.tables.schema import Schema
 
 
 def mixed(nullable=True):

@@ -3,13 +3,13 @@
 A synthesizer is a class with two methods of its own::
 
     class Mine(Synthesizer):
-        def _plan(self, budget, n_records):       # from public quantities alone
-            return Plan(event, ...)
-        def _run(self, data, plan, source):       # the only one that sees the data
+        def _plan(self, allowed, n_records):      # from public quantities alone
+            return MyPlan(event, ...)             # a dpassay.privacy.budget.Plan
+        def _run(self, data, plan, chosen):       # the only one that computes from the data
             return Mixture(...)
 
-``fit`` encodes the table, states the event, and only then touches the data. What it leaves is a
-:class:`Fitted`: everything after that is post-processing of a private release.
+``fit`` encodes the table, plans, states the event, and only then computes from the data. What it
+leaves is a :class:`Fitted`: everything after that is post-processing of a private release.
 """
 
 import io
@@ -17,7 +17,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 
@@ -26,19 +26,18 @@ from dpassay._rng import RngLike
 from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.mechanisms.noise import Source, source
 from dpassay.privacy import Event, account, from_dict
-from dpassay.privacy.budget import Budget, budget
+from dpassay.privacy.budget import Budget, Plan, budget
 from dpassay.synth.models import MODELS, Model, Records
-from dpassay.synth.schema import Schema
-from dpassay.synth.tables import Form
-from dpassay.synth.workload import Workload
+from dpassay.synth.queries.workload import Workload
+from dpassay.synth.tables.domains import MeasuredDomain
+from dpassay.synth.tables.form import Form
+from dpassay.synth.tables.remainder import Remainder
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray, Neighbouring, NoiseLevel, PrivacyCurve
 
-if TYPE_CHECKING:
-    from dpassay.synth.domains import MeasuredDomain
-
 FORMAT = 1
-MOST_CELLS = 10**9  # of a sampled table; more would need tens of gigabytes
 """The version of saved files; a reader takes its own and older ones."""
+MOST_CELLS = 10**9  # of a sampled table; more would need tens of gigabytes
 
 
 class Fitted:
@@ -64,7 +63,7 @@ class Fitted:
     method_: str
     form_: Form
     n_records_: int
-    domain_: "MeasuredDomain | None" = None
+    domain_: MeasuredDomain | None = None
 
     @property
     def privacy_(self) -> PrivacyCurve:
@@ -209,7 +208,14 @@ class Synthesizer(Fitted, ABC):
             so.
         rng: None for secure noise; a seed for noise that can be replayed (not private).
 
+    Attributes:
+        budget_: what the fit was allowed to spend, a measured domain included.
+
     """
+
+    is_pure: ClassVar[bool] = False
+    """Whether the method is purely epsilon-DP and takes no delta."""
+    budget_: Budget
 
     def __init__(
         self,
@@ -246,18 +252,35 @@ class Synthesizer(Fitted, ABC):
                 method to do anything; nothing is released then.
 
         """
+        return self._fit(table, None)
+
+    def fit_remainder(self, table: Any, remainder: Remainder) -> Self:
+        """Learn from what a measured domain left; :func:`~dpassay.synth.fit_with_domain` calls it.
+
+        ``event_`` is then that of domain and synthesizer together.
+        """
+        return self._fit(table, remainder)
+
+    def _fit(self, table: Any, remainder: Remainder | None) -> Self:
+        """Decide from public quantities, state the event, then compute from the data."""
         codes = self.schema.encode(table)
         n = len(codes) if self.n_records is None else _check.count("n_records", self.n_records)
-        allowed = budget(self.epsilon, self._delta(n), self.neighbouring)
-        if not allowed.is_private:
-            raise InvalidArgument("epsilon=inf asks for no privacy; release the table itself.")
-        plan = self._plan(allowed, n)
+        if remainder is None:
+            whole = self._budget(n)
+            plan = self._plan(whole, n)
+            event, public = plan.event, ("the schema", "the types of the columns")
+        else:
+            whole = remainder.whole
+            plan = self._plan(remainder.budget, n)
+            event = remainder.state(plan.event, type(self).__name__)
+            public = remainder.domain.assumptions
         chosen = source(self.rng)
-        model = self._run(Records(self.schema, codes, n), plan, chosen)
-        self.event_, self.noise_ = plan.event, chosen.level
-        self.assumptions_ = (f"n={n}", "the schema", "the types of the columns")
-        self.model_, self.form_ = model, Form.of(table, self.schema)
-        self.n_records_, self.method_ = n, type(self).__name__
+        self.model_ = self._run(Records(self.schema, codes, n), plan, chosen)
+        self.event_, self.noise_, self.budget_ = event, chosen.level, whole
+        self.assumptions_ = (f"n={n}", *public)
+        self.form_, self.n_records_ = Form.of(table, self.schema), n
+        self.domain_ = None if remainder is None else remainder.domain
+        self.method_ = type(self).__name__
         return self
 
     @property
@@ -265,13 +288,22 @@ class Synthesizer(Fitted, ABC):
         """Whether the event is Gaussian noise that just meets the budget, for any domain."""
         return False
 
-    def _delta(self, n_records: int) -> float:
-        return 1.0 / n_records**2 if self.delta is None else self.delta
+    def _budget(self, n_records: int) -> Budget:
+        delta = default_delta(n_records) if self.delta is None else self.delta
+        allowed = budget(self.epsilon, delta, self.neighbouring)
+        if not allowed.is_private:
+            raise InvalidArgument("epsilon=inf asks for no privacy; release the table itself.")
+        return allowed
 
     @abstractmethod
-    def _plan(self, allowed: Budget, n_records: int) -> Any:
-        """What will be done, from public quantities alone; has at least ``event``."""
+    def _plan(self, allowed: Budget, n_records: int) -> Plan:
+        """What will be done, decided from public quantities alone."""
 
     @abstractmethod
     def _run(self, data: Records, plan: Any, chosen: Source) -> Model:
-        """The model, learned as planned."""
+        """The model, learned as planned. ``plan`` is what ``_plan`` returned."""
+
+
+def default_delta(n_records: int) -> float:
+    """The delta of a fit that names none: 1/n², of the public n."""
+    return 1.0 / n_records**2

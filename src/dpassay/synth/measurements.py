@@ -1,25 +1,16 @@
-"""Marginal tables of the data plus Gaussian noise, and what they cost.
+"""Marginal tables of the data plus Gaussian noise, and what they cost."""
 
-A record falls into one cell of a marginal: to add or remove one moves one count by 1, and to
-replace one moves two. The l2 sensitivity of a whole table of counts is therefore 1, or √2, however
-many cells it has.
-"""
-
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dpassay.mechanisms.additive import add_noise
 from dpassay.mechanisms.noise import Source
 from dpassay.privacy import Event, Gaussian
 from dpassay.privacy.events import Sequence as EventSequence
 from dpassay.synth.models import Records
+from dpassay.synth.tables.counts import SENSITIVITY, noisy_counts
 from dpassay.types import FloatArray, Neighbouring
-
-SENSITIVITY: dict[str, float] = {"add-remove": 1.0, "replace-one": math.sqrt(2)}
-"""The l2 sensitivity of one table of counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,16 +43,6 @@ def measure(
         noisy = noisy_counts(data.counts(names), sigma, chosen, neighbouring)
         found.append(Measurement(names, noisy / n, sigma / n))
     return found
-
-
-def noisy_counts(
-    counts: FloatArray, sigma: float, chosen: Source, neighbouring: Neighbouring
-) -> FloatArray:
-    """Counts of records by cell plus Gaussian noise; its event is in :func:`measuring`."""
-    if not chosen.is_exact:
-        return counts + sigma * chosen.generator.standard_normal(counts.shape)
-    distance = SENSITIVITY[neighbouring]
-    return add_noise("gaussian", counts.astype(np.int64), sigma / distance, distance, chosen)
 
 
 def measuring(sigmas: Sequence[float], neighbouring: Neighbouring) -> Event:

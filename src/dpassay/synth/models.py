@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay.errors import InvalidArgument
-from dpassay.synth.columns import Codes
-from dpassay.synth.schema import Schema
+from dpassay.synth.tables.columns import Codes
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 Condition = Mapping[int, NDArray[np.bool_]]

@@ -35,7 +35,7 @@ import numpy as np
 
 from dpassay.synth.measurements import Measurement, on_simplex
 from dpassay.synth.models import Mixture
-from dpassay.synth.schema import Schema
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 RATES = (0.3, 0.1)  # of the two rounds: the first and largest step of a logit

@@ -40,8 +40,8 @@ from dpassay.privacy import BoundedRange, Event
 from dpassay.privacy.budget import Budget
 from dpassay.synth.base import CommonWithoutDelta, Synthesizer
 from dpassay.synth.models import Model, Records, universe
-from dpassay.synth.schema import Schema
-from dpassay.synth.workload import Workload
+from dpassay.synth.queries.workload import Workload
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 Counting = Literal["multisets", "sequences"]
@@ -164,6 +164,8 @@ class BLR(Synthesizer):
 
     """
 
+    is_pure = True
+
     def __init__(
         self,
         schema: Schema,
@@ -194,15 +196,15 @@ class BLR(Synthesizer):
                 f"the schema has {cells:.3g} cells; BLR takes at most {MOST_CELLS}. Use fewer or "
                 "coarser columns, or another method."
             )
-        size = self._size(n_records, cells)
+        size = self._size(n_records, cells, allowed.epsilon)
         event = BoundedRange(allowed.epsilon, allowed.neighbouring)
         return _Plan(event, size, 2 / (n_records * allowed.epsilon))
 
-    def _size(self, n_records: int, cells: int) -> int:
+    def _size(self, n_records: int, cells: int, epsilon: float) -> int:
         most = largest_size(cells)
         if self.size is None:
             k = self.workload.n_queries(self.schema)
-            wanted = blr_accuracy(k, cells, n_records, self.epsilon, self.beta, self.counting).size
+            wanted = blr_accuracy(k, cells, n_records, epsilon, self.beta, self.counting).size
             return wanted if self.candidates is not None else min(wanted, most)
         size = _check.count("size", self.size)
         if self.candidates is None and size > most:

@@ -3,7 +3,7 @@
 Measured are every column by itself, the pairs inside the workload's sets of columns, and those sets
 themselves, all by Gaussian noise whose curve composes exactly. The small tables are there because
 their noise is not summed over the values of a third column: a pair costs what a triple costs, and
-says more of what triples have in common. :mod:`dpassay.synth.descent` fits the mixture.
+says more of what triples have in common. :mod:`dpassay.synth.methods.descent` fits the mixture.
 
 **Large workloads.** Where the sets of three columns and more are too many or too large, all pairs
 are measured first; then, of the sets that the mixture of that step gets most wrong beyond the
@@ -16,14 +16,13 @@ selections without replacement (Durfee and Rogers 2019), ε²/8-zCDP each.
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack, cast
+from typing import Unpack
 
 import numpy as np
 
 from dpassay import _check
-from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.mechanisms.choosing import softmax
 from dpassay.mechanisms.noise import Source
@@ -32,12 +31,11 @@ from dpassay.privacy.budget import Budget
 from dpassay.privacy.events import Repeated
 from dpassay.privacy.events import Sequence as EventSequence
 from dpassay.synth.base import Common, Synthesizer
-from dpassay.synth.descent import fit_mixture
-from dpassay.synth.domains import fit_with_domain
 from dpassay.synth.measurements import SENSITIVITY, Measurement, measure, measuring
+from dpassay.synth.methods.descent import fit_mixture
 from dpassay.synth.models import Mixture, Model, Records
-from dpassay.synth.schema import Schema
-from dpassay.synth.workload import Workload
+from dpassay.synth.queries.workload import Workload
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray, Neighbouring
 
 Sets = tuple[tuple[str, ...], ...]
@@ -263,52 +261,3 @@ def _peeled(logits: FloatArray, picks: int, generator: np.random.Generator) -> l
     """As many different indices, one after another by exponential mechanisms, exactly."""
     left = list(range(len(logits)))
     return [left.pop(int(softmax(logits[left], 1, generator)[0])) for _ in range(picks)]
-
-
-def fit(
-    frame: Any,
-    *,
-    schema: Schema | Mapping[str, Any] | None = None,
-    domain_epsilon: float | None = None,
-    workload: Workload | None = None,
-    epsilon: float = 1.0,
-    delta: float | None = None,
-    neighbouring: Neighbouring = "add-remove",
-    n_records: int | None = None,
-    rng: RngLike = None,
-) -> ProductMixture:
-    """The recommended synthesizer, fitted: a private model to sample from and to ask.
-
-    Args:
-        frame: the table: a frame, or an array with the columns in the schema's order.
-        schema: the public domain of the table. With ``domain_epsilon``, what is known of the
-            columns (see :func:`~dpassay.synth.measure_domain`), or None.
-        domain_epsilon: what of epsilon may be spent on measuring the domains that are not
-            declared; None refuses to read any from the data.
-        workload: the queries that should come out right; None takes all pairs of columns.
-        epsilon: the privacy parameter, of all that is done.
-        delta: the probability that may escape epsilon; None takes 1/n² of the public n.
-        neighbouring: "add-remove" or "replace-one".
-        n_records: the public number of records; None takes that of the table.
-        rng: None for secure noise; a seed for noise that can be replayed (not private).
-
-    Raises:
-        InvalidArgument: the table does not fit the schema, or epsilon is too small to do anything;
-            nothing is released then.
-
-    """
-    rest: dict[str, Any] = {
-        "workload": workload,
-        "epsilon": epsilon,
-        "delta": delta,
-        "neighbouring": neighbouring,
-        "n_records": n_records,
-        "rng": rng,
-    }
-    if domain_epsilon is None:
-        return ProductMixture(cast(Schema, schema), **rest).fit(frame)  # it refuses all else
-    if isinstance(schema, Schema):
-        raise InvalidArgument(
-            f"domain_epsilon={domain_epsilon} is not needed: the schema declares every domain."
-        )
-    return fit_with_domain(ProductMixture, frame, schema, domain_epsilon=domain_epsilon, **rest)

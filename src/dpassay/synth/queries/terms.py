@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpassay.synth.columns import Codes
-from dpassay.synth.queries import Block, Marginal, Prefix
-from dpassay.synth.schema import Schema
-from dpassay.synth.workload import Workload
+from dpassay.synth.queries.blocks import Block, Marginal, Prefix
+from dpassay.synth.queries.workload import Workload
+from dpassay.synth.tables.columns import Codes
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 FORBIDDEN = 1e12  # what an impossible record loses: more than any sum of weights

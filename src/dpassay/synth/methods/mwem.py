@@ -31,9 +31,9 @@ from dpassay.privacy.budget import Budget
 from dpassay.privacy.events import Sequence as EventSequence
 from dpassay.synth.base import Common, Synthesizer
 from dpassay.synth.models import Distribution, Model, Records
-from dpassay.synth.queries import Block, Marginal
-from dpassay.synth.schema import Schema
-from dpassay.synth.workload import Workload
+from dpassay.synth.queries.blocks import Marginal, spread_out
+from dpassay.synth.queries.workload import Workload
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 MOST_CELLS = 1 << 26
@@ -241,12 +241,3 @@ class Weights:
                 values = spread_out(self.schema, block, block.spread(self.schema, one))
             self._directions[query] = (tuple(whole), values)
         return self._directions[query]
-
-
-def spread_out(schema: Schema, block: Block, table: FloatArray) -> FloatArray:
-    """A table of some columns with an axis of length 1 for every other column."""
-    places = schema.positions(block.columns)
-    shape = [1] * len(schema.sizes)
-    for place in places:
-        shape[place] = schema.sizes[place]
-    return np.transpose(table, np.argsort(places)).reshape(shape)

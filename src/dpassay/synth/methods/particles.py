@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.synth.columns import Codes
 from dpassay.synth.models import Records
-from dpassay.synth.queries import Block
-from dpassay.synth.schema import Schema
-from dpassay.synth.workload import Workload
+from dpassay.synth.queries.blocks import Block
+from dpassay.synth.queries.workload import Workload
+from dpassay.synth.tables.columns import Codes
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 PARTICLES = 3000

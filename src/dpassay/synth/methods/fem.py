@@ -4,7 +4,7 @@ Vietri et al. (2020). In every round the oracle answers with s records, each the
 queries selected so far minus fresh random prices of its codes, <noise, onehot(x)>: follow the
 perturbed leader. Then the exponential mechanism selects the signed query on which these s records
 are lowest, with weights exp(r n (q(D) - q(records))): bounded range r, or 2r where records are
-replaced (:mod:`dpassay.synth.games`). All records together are the synthetic table. What
+replaced (:mod:`dpassay.synth.methods.games`). All records together are the synthetic table. What
 perturbs the leader makes the records of a round differ; no privacy rests on it.
 
 FEM's prices are exponential. SepFEM's are Laplace noise on a separator set of queries, of which any
@@ -20,11 +20,18 @@ from dpassay import _check
 from dpassay.mechanisms.noise import Source
 from dpassay.privacy import BoundedRange, Event, Repeated
 from dpassay.privacy.budget import Budget
-from dpassay.synth.games import QueryGame, QueryGameOptions, Rounds, SignedQueries, draw, signal
+from dpassay.synth.methods.games import (
+    QueryGame,
+    QueryGameOptions,
+    Rounds,
+    SignedQueries,
+    draw,
+    signal,
+)
 from dpassay.synth.models import Model, Records
-from dpassay.synth.schema import Schema
-from dpassay.synth.terms import Terms
-from dpassay.synth.workload import Workload
+from dpassay.synth.queries.terms import Terms
+from dpassay.synth.queries.workload import Workload
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 SAMPLES = 100

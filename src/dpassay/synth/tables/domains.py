@@ -38,21 +38,20 @@ domain's.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpassay import _check, _rng
+from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay._special.quantiles import normal_lower
 from dpassay.errors import InvalidArgument
 from dpassay.mechanisms.noise import Source, source
-from dpassay.privacy import GDP, Approx, Event, Gaussian, account
+from dpassay.privacy import Approx, Event, Gaussian, account
 from dpassay.privacy.budget import Budget, budget
 from dpassay.privacy.events import Sequence as EventSequence
-from dpassay.privacy.gaussian import epsilon_of, mu_of
-from dpassay.synth.base import Synthesizer
-from dpassay.synth.columns import (
+from dpassay.privacy.gaussian import mu_of
+from dpassay.synth.tables.columns import (
     MOST_BINS,
     Categorical,
     Column,
@@ -62,12 +61,10 @@ from dpassay.synth.columns import (
     as_numbers,
     column_from,
 )
-from dpassay.synth.measurements import SENSITIVITY, noisy_counts
-from dpassay.synth.schema import Schema, as_frame
-from dpassay.synth.workload import Workload
+from dpassay.synth.tables.counts import SENSITIVITY, noisy_counts
+from dpassay.synth.tables.schema import Schema, as_frame
 from dpassay.types import Neighbouring, NoiseLevel, PrivacyCurve
 
-S = TypeVar("S", bound=Synthesizer)
 BINS = 32
 FALSE_CELL = 1e-3
 """The probability that a column of numbers or days gets a bound from noise alone."""
@@ -369,126 +366,3 @@ _MEASURES: dict[str, Callable[[str, Any, _Noise, Undeclared], Column]] = {
     "integer": _whole_numbers,
     "date": _dates,
 }
-
-
-# A synthesizer on a measured domain.
-
-
-def fit_with_domain(
-    method: type[S],
-    table: Any,
-    columns: Mapping[str, Any] | None = None,
-    *,
-    domain_epsilon: float,
-    workload: Workload | None = None,
-    epsilon: float = 1.0,
-    delta: float | None = None,
-    neighbouring: Neighbouring = "add-remove",
-    n_records: int | None = None,
-    rng: RngLike = None,
-    **options: Any,
-) -> S:
-    """A synthesizer fitted on a domain that is measured first; both together are (epsilon, delta).
-
-    Args:
-        method: a class such as :class:`~dpassay.synth.ProductMixture`.
-        table: a frame; or an array, if ``columns`` names its columns.
-        columns: what is known of them; see :func:`measure_domain`.
-        domain_epsilon: what of epsilon the domain may cost by itself. Gaussian noise composes by
-            squares: with a third of epsilon for it, some 94 % are left for a synthesizer that adds
-            nothing else (:class:`~dpassay.synth.ProductMixture` on pairs of columns).
-        workload: the queries that should come out right; None takes all pairs of columns.
-        epsilon: the privacy parameter, of both parts together.
-        delta: the same; None takes 1/n² of the public n.
-        neighbouring: "add-remove" or "replace-one".
-        n_records: the public number of records; None takes that of the table.
-        rng: None for secure noise; a seed for noise that can be replayed (not private).
-        options: further arguments of the method.
-
-    Raises:
-        InvalidArgument: as :func:`measure_domain` and the method do; nothing is released then.
-
-    """
-    n = len(table) if n_records is None else _check.count("n_records", n_records)
-    if not n:
-        raise InvalidArgument("the table is empty: it has no records to learn from.")
-    allowed = budget(epsilon, 1.0 / n**2 if delta is None else delta, neighbouring)
-    _check.number(
-        "domain_epsilon",
-        domain_epsilon,
-        low=0,
-        low_open=True,
-        high=allowed.epsilon,
-        high_open=True,
-        remedy="It is the part of epsilon that the domain may cost.",
-    )
-    seeds = _seeds(rng)
-    domain = measure_domain(
-        table,
-        columns,
-        epsilon=domain_epsilon,
-        delta=DOMAIN_DELTA * allowed.delta,
-        neighbouring=neighbouring,
-        rng=seeds[0],
-    )
-    rest = {"neighbouring": neighbouring, "n_records": n, "rng": seeds[1]}
-    synthesizer = method(domain.schema, workload, **rest, **options)
-    left, promise = _left(allowed, domain_epsilon, domain, synthesizer.adds_gaussian_noise_only)
-    synthesizer.epsilon = left.epsilon
-    if synthesizer.delta is None:  # else the method is pure
-        synthesizer.delta = left.delta
-    synthesizer.fit(table)
-    _check_kept(synthesizer, promise)
-    synthesizer.domain_ = domain
-    synthesizer.epsilon, synthesizer.delta = allowed.epsilon, allowed.delta
-    synthesizer.event_ = EventSequence((domain.event, promise))
-    synthesizer.assumptions_ = (f"n={n}", *domain.assumptions)
-    return synthesizer
-
-
-def _left(
-    allowed: Budget, domain_epsilon: float, domain: MeasuredDomain, gaussian: bool
-) -> tuple[Budget, Gaussian | Approx]:
-    """What the synthesizer may spend, and the event that says so; fixed before any data is seen.
-
-    The domain's own µ and the part of delta for rare values are those of :func:`measure_domain`.
-    """
-    apart, mu = _spent(domain.event)
-    relation = allowed.neighbouring
-    if gaussian:
-        delta = allowed.delta - apart
-        whole = float(mu_of(allowed.epsilon, delta))
-        own = math.sqrt(whole**2 - mu**2) * (1 - 1e-9)
-        # Room for rounding: what is spent is below what is stated, and that below the budget.
-        left = Budget(float(epsilon_of(delta, own * (1 - 1e-9))), delta, relation)
-        return left, Gaussian(1 / own, relation)
-    left = Budget(
-        allowed.epsilon - domain_epsilon, (1 - DOMAIN_DELTA) * allowed.delta * (1 - 1e-9), relation
-    )
-    return left, Approx(left.epsilon, left.delta, relation)
-
-
-def _check_kept(synthesizer: Synthesizer, promise: Gaussian | Approx) -> None:
-    """Refuse a synthesizer that spent more than the event which is stated in place of its own."""
-    spent = account(synthesizer.event_, "gdp" if isinstance(promise, Gaussian) else "best")
-    if isinstance(promise, Gaussian):
-        kept = isinstance(spent, GDP) and spent.mu * promise.noise_multiplier <= 1
-    else:
-        kept = spent.epsilon(promise.delta) <= promise.epsilon * (1 + 1e-9)
-    if not kept or synthesizer.event_.neighbouring != promise.neighbouring:
-        raise InvalidArgument(
-            f"method={type(synthesizer).__name__} spends more than the budget it is given, so that "
-            "nothing can be promised of it with a measured domain. Declare the domain."
-        )
-
-
-def _spent(event: Event) -> tuple[float, float]:
-    """The (0, delta) and the µ of a measured domain."""
-    parts = event.events if isinstance(event, EventSequence) else (event,)
-    apart = sum(part.delta for part in parts if isinstance(part, Approx))
-    return apart, sum(1 / part.noise_multiplier for part in parts if isinstance(part, Gaussian))
-
-
-def _seeds(rng: RngLike) -> list[Any]:
-    """Two generators for two independent parts, or None twice."""
-    return [None, None] if rng is None else list(_rng.generator(rng).spawn(2))
