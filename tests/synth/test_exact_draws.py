@@ -76,7 +76,7 @@ def test_queries_that_are_done_are_not_picked_again():
 
 @pytest.mark.parametrize("gaussian", [False, True])
 def test_noise_on_a_count(gaussian):
-    plan = mwem.Rounds(1, 1.0, 5.0, gaussian, None)
+    plan = mwem.MWEMPlan(1, 1.0, 5.0, gaussian, None)
     chosen = noise.source(None)
     errors = [100 * (mwem._measured(0.3, 100, plan, chosen) - 0.3) / 5 for _ in range(N)]
     beyond = np.sum(np.abs(errors) > 1)

@@ -24,7 +24,7 @@ from dpassay.synth import (
 from dpassay.synth.measurements import Measurement
 from dpassay.synth.methods import product_mixture
 from dpassay.synth.methods.descent import Target, _Descent, column_shares, information
-from dpassay.synth.methods.product_mixture import Plan, plan_mixture, select_sets
+from dpassay.synth.methods.product_mixture import MixturePlan, plan_mixture, select_sets
 from dpassay.synth.models import Mixture, Records
 from rates import assert_rate
 
@@ -232,7 +232,7 @@ def test_selections_have_the_probabilities_of_the_exponential_mechanism(rng):
     )
     model = Mixture(SCHEMA, np.ones(1), np.full((1, 14), 0.3))
     base = plan_mixture(SCHEMA, TRIPLES, budget(1.0, 1e-6, "add-remove"), 1)
-    plan = Plan(base.columns, base.sigmas, candidates, 1, 0.8, 0.5, base.event)
+    plan = MixturePlan(base.columns, base.sigmas, candidates, 1, 0.8, 0.5, base.event)
     scores = np.array(
         [
             np.abs(data.counts(c) - 60 * model.marginal(c)).sum()

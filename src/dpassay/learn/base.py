@@ -5,14 +5,11 @@ An estimator is ``class PrivateX(PrivateMixin, RegressorMixin, BaseEstimator)``;
 Its ``fit`` goes through the same steps in the same order::
 
     X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
-    budget = self._budget()                                   # epsilon, delta, neighbouring
-    features = bounded_features(X, self.data_norm, self.bounds)
+    features = self._bounded_features(X)
     targets = bounded_targets(y, self.target_bound)
-    n_records = self._public_records(X)
-    event = ...                                               # from public quantities alone
-    self._spend(event, n_records)                             # may refuse; sets event_
-    ...                                                       # now the data may be touched
-    self.coef_, self.intercept_ = features.restored(w, b)
+    plan = self._make_plan(...)                               # from public quantities alone
+    solution = self._carry_out(plan, features, targets.values, self._public_records(X))
+    self.coef_, self.intercept_ = features.restored(solution.coef, solution.intercept)
 
 Bounds are declared, never read off the data (law 5 of the design): a row that exceeds its bound is
 clipped, silently, because to say how many were would be to say something about the data.
@@ -25,12 +22,14 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.learn.ledger import Ledger
+from dpassay.learn.plans import LearnerPlan, Solution
 from dpassay.optim.losses import without_duplicates
 from dpassay.privacy import Event, NonPrivate, account
 from dpassay.privacy.budget import Budget, budget
@@ -56,6 +55,11 @@ class PrivateMixin:
     n_records: int | None
     ledger: Ledger | None
     random_state: RandomState
+    data_norm: float | None  # of linear models, as is the next
+    bounds: tuple[ArrayLike, ArrayLike] | None
+    event_: Event
+    assumptions_: tuple[str, ...]
+    noise_: NoiseLevel
 
     def _budget(self) -> Budget:
         return budget(self.epsilon, self.delta, self.neighbouring)
@@ -76,10 +80,41 @@ class PrivateMixin:
         self.event_ = event
         self.assumptions_ = (f"n={n_records}", *assumptions)
 
+    def _carry_out(
+        self,
+        plan: LearnerPlan,
+        features: "Features",
+        y: Any,
+        n_records: int,
+        assumptions: Sequence[str] = (),
+    ) -> Solution:
+        """State the event of a plan, which the ledger may refuse; then fit the data as planned."""
+        self._spend(plan.event, n_records, assumptions)
+        solution = plan.solve(features.values, y, self._rng())
+        self.noise_ = solution.noise
+        return solution
+
+    def _bounded_features(self, X: Any, kind: Norm = "l2") -> "Features":
+        """The rows inside their declared bound."""
+        return bounded_features(X, self.data_norm, self.bounds, kind)
+
+    def _features_without_privacy(self, X: Any, kind: Norm = "l2") -> "Features":
+        """The rows inside their bound if one was declared, else as they are."""
+        declared = self.data_norm is not None or self.bounds is not None
+        return self._bounded_features(X, kind) if declared else as_they_are(X)
+
+    def _positive(self, name: str) -> float | None:
+        """A parameter that must be positive, or None, which leaves it to a rule."""
+        value = getattr(self, name)
+        if value is None:
+            return None
+        remedy = "Leave it None for the rule on public quantities."
+        return _check.number(name, value, low=0, low_open=True, remedy=remedy)
+
     def _spend_nothing_private(self, budget: Budget, n_records: int) -> None:
         """As ``_spend``, for a fit without privacy; the ledger is told all the same."""
         self._spend(NonPrivate(budget.neighbouring), n_records, (NON_PRIVATE,))
-        self.noise_: NoiseLevel = noise_level(self._rng())
+        self.noise_ = noise_level(self._rng())
 
     def _rng(self) -> RngLike:
         """None for secure noise; otherwise a generator that replays."""

@@ -127,7 +127,9 @@ def _stirling(x: float) -> float:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class BLRPlan:
+    """One selection among all tables of ``size`` records, by weights exp(score/sigma)."""
+
     event: Event
     size: int
     sigma: float
@@ -186,7 +188,7 @@ class BLR(Synthesizer):
         self.counting: Counting = counting
         self.candidates = candidates
 
-    def _plan(self, allowed: Budget, n_records: int) -> _Plan:
+    def _plan(self, allowed: Budget, n_records: int) -> BLRPlan:
         _check.choice("counting", self.counting, COUNTINGS)
         if self.candidates is not None:
             _check.count("candidates", self.candidates, low=2, high=MOST_CANDIDATES)
@@ -198,7 +200,7 @@ class BLR(Synthesizer):
             )
         size = self._size(n_records, cells, allowed.epsilon)
         event = BoundedRange(allowed.epsilon, allowed.neighbouring)
-        return _Plan(event, size, 2 / (n_records * allowed.epsilon))
+        return BLRPlan(event, size, 2 / (n_records * allowed.epsilon))
 
     def _size(self, n_records: int, cells: int, epsilon: float) -> int:
         most = largest_size(cells)
@@ -216,7 +218,7 @@ class BLR(Synthesizer):
             )
         return size
 
-    def _run(self, data: Records, plan: _Plan, chosen: Source) -> Model:
+    def _run(self, data: Records, plan: BLRPlan, chosen: Source) -> Model:
         cells = universe(self.schema, MOST_CELLS)
         values = query_values(self.workload, data, cells)
         truth = self.workload.answers(data)

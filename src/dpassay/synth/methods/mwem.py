@@ -41,7 +41,7 @@ REPLAYS = 20
 
 
 @dataclass(frozen=True)
-class Rounds:
+class MWEMPlan:
     """How many rounds, and what each of them spends.
 
     Attributes:
@@ -60,14 +60,14 @@ class Rounds:
     event: Event
 
 
-def plan_rounds(count: int, allowed: Budget) -> Rounds:
+def plan_rounds(count: int, allowed: Budget) -> MWEMPlan:
     """The rounds that spend the budget, half of it on selection."""
     relation = allowed.neighbouring
 
-    def rounds(selection: float, scale: float) -> Rounds:
+    def rounds(selection: float, scale: float) -> MWEMPlan:
         noise = (Gaussian if allowed.delta > 0 else Laplace)(scale, relation)
         event = Repeated(EventSequence((BoundedRange(selection, relation), noise)), count)
-        return Rounds(count, selection, scale, allowed.delta > 0, event)
+        return MWEMPlan(count, selection, scale, allowed.delta > 0, event)
 
     if allowed.delta == 0:
         return rounds(allowed.epsilon / (2 * count), 2 * count / allowed.epsilon)
@@ -130,7 +130,7 @@ class MWEM(Synthesizer):
         self.release = release
         self.replays = replays
 
-    def _plan(self, allowed: Budget, n_records: int) -> Rounds:
+    def _plan(self, allowed: Budget, n_records: int) -> MWEMPlan:
         _check.choice("release", self.release, ("last", "average"))
         _check.count("replays", self.replays, low=0)
         cells, queries = self.schema.n_cells, self.workload.n_queries(self.schema)
@@ -143,7 +143,7 @@ class MWEM(Synthesizer):
             return plan_rounds(default_rounds(cells, queries, n_records, allowed), allowed)
         return plan_rounds(_check.count("rounds", self.rounds, high=queries), allowed)
 
-    def _run(self, data: Records, plan: Rounds, chosen: Source) -> Model:
+    def _run(self, data: Records, plan: MWEMPlan, chosen: Source) -> Model:
         n = data.n or len(data.codes)
         truth = self.workload.answers(data)
         weights = Weights(self.schema, self.workload)
@@ -173,7 +173,7 @@ def _picked(logits: FloatArray, done: list[int], chosen: Source) -> int:
     return int(np.argmax(logits + chosen.generator.gumbel(size=len(logits))))
 
 
-def _measured(share: float, n: int, plan: Rounds, chosen: Source) -> float:
+def _measured(share: float, n: int, plan: MWEMPlan, chosen: Source) -> float:
     """The share of a query plus noise on its count."""
     law = "gaussian" if plan.gaussian else "laplace"
     if chosen.is_exact:

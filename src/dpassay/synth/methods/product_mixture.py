@@ -59,7 +59,7 @@ SELECTION = 0.1  # of the budget of the selected sets, for selecting them
 
 
 @dataclass(frozen=True)
-class Plan:
+class MixturePlan:
     """What is measured, with which noise; and what is selected, if anything.
 
     Attributes:
@@ -84,7 +84,7 @@ class Plan:
 
 def plan_mixture(
     schema: Schema, workload: Workload, allowed: Budget, picks: int | None = None
-) -> Plan:
+) -> MixturePlan:
     """The plan that spends the budget, from public quantities alone."""
     if not allowed.delta > 0:
         raise InvalidArgument("delta=0 must be positive: the noise of marginals is Gaussian.")
@@ -116,21 +116,23 @@ def _weights(levels: dict[int, Sets], shares: dict[int, float]) -> tuple[Sets, l
     return sets, [shares[k] / len(found) for k, found in levels.items() for _ in found]
 
 
-def _at_once(levels: dict[int, Sets], allowed: Budget) -> Plan:
+def _at_once(levels: dict[int, Sets], allowed: Budget) -> MixturePlan:
     """Everything measured: the l2 distance of all tables together, each over its σ, is exact."""
     sets, weights = _weights(levels, SHARES[max(2, *levels)])
     least = gaussian_noise_multiplier(allowed.epsilon, allowed.delta)
     least *= SENSITIVITY[allowed.neighbouring] * math.sqrt(sum(weights))
     sigmas = tuple(least / math.sqrt(weight) for weight in weights)
-    return Plan(sets, sigmas, (), 0, 0.0, 0.0, measuring(sigmas, allowed.neighbouring))
+    return MixturePlan(sets, sigmas, (), 0, 0.0, 0.0, measuring(sigmas, allowed.neighbouring))
 
 
-def _selecting(levels: dict[int, Sets], candidates: Sets, picks: int, allowed: Budget) -> Plan:
+def _selecting(
+    levels: dict[int, Sets], candidates: Sets, picks: int, allowed: Budget
+) -> MixturePlan:
     """Small tables, then selected ones: priced together, each part by its share."""
     sets, weights = _weights(levels, SELECTED)
     relation, distance = allowed.neighbouring, SENSITIVITY[allowed.neighbouring]
 
-    def plan(noise: float) -> Plan:
+    def plan(noise: float) -> MixturePlan:
         sigmas = tuple(distance * noise / math.sqrt(weight) for weight in weights)
         late = distance * noise / math.sqrt(SELECTED[3] * (1 - SELECTION) / picks)
         # ε²/8 = share/(2 noise²), the price of Gaussian noise with that share.
@@ -142,7 +144,7 @@ def _selecting(levels: dict[int, Sets], candidates: Sets, picks: int, allowed: B
                 measuring([late] * picks, relation),
             )
         )
-        return Plan(sets, sigmas, candidates, picks, each, late, event)
+        return MixturePlan(sets, sigmas, candidates, picks, each, late, event)
 
     return plan(calibrate(lambda noise: plan(noise).event, allowed.target))
 
@@ -196,7 +198,7 @@ class ProductMixture(Synthesizer):
         """Whether no set can be selected; which sets are depends on their numbers of cells."""
         return self.picks == 0 or all(len(names) < 3 for names in self.workload.column_sets())
 
-    def _plan(self, allowed: Budget, n_records: int) -> Plan:
+    def _plan(self, allowed: Budget, n_records: int) -> MixturePlan:
         _check.count("components", self.components)
         _check.count("steps", self.steps)
         _check.number("penalty", self.penalty, low=0)
@@ -211,7 +213,7 @@ class ProductMixture(Synthesizer):
             )
         return plan
 
-    def _run(self, data: Records, plan: Plan, chosen: Source) -> Model:
+    def _run(self, data: Records, plan: MixturePlan, chosen: Source) -> Model:
         found = measure(data, plan.columns, plan.sigmas, chosen, self.neighbouring)
         model = self._fit_model(found, plan, chosen.generator)
         if not plan.picks:
@@ -223,7 +225,7 @@ class ProductMixture(Synthesizer):
     def _fit_model(
         self,
         found: Sequence[Measurement],
-        plan: Plan,
+        plan: MixturePlan,
         rng: np.random.Generator,
         start: Mixture | None = None,
     ) -> Mixture:
@@ -241,7 +243,7 @@ class ProductMixture(Synthesizer):
 
 
 def select_sets(
-    data: Records, model: Model, plan: Plan, neighbouring: Neighbouring, chosen: Source
+    data: Records, model: Model, plan: MixturePlan, neighbouring: Neighbouring, chosen: Source
 ) -> Sets:
     """The sets that the model gets most wrong beyond noise, by the exponential mechanism."""
     n = data.n or len(data.codes)
