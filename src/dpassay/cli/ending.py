@@ -81,8 +81,6 @@ class Ending:
             if self._code is None:
                 text = f"the code under audit ended this process (os.{name}); there is no verdict."
                 say_plainly(text)
-                    f"the code under audit ended this process (os.{name}); there is no verdict."
-                )
             with contextlib.suppress(Exception):
                 sys.stdout.flush()
             self._leave(STOPPED if self._code is None else self._code)
