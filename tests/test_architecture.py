@@ -22,6 +22,7 @@ LEAVES = {
     "_rng",
     "_scratch",
     "_special",
+    "_threads",
     "types",
 }
 # Each part may import the leaves, what is listed, and itself.
@@ -61,6 +62,7 @@ ALLOWED = {part: LEAVES | left for part, left in LEFT_OF.items()} | {
     "_lazy": set(),
     "_scratch": set(),
     "_special": set(),
+    "_threads": set(),
     "types": {"_check", "_special", "errors"},
     "datasets": {"errors", "types", "_rng"},
     "cli": LEAVES | set(LEFT_OF),

@@ -27,6 +27,7 @@ from scipy import sparse
 
 from dpassay import _check
 from dpassay._rng import RngLike
+from dpassay._threads import limit_threads
 from dpassay.errors import InvalidArgument
 from dpassay.learn.ledger import Ledger
 from dpassay.learn.plans import LearnerPlan, Solution
@@ -90,7 +91,8 @@ class PrivateMixin:
     ) -> Solution:
         """State the event of a plan, which the ledger may refuse; then fit the data as planned."""
         self._spend(plan.event, n_records, assumptions)
-        solution = plan.solve(features.values, y, self._rng())
+        with limit_threads(features.n_numbers):
+            solution = plan.solve(features.values, y, self._rng())
         self.noise_ = solution.noise
         return solution
 
@@ -215,6 +217,11 @@ class Features:
     kind: Norm
     centre: FloatArray
     scale: FloatArray
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers are stored: what products with the rows take time for."""
+        return int(self.values.nnz if sparse.issparse(self.values) else self.values.size)
 
     def restored(self, coef: FloatArray, intercept: Any = 0.0) -> tuple[FloatArray, Any]:
         """Coefficients (…, p) and intercept for ``values``, as those that apply to X itself."""

@@ -23,6 +23,7 @@ import numpy as np
 
 from dpassay import _check, _files, _handed, _rng
 from dpassay._rng import RngLike
+from dpassay._threads import limit_threads
 from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.mechanisms.noise import Source, source
 from dpassay.privacy import Event, account, from_dict
@@ -275,7 +276,8 @@ class Synthesizer(Fitted, ABC):
             event = remainder.state(plan.event, type(self).__name__)
             public = remainder.domain.assumptions
         chosen = source(self.rng)
-        self.model_ = self._run(Records(self.schema, codes, n), plan, chosen)
+        with limit_threads():  # thousands of products, none of them large
+            self.model_ = self._run(Records(self.schema, codes, n), plan, chosen)
         self.event_, self.noise_, self.budget_ = event, chosen.level, whole
         self.assumptions_ = (f"n={n}", *public)
         self.form_, self.n_records_ = Form.of(table, self.schema), n
