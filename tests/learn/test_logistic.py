@@ -347,7 +347,7 @@ def test_conditioned_rows_have_unit_size_and_go_back():
     even = condition_rows(X, evenness=0.1, rng=np.random.default_rng(0), **options)
     assert np.median(even.rows.norms()) == pytest.approx(1, abs=0.15)
     W = rng.normal(size=(5, 2))
-    coef, intercept = even.restored(W)
+    coef, intercept = even.restore(W)
     np.testing.assert_allclose(X @ coef.T + intercept, even.rows.scores(W))
     thin = condition_rows(
         sparse.csr_matrix(X), evenness=0.1, rng=np.random.default_rng(0), **options

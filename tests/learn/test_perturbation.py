@@ -13,7 +13,7 @@ from dpassay.learn.logistic_facts import LogisticFacts
 from dpassay.learn.perturbation import (
     ObjectivePerturbation,
     OutputPerturbation,
-    accelerated,
+    descend_accelerated,
 )
 
 # The solver.
@@ -29,16 +29,16 @@ def test_accelerated_steps_end_where_they_should(condition):
         seen.append(w)
         return curvatures * (w - 3)
 
-    w = accelerated(gradient, np.full(5, 1e4), 1.0, condition, 1e-6)
+    w = descend_accelerated(gradient, np.full(5, 1e4), 1.0, condition, 1e-6)
     assert np.linalg.norm(curvatures * (w - 3)) <= 1e-6
     assert len(seen) <= 5 + 4 * math.sqrt(condition) * math.log(2e4 * condition**2 / 1e-6)
 
 
 def test_a_gradient_that_rounding_keeps_up_is_an_error_and_no_loop():
     with pytest.raises(DpassayError, match="Nothing was released"):
-        accelerated(lambda w: w - w + 1e-3, np.zeros(3), 1.0, 2.0, 1e-6)
+        descend_accelerated(lambda w: w - w + 1e-3, np.zeros(3), 1.0, 2.0, 1e-6)
     with pytest.raises(DpassayError, match="gradient of norm nan"):
-        accelerated(lambda w: w * math.nan, np.zeros(3), 1.0, 2.0, 1e-6)
+        descend_accelerated(lambda w: w * math.nan, np.zeros(3), 1.0, 2.0, 1e-6)
 
 
 def test_a_penalty_at_which_the_solver_might_fail_on_some_data_is_refused_on_all():

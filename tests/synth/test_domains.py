@@ -15,7 +15,7 @@ from dpassay.privacy.budget import budget
 from dpassay.privacy.events import Sequence
 from dpassay.synth import MWEM, Categorical, Date, Numeric, Schema, Workload, measure_domain
 from dpassay.synth.recommended import fit_with_domain
-from dpassay.synth.tables.domains import Undeclared, _priced
+from dpassay.synth.tables.domains import Undeclared, _price_domain
 from rates import assert_rate
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}
@@ -143,7 +143,7 @@ def excess(make, n_columns, neighbouring="add-remove", shrink=1.0, lower=0.0):
     """
     given = {f"c{j}": Undeclared("categorical") for j in range(n_columns)}
     allowed = budget(1.0, 1e-3, neighbouring)
-    noise, event = _priced(given, allowed, np.random.default_rng(0))
+    noise, event = _price_domain(given, allowed, np.random.default_rng(0))
     tables = make(noise.threshold, noise.sigma)
     places = sorted({place for table in tables for place in table})
     p, q = (law(t, places, shrink * noise.sigma, noise.threshold - lower) for t in tables)
@@ -199,7 +199,7 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_stated(neighbouring):
     distance = {"add-remove": 1, "replace-one": 2}[neighbouring]
     allowed = budget(3.0, 1e-6, neighbouring)
     given = {name: Undeclared("categorical") for name in "xy"}
-    noise, event = _priced(given, allowed, np.random.default_rng(0))
+    noise, event = _price_domain(given, allowed, np.random.default_rng(0))
     assert isinstance(event, Sequence)
     gaussian, rare = event.events
     assert isinstance(gaussian, Gaussian)
@@ -342,12 +342,12 @@ def test_saved_and_read_back(tmp_path):
         ({"neighbouring": "near"}, "neighbouring"),
         ({"columns": {"age": "number"}}, "kind of column 'age'='number' must be one of"),
         ({"columns": {"age": {"kind": "numeric", "bins": 0}}}, "bins=0"),
-        ({"columns": {"town": {"kind": "categorical", "nullable": False}}}, "rare ones are read"),
+        ({"columns": {"town": {"kind": "categorical", "nullable": False}}}, "rare values are read"),
         ({"columns": {"age": range(120)}}, "nothing to measure"),
         ({"columns": {"shoes": "numeric"}}, "column 'shoes' is not in the table"),
         ({"columns": {"seen": "categorical"}}, "column 'seen' holds values of the type"),
-        ({"epsilon": 0.01}, "nothing of column 'age' stands out of the noise"),
-        ({"columns": {"pay": "categorical"}}, "nothing of column 'pay' stands out of the noise"),
+        ({"epsilon": 0.01}, "nothing of column 'age' stands out from the noise"),
+        ({"columns": {"pay": "categorical"}}, "nothing of column 'pay' stands out from the noise"),
         ({"table": np.zeros((3, 2))}, "the table is no frame"),
         ({"columns": ["age"]}, "must be a mapping from names"),
     ],

@@ -294,9 +294,9 @@ def _domain(fitted: "Fitted", data: dict[str, Any]) -> str:
         return table
     price = up(float(fitted.domain_.privacy.epsilon(data["delta"])))
     return table + paragraphs(
-        f"Measuring domains costs epsilon = {price} by itself, at delta = {data['delta']:.3g}; the "
-        "promise above has it in it. What few records have is not in a measured domain, and counts "
-        "as missing or as the nearest number or day."
+        f"Measuring domains alone costs epsilon = {price} at delta = {data['delta']:.3g}; the "
+        "promise above includes it. Values that few records have are not in a measured domain: "
+        "they count as missing, or as the nearest number or day."
     )
 
 

@@ -9,7 +9,7 @@ Its ``fit`` goes through the same steps in the same order::
     targets = bounded_targets(y, self.target_bound)
     plan = self._make_plan(...)                               # from public quantities alone
     solution = self._carry_out(plan, features, targets.values, self._public_records(X))
-    self.coef_, self.intercept_ = features.restored(solution.coef, solution.intercept)
+    self.coef_, self.intercept_ = features.restore(solution.coef, solution.intercept)
 
 Bounds are declared, never read off the data (law 5 of the design): a row that exceeds its bound is
 clipped, silently, because to say how many were would be to say something about the data.
@@ -223,7 +223,7 @@ class Features:
         """How many numbers are stored: what products with the rows take time for."""
         return int(self.values.nnz if sparse.issparse(self.values) else self.values.size)
 
-    def restored(self, coef: FloatArray, intercept: Any = 0.0) -> tuple[FloatArray, Any]:
+    def restore(self, coef: FloatArray, intercept: Any = 0.0) -> tuple[FloatArray, Any]:
         """Coefficients (…, p) and intercept for ``values``, as those that apply to X itself."""
         coef = np.asarray(coef) / self.scale
         return coef, intercept - coef @ self.centre
@@ -255,13 +255,13 @@ def bounded_features(X: Any, data_norm: Any, bounds: Any, kind: Norm = "l2") -> 
     centre, scale = np.zeros(p), np.ones(p)
     norm = math.inf
     if bounds is not None:
-        X, centre, scale = _scaled(X, bounds)
+        X, centre, scale = _scale_to_bounds(X, bounds)
         norm = math.sqrt(p) if kind == "l2" else 1.0
     if data_norm is not None:
         remedy = "It bounds the norm of every row."
         given = _check.number("data_norm", data_norm, low=0, low_open=True, remedy=remedy)
         if given < norm:
-            X, norm = _clipped(X, given, kind), given
+            X, norm = _clip_rows(X, given, kind), given
     return Features(X, norm, kind, centre, scale)
 
 
@@ -271,7 +271,7 @@ def as_they_are(X: Any) -> Features:
     return Features(X, math.inf, "l2", np.zeros(p), np.ones(p))
 
 
-def _scaled(X: Any, bounds: Any) -> tuple[Any, FloatArray, FloatArray]:
+def _scale_to_bounds(X: Any, bounds: Any) -> tuple[Any, FloatArray, FloatArray]:
     low, high = _low_and_high(bounds, X.shape[1])
     if not sparse.issparse(X):
         centre, scale = (low + high) / 2, (high - low) / 2
@@ -303,7 +303,7 @@ def _low_and_high(bounds: Any, n_features: int) -> tuple[FloatArray, FloatArray]
     return ends[0], ends[1]
 
 
-def _clipped(X: Any, norm: float, kind: Norm) -> Any:
+def _clip_rows(X: Any, norm: float, kind: Norm) -> Any:
     """X with every row inside the ball; X itself where every row already is."""
     if kind == "inf":
         limit = X.dtype.type(norm)

@@ -182,8 +182,8 @@ class LassoPlan:
 
     Attributes:
         run: how many steps, and how vertices are selected.
-        loss: of one record.
-        radius: of the l1 ball.
+        loss: the loss of one record.
+        radius: the radius of the l1 ball.
         constant: the value of the feature that carries the intercept; 0 without one.
         n_records: the public number that the sum of losses is divided by.
 

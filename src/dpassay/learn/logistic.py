@@ -158,7 +158,7 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
 
     def _set(self, features: Features, coef: FloatArray, intercept: FloatArray) -> None:
         coef, intercept = np.asarray(coef, float), np.asarray(intercept, float)
-        self.coef_, self.intercept_ = features.restored(coef, intercept)
+        self.coef_, self.intercept_ = features.restore(coef, intercept)
 
     def _fit_plain(self, X: Any, codes: Any, budget: Budget) -> "PrivateLogisticRegression":
         """Fit scikit-learn's model without privacy, inside the bounds that were declared."""

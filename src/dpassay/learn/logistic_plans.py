@@ -150,7 +150,7 @@ class GradientDescent:
             project=Shrinkage(rate, momentum, self._deviation),
             rng=noise.generator,
         )
-        return Solution(*even.restored(release.value), noise.level)
+        return Solution(*even.restore(release.value), noise.level)
 
     @property
     def _deviation(self) -> float:
@@ -199,7 +199,8 @@ class StochasticGradient(GradientDescent):
         return calibrate(self._event, self.facts.budget.target)
 
 
-PLANS: dict[str, Callable[[LogisticFacts], LogisticPlan]] = {
+# Each makes a LogisticPlan; to type checkers a cached property is no property.
+PLANS: dict[str, Callable[[LogisticFacts], Any]] = {
     "gd": GradientDescent,
     "sgd": StochasticGradient,
     "frank-wolfe": FrankWolfe,

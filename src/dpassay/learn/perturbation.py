@@ -258,10 +258,10 @@ def minimiser(
     w = minimize(objective.both, start, jac=True, method="L-BFGS-B", options=options).x
     w = _newton(objective, w, stop)
     steepest = penalty + loss.curvature * float(np.square(rows.norms()).sum())
-    return accelerated(objective.gradient, w, penalty, steepest, stop).reshape(linear.shape)
+    return descend_accelerated(objective.gradient, w, penalty, steepest, stop).reshape(linear.shape)
 
 
-def accelerated(
+def descend_accelerated(
     gradient: Callable[[FloatArray], FloatArray],
     w: FloatArray,
     convexity: float,

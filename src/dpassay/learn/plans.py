@@ -61,6 +61,6 @@ class Solution:
 class LearnerPlan(Plan, Protocol):
     """A fit that is decided and has stated its event, but has not seen the data."""
 
-    def solve(self, X: Any, y: Any, rng: RngLike) -> Solution:
+    def solve(self, X: Any, y: Any, rng: RngLike, /) -> Solution:
         """Fit the rows, which are inside their bound, to targets or to codes of labels."""
         ...

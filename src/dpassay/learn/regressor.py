@@ -22,7 +22,7 @@ class LinearRegressor(PrivateMixin, RegressorMixin, BaseEstimator):
 
     def _keep(self, coef: FloatArray, intercept: Any, features: Features, targets: Targets) -> None:
         """Take over what was learned from bounded features and centred targets."""
-        self.coef_, offset = features.restored(coef, intercept)
+        self.coef_, offset = features.restore(coef, intercept)
         self.intercept_ = float(offset) + targets.centre
 
     def predict(self, X: Any) -> FloatArray:

@@ -135,5 +135,5 @@ class PrivateRidge(LinearRegressor):
             targets = bounded_targets(y, self.target_bound)
             y = targets.values + targets.centre
         ridge = Ridge(alpha=alpha, fit_intercept=self.fit_intercept).fit(features.values, y)
-        self.coef_, self.intercept_ = features.restored(ridge.coef_, ridge.intercept_)
+        self.coef_, self.intercept_ = features.restore(ridge.coef_, ridge.intercept_)
         return self

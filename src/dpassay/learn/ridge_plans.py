@@ -257,7 +257,8 @@ class SufficientStatistics:
         smallest = max(0.0, smallest - 1.645 * self.sensitivities[0] / self._mus[0])
         penalty = max(0.0, self.width - smallest, s.alpha or 0.0)
         values, vectors = np.linalg.eigh(_as_matrix(gram, s.dimension))
-        # The noise may have made a direction negative all the same; it then counts as noise.
+        # The noise may have made an eigenvalue negative in spite of the penalty. Dividing by a
+        # number near 0 would blow that direction up: it gets the size that noise alone has.
         values = np.maximum(values + penalty, 0.3 * self.width)
         weights = vectors @ ((vectors.T @ cross) / values)
         level = min((release.noise for release in releases), key=_WEAKEST_FIRST.index)

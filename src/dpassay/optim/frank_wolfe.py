@@ -228,8 +228,8 @@ def plan(
         n_records: N, the public number that the sum of losses is divided by.
         lipschitz: L0, the largest entry of one record's gradient, anywhere on the polytope.
         smoothness: L1, of the objective's gradient from the l1 to the l_inf norm.
-        epsilon: of the whole run; infinity for a run without privacy.
-        delta: of the whole run; 0 for pure epsilon-DP.
+        epsilon: the epsilon of the whole run; infinity for a run without privacy.
+        delta: the delta of the whole run; 0 for pure epsilon-DP.
         neighbouring: "add-remove" or "replace-one".
         selection: "gumbel", "permute-and-flip" or "laplace".
         steps: how many; "bound" for the number that minimises the bound on the expected excess risk

@@ -93,7 +93,7 @@ class Fitted:
         n = self.n_records_ if n is None else _check.count("n", n, high=most, remedy=remedy)
         generator = np.random.default_rng() if rng is None else _rng.generator(rng)
         codes = self.model_.sample(n, generator, self.schema.conditions(where or {}))
-        return self.form_.shaped(self.schema.decode(codes, generator), self.schema)
+        return self.form_.apply(self.schema.decode(codes, generator), self.schema)
 
     def answer(self, workload: Workload) -> FloatArray:
         """The model's own answers, one per query: without the error of sampling records."""

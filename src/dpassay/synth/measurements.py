@@ -18,9 +18,9 @@ class Measurement:
     """Noisy shares of the cells of a marginal.
 
     Attributes:
-        columns: of the marginal.
+        columns: the columns of the marginal.
         shares: counts over the public n, plus noise; may be negative, need not sum to 1.
-        deviation: of the noise of a share.
+        deviation: the standard deviation of the noise on each share.
 
     """
 
@@ -45,7 +45,7 @@ def measure(
     return found
 
 
-def measuring(sigmas: Sequence[float], neighbouring: Neighbouring) -> Event:
+def measurement_event(sigmas: Sequence[float], neighbouring: Neighbouring) -> Event:
     """What :func:`measure` does to the data."""
     distance = SENSITIVITY[neighbouring]
     return EventSequence(tuple(Gaussian(sigma / distance, neighbouring) for sigma in sigmas))

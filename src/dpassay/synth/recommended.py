@@ -38,8 +38,8 @@ def fit(
         table: a frame, or an array with the columns in the schema's order.
         schema: the public domain of the table. With ``domain_epsilon``, what is known of the
             columns (see :func:`~dpassay.synth.measure_domain`), or None.
-        domain_epsilon: what of epsilon may be spent on measuring the domains that are not
-            declared; None refuses to read any from the data.
+        domain_epsilon: the part of epsilon that may be spent on measuring domains that are not
+            declared; None measures none, and refuses a table whose domain is not declared.
         workload: the queries that should come out right; None takes all pairs of columns.
         epsilon: the privacy parameter, of all that is done.
         delta: the probability that may escape epsilon; None takes 1/n² of the public n.
@@ -89,12 +89,12 @@ def fit_with_domain(
         method: a class such as :class:`~dpassay.synth.ProductMixture`.
         table: a frame; or an array, if ``columns`` names its columns.
         columns: what is known of them; see :func:`measure_domain`.
-        domain_epsilon: what of epsilon the domain may cost by itself. Gaussian noise composes by
-            squares: with a third of epsilon for it, some 94 % are left for a synthesizer that adds
-            nothing else (:class:`~dpassay.synth.ProductMixture` on pairs of columns).
+        domain_epsilon: the part of epsilon that the domain may cost. Gaussian noise composes by
+            squares: if the domain takes a third of epsilon, about 94 % are left for a synthesizer
+            that adds only Gaussian noise (:class:`~dpassay.synth.ProductMixture` on pairs).
         workload: the queries that should come out right; None takes all pairs of columns.
         epsilon: the privacy parameter, of both parts together.
-        delta: the same; None takes 1/n² of the public n.
+        delta: the delta of both parts together; None takes 1/n² of the public n.
         neighbouring: "add-remove" or "replace-one".
         n_records: the public number of records; None takes that of the table.
         rng: None for secure noise; a seed for noise that can be replayed (not private).

@@ -268,15 +268,15 @@ def _dual_query(problem: _Problem) -> Guarantee:
 
 def _fem(problem: _Problem) -> Guarantee:
     sizes = np.array(problem.sizes)
-    return _led(problem, sizes.sum() / 2, float((1 - 1 / sizes).sum()))
+    return _follow_leader(problem, sizes.sum() / 2, float((1 - 1 / sizes).sum()))
 
 
 def _sep_fem(problem: _Problem) -> Guarantee:
     price = sum(laplace_maximum(size) for size in problem.sizes)
-    return _led(problem, sum(problem.sizes) / 4, price)
+    return _follow_leader(problem, sum(problem.sizes) / 4, price)
 
 
-def _led(problem: _Problem, change: float, price: float) -> Guarantee:
+def _follow_leader(problem: _Problem, change: float, price: float) -> Guarantee:
     """Records that follow a leader whose gain moves by change/b a round and costs b · price."""
     T = COUNTS.astype(float)
     rates = _selections(problem, COUNTS) / problem.allowed.record_changes

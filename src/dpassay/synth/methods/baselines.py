@@ -10,7 +10,7 @@ from dpassay.mechanisms.noise import Source
 from dpassay.privacy import Event, gaussian_noise_multiplier
 from dpassay.privacy.budget import Budget
 from dpassay.synth.base import Synthesizer
-from dpassay.synth.measurements import SENSITIVITY, measure, measuring, on_simplex
+from dpassay.synth.measurements import SENSITIVITY, measure, measurement_event, on_simplex
 from dpassay.synth.models import Mixture, Model, Records, Tables
 
 
@@ -33,7 +33,9 @@ def one_shot(columns: Sequence[tuple[str, ...]], allowed: Budget) -> OneShotPlan
         raise InvalidArgument("delta=0 must be positive: the noise of marginals is Gaussian.")
     count, distance = len(columns), SENSITIVITY[allowed.neighbouring]
     sigma = gaussian_noise_multiplier(allowed.epsilon, allowed.delta) * distance * count**0.5
-    return OneShotPlan(tuple(columns), sigma, measuring([sigma] * count, allowed.neighbouring))
+    return OneShotPlan(
+        tuple(columns), sigma, measurement_event([sigma] * count, allowed.neighbouring)
+    )
 
 
 class Independent(Synthesizer):

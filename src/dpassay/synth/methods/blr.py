@@ -142,13 +142,13 @@ class BLR(Synthesizer):
         schema: the public domain; of at most 4096 cells.
         workload: the queries that should come out right; None takes all pairs of columns.
         epsilon: the privacy parameter.
-        delta: None or 0, which is what it is.
+        delta: None or 0: the method is purely epsilon-DP.
         size: records of the synthetic table; None takes what :func:`blr_accuracy` asks for, or as
             many as can be enumerated, if that is fewer.
-        beta: of that accuracy.
-        counting: "multisets" weighs every multiset of records alike; "sequences" as often as it
-            can be written down, as in the original. Both are epsilon-DP; multisets are more
-            accurate.
+        beta: the probability that the accuracy is missed.
+        counting: "multisets" gives every multiset of records the same prior weight; "sequences"
+            one in proportion to the number of orders its records can be written in, as the
+            original does. Both are epsilon-DP; multisets are more accurate.
         candidates: None enumerates all tables; a number draws so many at random, before the data
             are looked at, and chooses among them, which any size allows.
         neighbouring, n_records, rng: see :class:`~dpassay.synth.Synthesizer`.
@@ -229,7 +229,7 @@ class BLR(Synthesizer):
                 found = found + log_orderings(chunk)
             return found
 
-        choose = _chosen_exactly if chosen.is_exact else _chosen
+        choose = _choose_exactly if chosen.is_exact else _choose
         found = choose(lambda rng: self._tables(len(cells), plan.size, rng), scores, chosen)
         return Records(self.schema, cells[found])
 
@@ -246,7 +246,7 @@ Tables = Callable[[np.random.Generator], Iterator[NDArray[np.int64]]]
 Scores = Callable[[NDArray[np.int64]], FloatArray]
 
 
-def _chosen(tables: Tables, scores: Scores, chosen: Source) -> NDArray[np.int64]:
+def _choose(tables: Tables, scores: Scores, chosen: Source) -> NDArray[np.int64]:
     """A table with weights exp(score), by Gumbel noise on one chunk after another."""
     rng = chosen.generator
     best, found = -math.inf, np.empty(0, np.int64)
@@ -259,7 +259,7 @@ def _chosen(tables: Tables, scores: Scores, chosen: Source) -> NDArray[np.int64]
     return found
 
 
-def _chosen_exactly(tables: Tables, scores: Scores, chosen: Source) -> NDArray[np.int64]:
+def _choose_exactly(tables: Tables, scores: Scores, chosen: Source) -> NDArray[np.int64]:
     """The same without rounding: all scores first, then the table that was drawn is made again."""
     # Which tables are candidates is no secret, so that a seed of their own may repeat them.
     seed = int(chosen.generator.integers(2**63))

@@ -109,9 +109,9 @@ class Dual:
 
     def gradient(self, w: FloatArray) -> FloatArray:
         """The difference p - p_D."""
-        return self.passed(w) - self.truth
+        return self.pass_through(w) - self.truth
 
-    def passed(self, w: FloatArray) -> FloatArray:
+    def pass_through(self, w: FloatArray) -> FloatArray:
         """The distribution of w, kept for the mean."""
         p = self.distribution(w)
         if self.steps >= self.keep_from:
@@ -135,4 +135,4 @@ class _Batch:
     def gradient(self, w: FloatArray) -> FloatArray:
         schema = self.dual.data.schema
         counts = Records(schema, self.codes).counts(schema.names)
-        return self.dual.passed(w) - counts / self.n_records
+        return self.dual.pass_through(w) - counts / self.n_records

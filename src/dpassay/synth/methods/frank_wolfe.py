@@ -55,7 +55,7 @@ from dpassay.optim.stochastic_frank_wolfe import (
 from dpassay.privacy import Event, calibrate, events
 from dpassay.privacy.budget import Budget
 from dpassay.synth.base import Common, Synthesizer
-from dpassay.synth.measurements import SENSITIVITY, measure, measuring, on_simplex
+from dpassay.synth.measurements import SENSITIVITY, measure, measurement_event, on_simplex
 from dpassay.synth.methods.dual import DIAMETER, Dual, QueryHull
 from dpassay.synth.methods.mwem import MOST_CELLS
 from dpassay.synth.methods.particles import Particles
@@ -81,13 +81,14 @@ class DualPlan:
     """What a run will do, from public quantities.
 
     Attributes:
-        steps: T.
+        steps: the number of steps.
         alpha: the weight of entropy.
-        step: g, or None for 2/(t + 2).
+        step: the size of every step, or None for 2/(t + 2) in step t.
         selection: how a vertex is chosen.
         batches: how records are batched; None for all of them in every step.
         event: what the whole run does to the data.
-        sigma: of the noise on the counts of every column by itself; None if they are not bought.
+        sigma: the deviation of the noise on the counts of single columns; None if they are not
+            measured.
 
     """
 
@@ -167,14 +168,15 @@ class FrankWolfe(Synthesizer):
         schema: the public domain.
         workload: the queries that should come out right; None takes all pairs of columns.
         epsilon, delta, neighbouring, n_records, rng: see :class:`~dpassay.synth.Synthesizer`.
-        steps: T; "bound" for the number that the bound asks for; None for a fifth of it.
+        steps: the number of steps; "bound" for the number that minimises the bound on the error;
+            None for a fifth of that, which does better in practice.
         alpha: the weight of entropy; None for a value below which nothing changes.
         release: "tail", the mean of the later half of the distributions; "average", of all, for
             which the theorem holds; "last", proposition 38's.
         batches: "full", every step reads all records (the empirical form); "disjoint", every record
             is read once (the population form: one selection pays for all steps); "poisson" or
             "without-replacement", every step draws a batch.
-        batch_size: of sampled batches.
+        batch_size: the size of a sampled batch.
         universe: "enumerated", at most 2^26 cells, or "followed" by records, which takes delta > 0
             and full batches; None for the former up to 2^20 cells.
 
@@ -263,7 +265,10 @@ class FrankWolfe(Synthesizer):
             # epsilon²/8 = share/(2 noise²), the price of Gaussian noise with that share.
             each = 2 * math.sqrt((1 - COLUMNS) / steps) / noise
             selection = Selection("gumbel", 1 / n_records, each, relation)
-            parts = (measuring([sigma] * count, relation), events.Repeated(selection.event, steps))
+            parts = (
+                measurement_event([sigma] * count, relation),
+                events.Repeated(selection.event, steps),
+            )
             return DualPlan(
                 steps, alpha, step, selection, None, events.Sequence(parts), sigma=sigma
             )

@@ -45,11 +45,11 @@ class MWEMPlan:
     """How many rounds, and what each of them spends.
 
     Attributes:
-        count: of the rounds.
+        count: the number of rounds.
         selection: epsilon of the exponential mechanism, per round.
-        scale: of the noise on a count: Laplace's b, or Gauss's sigma.
-        gaussian: which of the two.
-        event: all rounds.
+        scale: the scale of the noise on a count: Laplace's b, or the normal law's sigma.
+        gaussian: whether the noise is Gaussian rather than Laplace.
+        event: what all rounds do to the data.
 
     """
 
@@ -151,12 +151,14 @@ class MWEM(Synthesizer):
         average = np.zeros(self.schema.sizes)
         for _ in range(plan.count):
             off = n * np.abs(truth - weights.answers())
-            pick = _picked(plan.selection / 2 * off, list(measured), chosen)
-            measured[pick] = float(np.clip(_measured(truth[pick], n, plan, chosen), 0, 1))
+            pick = _pick_query(plan.selection / 2 * off, list(measured), chosen)
+            measured[pick] = float(np.clip(_measure_share(truth[pick], n, plan, chosen), 0, 1))
             weights.update(pick, measured[pick])
             for _ in range(self.replays):
                 moves = [weights.update(query, answer) for query, answer in measured.items()]
-                if max(moves) < plan.scale / (4 * n):  # all fit far better than they are known
+                # Measured answers are known to within the noise: a fit much closer than that is
+                # as good as an exact one.
+                if max(moves) < plan.scale / (4 * n):
                     break
             if self.release == "average":
                 average += weights.probabilities() / plan.count
@@ -164,8 +166,8 @@ class MWEM(Synthesizer):
         return Distribution(self.schema, found / found.sum())
 
 
-def _picked(logits: FloatArray, done: list[int], chosen: Source) -> int:
-    """A query by the exponential mechanism, none that is done: which these are is public by now."""
+def _pick_query(logits: FloatArray, done: list[int], chosen: Source) -> int:
+    """A query by the exponential mechanism, among those not measured so far, which is public."""
     if chosen.is_exact:
         left = np.delete(np.arange(len(logits)), done)
         return int(left[softmax(logits[left], 1, chosen.generator)[0]])
@@ -173,11 +175,12 @@ def _picked(logits: FloatArray, done: list[int], chosen: Source) -> int:
     return int(np.argmax(logits + chosen.generator.gumbel(size=len(logits))))
 
 
-def _measured(share: float, n: int, plan: MWEMPlan, chosen: Source) -> float:
+def _measure_share(share: float, n: int, plan: MWEMPlan, chosen: Source) -> float:
     """The share of a query plus noise on its count."""
     law = "gaussian" if plan.gaussian else "laplace"
     if chosen.is_exact:
-        # The count is off by its rounding, for either neighbour: n 2^-52 at most.
+        # n times a share is the count only up to rounding, of n 2^-52 at most for either
+        # neighbour: that much is added to the sensitivity of 1.
         return float(add_noise(law, n * share, plan.scale, 1 + n * 2.0**-50, chosen)) / n
     rng = chosen.generator
     noise = rng.normal(0, plan.scale) if plan.gaussian else rng.laplace(0, plan.scale)

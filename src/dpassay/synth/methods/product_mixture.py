@@ -31,7 +31,7 @@ from dpassay.privacy.budget import Budget
 from dpassay.privacy.events import Repeated
 from dpassay.privacy.events import Sequence as EventSequence
 from dpassay.synth.base import Common, Synthesizer
-from dpassay.synth.measurements import SENSITIVITY, Measurement, measure, measuring
+from dpassay.synth.measurements import SENSITIVITY, Measurement, measure, measurement_event
 from dpassay.synth.methods.descent import fit_mixture
 from dpassay.synth.models import Mixture, Model, Records
 from dpassay.synth.queries.workload import Workload
@@ -68,8 +68,8 @@ class MixturePlan:
         candidates: sets to select from; none if all were measured.
         picks: how many are selected.
         selection: epsilon of one selection.
-        late: the deviation of the noise on a count of a selected set.
-        event: all of it.
+        late: the deviation of the noise on a count of a set that was selected.
+        event: what all measurements and selections do to the data.
 
     """
 
@@ -117,18 +117,24 @@ def _weights(levels: dict[int, Sets], shares: dict[int, float]) -> tuple[Sets, l
 
 
 def _at_once(levels: dict[int, Sets], allowed: Budget) -> MixturePlan:
-    """Everything measured: the l2 distance of all tables together, each over its σ, is exact."""
+    """All tables measured at once.
+
+    Gaussian noise on all of them is one Gaussian mechanism on the tables divided by their σ, whose
+    price is exact.
+    """
     sets, weights = _weights(levels, SHARES[max(2, *levels)])
     least = gaussian_noise_multiplier(allowed.epsilon, allowed.delta)
     least *= SENSITIVITY[allowed.neighbouring] * math.sqrt(sum(weights))
     sigmas = tuple(least / math.sqrt(weight) for weight in weights)
-    return MixturePlan(sets, sigmas, (), 0, 0.0, 0.0, measuring(sigmas, allowed.neighbouring))
+    return MixturePlan(
+        sets, sigmas, (), 0, 0.0, 0.0, measurement_event(sigmas, allowed.neighbouring)
+    )
 
 
 def _selecting(
     levels: dict[int, Sets], candidates: Sets, picks: int, allowed: Budget
 ) -> MixturePlan:
-    """Small tables, then selected ones: priced together, each part by its share."""
+    """Small tables first, then selected ones; each part gets its share of the budget."""
     sets, weights = _weights(levels, SELECTED)
     relation, distance = allowed.neighbouring, SENSITIVITY[allowed.neighbouring]
 
@@ -139,9 +145,9 @@ def _selecting(
         each = 2 * math.sqrt(SELECTED[3] * SELECTION / picks) / noise
         event = EventSequence(
             (
-                measuring(sigmas, relation),
+                measurement_event(sigmas, relation),
                 Repeated(BoundedRange(each, relation), picks),
-                measuring([late] * picks, relation),
+                measurement_event([late] * picks, relation),
             )
         )
         return MixturePlan(sets, sigmas, candidates, picks, each, late, event)
@@ -160,7 +166,7 @@ class ProductMixture(Synthesizer):
         workload: the queries that should come out right, by the columns they read; None takes all
             pairs of columns.
         components: how many products are mixed.
-        steps: of gradient descent.
+        steps: the number of gradient steps.
         penalty: how strongly the model is drawn to independent columns, in units of the noise.
         picks: how many sets of three columns and more are selected; None measures all of them, if
             they are not too many, and otherwise selects as many as there are columns.
@@ -254,12 +260,12 @@ def select_sets(
         scores[i] = off.sum() - math.sqrt(2 / math.pi) * plan.late * off.size
     logits = plan.selection / (2 * moved) * scores
     if chosen.is_exact:
-        return tuple(plan.candidates[i] for i in _peeled(logits, plan.picks, chosen.generator))
+        return tuple(plan.candidates[i] for i in _peel(logits, plan.picks, chosen.generator))
     noisy = logits + chosen.generator.gumbel(size=len(scores))
     return tuple(plan.candidates[i] for i in np.argsort(-noisy)[: plan.picks])
 
 
-def _peeled(logits: FloatArray, picks: int, generator: np.random.Generator) -> list[int]:
-    """As many different indices, one after another by exponential mechanisms, exactly."""
+def _peel(logits: FloatArray, picks: int, generator: np.random.Generator) -> list[int]:
+    """Different indices, drawn one after the other by exact exponential mechanisms."""
     left = list(range(len(logits)))
     return [left.pop(int(softmax(logits[left], 1, generator)[0])) for _ in range(picks)]

@@ -17,9 +17,10 @@ class Found:
     """What an oracle came up with, one row per row of noise.
 
     Attributes:
-        codes: of the records.
-        values: what they reach, noise included.
-        gaps: at most how much better the best record is; 0 is proved to be the best.
+        codes: the records that were found.
+        values: their values, noise included.
+        gaps: upper bounds on how much better the best record is; 0 where the record is proved to
+            be the best.
 
     """
 
@@ -38,7 +39,7 @@ def state_found(goal: Terms, noise: FloatArray, codes: Codes, upper: FloatArray)
     """What an oracle returns: records, their values, and gaps to an upper bound on every value."""
     if not goal.schema.possible(codes).all():
         raise InvalidArgument(
-            "the oracle found no possible record: `impossible` leaves next to none. Use "
+            "the oracle found no possible record: `impossible` rules out nearly all. Use "
             "oracle='exact', which takes the rules as constraints."
         )
     values = goal.values(codes) - price(goal.schema, noise, codes)

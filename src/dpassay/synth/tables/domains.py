@@ -93,24 +93,26 @@ class Undeclared:
         _check.count("bins", self.bins, high=MOST_BINS)
         if self.kind == "categorical" and not self.nullable:
             raise InvalidArgument(
-                "nullable=False cannot be for measured categories: rare ones are read as missing."
+                "nullable=False is not possible for measured categories: rare values are read as "
+                "missing. Leave it True, or declare the domain."
             )
 
 
 class _Noise(NamedTuple):
-    """Deviation, the threshold of a value that occurs once, and where noise is drawn."""
+    """The deviation of the noise, the threshold for values that occur once, the noise source."""
 
     sigma: float
     threshold: float
     source: Source
     neighbouring: Neighbouring
 
-    def passed(self, counts: Any, threshold: float) -> Any:
-        """Which counts are above the threshold, noise included."""
+    def find_above(self, counts: Any, threshold: float) -> Any:
+        """Which counts, with their noise, are above the threshold."""
         if not self.source.is_exact:
             return noisy_counts(counts, self.sigma, self.source, self.neighbouring) > threshold
-        # A little more noise than the event has, as its deviation was rounded; and a little more to
-        # pass, as the tail of a lattice law exceeds the normal one by a share of about 1e-13.
+        # The deviation was rounded, perhaps down: a little more noise than the event states. The
+        # tail of a lattice law exceeds the normal one by a share of about 1e-13, which would let a
+        # value that occurs once pass too often: a threshold that is a little higher.
         sigma = self.sigma * (1 + 2.0**-50)
         noisy = noisy_counts(counts, sigma, self.source, self.neighbouring)
         return noisy > threshold + 1e-9 * sigma
@@ -164,12 +166,14 @@ def measure_domain(
             a mapping such as ``{"kind": "numeric", "bins": 10}``, or a declared domain, which costs
             nothing. None takes the kind from the type of every column.
         epsilon: what the domain may cost.
-        delta: the same; positive. Values that few records have are found the later the smaller.
+        delta: the delta of the domain, positive. The smaller it is, the more records must share a
+            value before the value is released.
         neighbouring: "add-remove" or "replace-one".
         rng: None for secure noise; a seed for noise that can be replayed (not private).
 
     Raises:
-        InvalidArgument: nothing of a column stands out of the noise, or nothing is to be measured.
+        InvalidArgument: no value of a column stands out from the noise, or no column is to be
+            measured.
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"age": [20, 40, 60, 80] * 500, "city": ["Ulm", "Bonn"] * 1000})
@@ -195,7 +199,7 @@ def measure_domain(
     if missing:
         raise InvalidArgument(f"column {missing[0]!r} is not in the table.")
     drawn = source(rng)
-    noise, event = _priced(measured, allowed, drawn)
+    noise, event = _price_domain(measured, allowed, drawn)
     found: dict[str, Column] = {
         name: _MEASURES[given.kind](name, frame[name], noise, given)
         if isinstance(given, Undeclared)
@@ -205,7 +209,7 @@ def measure_domain(
     return MeasuredDomain(Schema(found), event, tuple(measured), drawn.level)
 
 
-def _priced(
+def _price_domain(
     measured: Mapping[str, Undeclared], allowed: Budget, source: Source
 ) -> tuple[_Noise, Event]:
     """Half of delta for values that occur once, the other half for the noise on all counts."""
@@ -270,15 +274,15 @@ def known_of(name: str, given: Any) -> Column | Undeclared:
 
 
 def _categories(name: str, values: Any, noise: _Noise, given: Undeclared) -> Column:
-    found = _counted(name, values)
-    passed = noise.passed(np.array(list(found.values()), float), noise.threshold)
+    found = _count_values(name, values)
+    passed = noise.find_above(np.array(list(found.values()), float), noise.threshold)
     released = sorted(value for value, good in zip(found, passed, strict=True) if good)
     if not released:
-        raise _nothing(name, noise.threshold)
+        raise _nothing_found(name, noise.threshold)
     return Categorical(tuple(released), nullable=given.nullable, outside="missing")
 
 
-def _counted(name: str, values: Any) -> dict[Any, int]:
+def _count_values(name: str, values: Any) -> dict[Any, int]:
     """How often each value occurs; the same value is the same object, whoever has it.
 
     Python's 1, 1.0 and True are equal: which of them is written must not depend on the records.
@@ -345,18 +349,18 @@ def _in_bins(given: Undeclared) -> dict[str, Any]:
 def _outermost(name: str, cells: Mapping[int, int], noise: _Noise) -> tuple[int, int]:
     """The first and the last of fixed cells whose noisy count stands out."""
     threshold = -noise.sigma * float(normal_lower(FALSE_CELL / len(cells)))
-    passed = noise.passed(np.array(list(cells.values()), float), threshold)
+    passed = noise.find_above(np.array(list(cells.values()), float), threshold)
     found = [cell for cell, good in zip(cells, passed, strict=True) if good]
     if not found:
-        raise _nothing(name, threshold)
+        raise _nothing_found(name, threshold)
     return found[0], found[-1]
 
 
-def _nothing(name: str, threshold: float) -> InvalidArgument:
+def _nothing_found(name: str, threshold: float) -> InvalidArgument:
     return InvalidArgument(
-        f"nothing of column {name!r} stands out of the noise: no value or range of values is known "
-        f"of more than about {threshold:.3g} records. Declare its domain, drop the column, or "
-        "raise the epsilon of the domain."
+        f"nothing of column {name!r} stands out from the noise: no value or range of values is "
+        f"shared by clearly more than {threshold:.3g} records. Declare its domain, drop the "
+        "column, or raise the epsilon of the domain."
     )
 
 

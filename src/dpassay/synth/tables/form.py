@@ -49,7 +49,7 @@ class Form:
         own = found.pop() if len(found) == 1 and dtype.kind not in "US" else "object"
         return cls("array", dict.fromkeys(schema.names, own))
 
-    def shaped(self, frame: Any, schema: Schema) -> Any:
+    def apply(self, frame: Any, schema: Schema) -> Any:
         """A frame of values, in this form."""
         import pandas as pd
 

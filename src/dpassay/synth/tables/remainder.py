@@ -55,7 +55,7 @@ class Remainder:
         if isinstance(self.promise, Gaussian):
             spent = account(event, "gdp")
             return isinstance(spent, GDP) and spent.mu * self.promise.noise_multiplier <= 1
-        return account(event).epsilon(self.promise.delta) <= self.promise.epsilon / _ROOM
+        return account(event).epsilon(self.promise.delta) <= self.promise.epsilon
 
 
 def split_budget(
