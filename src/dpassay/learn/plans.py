@@ -5,6 +5,7 @@ plan's event, and only then lets the plan see the data (:meth:`PrivateMixin._car
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 from dpassay._rng import RngLike
@@ -32,7 +33,7 @@ class PublicFacts:
     budget: Budget
     fit_intercept: bool
 
-    @property
+    @cached_property
     def mu(self) -> float:
         """The Gaussian privacy that the budget is worth, by the exact curve."""
         return _ROOM / gaussian_multiplier(epsilon=self.budget.epsilon, delta=self.budget.delta)
