@@ -65,7 +65,7 @@ class FrankWolfe:
 
     def _plan_steps(self, steps: int | None) -> fw.FrankWolfePlan:
         facts, budget = self.facts, self.facts.budget
-        return fw.plan(
+        return self._make_plan(
             self._ball(facts.row_bound),
             n_records=facts.n_records,
             lipschitz=self._lipschitz,
@@ -73,9 +73,12 @@ class FrankWolfe:
             epsilon=budget.epsilon,
             delta=budget.delta,
             neighbouring=budget.neighbouring,
-            selection="gumbel",
             steps=steps,
         )
+
+    def _make_plan(self, ball: L1Ball, **public: Any) -> fw.FrankWolfePlan:
+        """How many steps and how noisy, from public quantities."""
+        return fw.plan(ball, selection="gumbel", **public)
 
     def _ball(self, unit: float) -> L1Ball:
         facts = self.facts

@@ -92,12 +92,12 @@ def fit_with_domain(
         domain_epsilon: the part of epsilon that the domain may cost. Gaussian noise composes by
             squares: if the domain takes a third of epsilon, about 94 % are left for a synthesizer
             that adds only Gaussian noise (:class:`~dpassay.synth.ProductMixture` on pairs).
-        workload: the queries that should come out right; None takes all pairs of columns.
-        epsilon: the privacy parameter, of both parts together.
-        delta: the delta of both parts together; None takes 1/n² of the public n.
+        workload: see :func:`~dpassay.synth.fit`, as for the others.
+        epsilon: what domain and synthesizer may cost together.
+        delta: the delta of both together; None takes 1/n² of the public n.
         neighbouring: "add-remove" or "replace-one".
-        n_records: the public number of records; None takes that of the table.
-        rng: None for secure noise; a seed for noise that can be replayed (not private).
+        n_records: the public number of records.
+        rng: None for secure noise.
         options: further arguments of the method.
 
     Raises:

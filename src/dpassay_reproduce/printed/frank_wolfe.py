@@ -105,18 +105,8 @@ class PrintedLasso(PrivateLasso):
 class PrintedFrankWolfe(tight.FrankWolfe):
     """Logistic regression on an l1 ball, in units of the row bound: no selection chooses a unit."""
 
-    def _plan_steps(self, steps: int | None) -> fw.FrankWolfePlan:
-        facts, budget = self.facts, self.facts.budget
-        return plan(
-            self._ball(facts.row_bound),
-            n_records=facts.n_records,
-            lipschitz=self._lipschitz,
-            smoothness=self._smoothness,
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            neighbouring=budget.neighbouring,
-            steps=steps,
-        )
+    def _make_plan(self, ball: Polytope, **public: Any) -> fw.FrankWolfePlan:
+        return plan(ball, **public)
 
     @property
     def _epsilon(self) -> float:

@@ -121,18 +121,17 @@ class Dual:
 
     def batch(self, rows: Any, n_records: float) -> "_Batch":
         """The same with some of the records, counted over ``n_records``."""
-        return _Batch(self, self.data.codes[rows], n_records)
+        schema = self.data.schema
+        counts = Records(schema, self.data.codes[rows]).counts(schema.names)
+        return _Batch(self, counts / n_records)
 
 
 @dataclass(frozen=True, eq=False)
 class _Batch:
-    """The dual on some records."""
+    """The dual on some records, of which ``truth`` is the distribution."""
 
     dual: Dual
-    codes: Any
-    n_records: float
+    truth: FloatArray
 
     def gradient(self, w: FloatArray) -> FloatArray:
-        schema = self.dual.data.schema
-        counts = Records(schema, self.codes).counts(schema.names)
-        return self.dual.pass_through(w) - counts / self.n_records
+        return self.dual.pass_through(w) - self.truth

@@ -179,16 +179,8 @@ class DualQuery(QueryGame):
 class DQRS(DualQuery):
     """DualQuery that keeps most of its queries from round to round, and so pays for fewer draws.
 
-    Arguments are those of :class:`~dpassay.synth.DualQuery`; ``samples`` queries are carried.
-
-    >>> import pandas as pd
-    >>> from dpassay.synth import Schema, Workload
-    >>> table = pd.DataFrame({"sex": ["F", "M"] * 500, "smokes": [0, 0, 0, 0, 1] * 200})
-    >>> schema = Schema({"sex": ["F", "M"], "smokes": [0, 1]})
-    >>> fitted = DQRS(schema, epsilon=2.0, rng=0).fit(table)
-    >>> fitted.answer(Workload.marginals([("smokes",)])).round(1)
-    array([0.8, 0.2])
-
+    Arguments are those of :class:`~dpassay.synth.DualQuery`; ``samples`` is the number of queries
+    that are carried from round to round.
     """
 
     def _event(

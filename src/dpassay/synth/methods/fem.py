@@ -58,17 +58,7 @@ class FEM(QueryGame):
         oracle: see :class:`~dpassay.synth.DualQuery`.
         neighbouring, n_records, rng: see :class:`~dpassay.synth.Synthesizer`.
 
-    Raises:
-        InvalidArgument: in ``fit``, where the budget does not pay for a round; nothing is released.
-
-    >>> import pandas as pd
-    >>> from dpassay.synth import Schema, Workload
-    >>> table = pd.DataFrame({"sex": ["F", "M"] * 500, "smokes": [0, 0, 0, 0, 1] * 200})
-    >>> schema = Schema({"sex": ["F", "M"], "smokes": [0, 1]})
-    >>> fitted = FEM(schema, epsilon=2.0, rng=0).fit(table)
-    >>> fitted.answer(Workload.marginals([("smokes",)])).round(1)
-    array([0.8, 0.2])
-
+    It is used as :class:`~dpassay.synth.DualQuery` is, and refuses a budget that pays for no round.
     """
 
     _usual_scale: ClassVar[float] = 0.25  # times the root of the rounds
