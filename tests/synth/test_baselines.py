@@ -207,3 +207,14 @@ def test_train_on_synthetic():
     assert scores["synthetic"] == pytest.approx(scores["real"], abs=0.05)
     with pytest.raises(InvalidArgument, match="target"):
         train_on_synthetic(frame, frame, "z", test=frame)
+
+
+def test_what_is_no_workload_or_condition_is_refused():
+    schema = Schema({"a": [0, 1]})
+    with pytest.raises(InvalidArgument, match=r"workload=.* must be a Workload"):
+        Independent(schema, [("a",)])
+    fitted = Independent(schema, delta=1e-5, rng=0).fit(np.zeros((50, 1), int))
+    with pytest.raises(InvalidArgument, match=r"workload=.* must be a Workload"):
+        fitted.answer([("a",)])
+    with pytest.raises(InvalidArgument, match=r"where=.* must be a mapping"):
+        fitted.sample(3, rng=0, where=["a"])

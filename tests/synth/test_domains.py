@@ -378,6 +378,18 @@ def test_fitting_is_refused(arguments, message):
         synth.fit(**({"table": table(300), "domain_epsilon": 0.5, "rng": 0} | arguments))
 
 
+@pytest.mark.parametrize("method", ["FEM", MWEM(Schema({"a": [0, 1]})), dict])
+def test_a_method_is_a_class_of_ours(method):
+    with pytest.raises(InvalidArgument, match="must be a class, such as"):
+        fit_with_domain(method, table(300), domain_epsilon=0.5)
+
+
+@pytest.mark.parametrize("wrong", [None, 3])
+def test_a_table_has_rows(wrong):
+    with pytest.raises(InvalidArgument, match="must be a frame or an array"):
+        fit_with_domain(MWEM, wrong, domain_epsilon=0.5)
+
+
 def test_the_table_may_still_be_called_frame():
     schema = Schema({"a": range(2)})
     with pytest.warns(DeprecationWarning, match="frame= of fit is now table="):

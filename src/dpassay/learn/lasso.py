@@ -131,7 +131,7 @@ class PrivateLasso(LinearRegressor):
         targets = bounded_targets(y, self.target_bound)
         loss = self._loss(radius * features.norm, targets.bound)
         run = self._make_plan(
-            L1Ball(X.shape[1] + self.fit_intercept, radius),
+            L1Ball(X.shape[1] + bool(self.fit_intercept), radius),
             n_records=n_records,
             lipschitz=lipschitz(loss, features.norm, math.inf),
             smoothness=smoothness(loss, features.norm, 1),

@@ -110,7 +110,7 @@ class PrivateRidge(LinearRegressor):
             row_bound=features.norm,
             target_bound=targets.bound,
             budget=budget,
-            fit_intercept=self.fit_intercept,
+            fit_intercept=bool(self.fit_intercept),
             alpha=alpha,
             residual_bound=self._positive("residual_bound"),
         )

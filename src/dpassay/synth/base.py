@@ -88,6 +88,11 @@ class Fitted:
 
         """
         self._check_fitted()
+        if where is not None and not isinstance(where, Mapping):
+            raise InvalidArgument(
+                f"where={_check.shown(where)} must be a mapping from columns to values, e.g. "
+                "{'sex': 'F', 'age': [30, 31]}."
+            )
         remedy = f"A table of {len(self.schema.names)} columns has {MOST_CELLS:g} cells at most."
         most = MOST_CELLS // len(self.schema.names)
         n = self.n_records_ if n is None else _check.count("n", n, high=most, remedy=remedy)
@@ -98,7 +103,7 @@ class Fitted:
     def answer(self, workload: Workload) -> FloatArray:
         """The model's own answers, one per query: without the error of sampling records."""
         self._check_fitted()
-        return workload.answers(self.model_)
+        return _check_workload(workload).answers(self.model_)
 
     def save(self, path: str | Path) -> Path:
         """Write what was learned to one file (JSON and NPZ, no pickle); :func:`load` reads it.
@@ -175,6 +180,15 @@ def _restore(header: Mapping[str, Any], arrays: dict[str, Any]) -> Fitted:
     return fitted
 
 
+def _check_workload(workload: Any) -> Workload:
+    if not isinstance(workload, Workload):
+        raise InvalidArgument(
+            f"workload={_check.shown(workload)} must be a Workload, e.g. "
+            "Workload.marginals([('age', 'sex')])."
+        )
+    return workload
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
@@ -238,7 +252,7 @@ class Synthesizer(Fitted, ABC):
         if workload is None:
             workload = Workload.all_marginals(schema, min(2, len(schema.names)))
         self.schema = schema
-        self.workload = workload.check(schema)
+        self.workload = _check_workload(workload).check(schema)
         self.epsilon = epsilon
         self.delta = delta
         self.neighbouring: Neighbouring = neighbouring

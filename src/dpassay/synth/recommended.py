@@ -104,6 +104,13 @@ def fit_with_domain(
         InvalidArgument: as :func:`measure_domain` and the method do; nothing is released then.
 
     """
+    if not (isinstance(method, type) and issubclass(method, Synthesizer)):
+        raise InvalidArgument(
+            f"method={_check.shown(method)} must be a class, such as dpassay.synth.FEM: its domain "
+            "is measured before there is a synthesizer."
+        )
+    if not hasattr(table, "__len__"):
+        raise InvalidArgument(f"table={_check.shown(table)} must be a frame or an array.")
     n = len(table) if n_records is None else _check.count("n_records", n_records)
     if not n:
         raise InvalidArgument("the table is empty: it has no records to learn from.")
