@@ -7,7 +7,7 @@ A point of conv{+-q_j} is q = sum_j w_j q_j with w in the l1 ball of R^m: the so
 
 is that of the dual whose entropy is taken relative to ``base``, a product of columns (noisy shares
 of each, bought first). No cell is enumerated: some thousand records follow p from step to step by
-Gibbs sampling, one column given the others. That they follow it only nearly is no matter of
+Gibbs sampling, one column given the others. That they follow p only approximately does not touch
 privacy: what they do depends on the chosen queries and on the noisy columns alone.
 """
 
@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.synth.columns import Codes
 from dpassay.synth.models import Records
-from dpassay.synth.queries import Block
-from dpassay.synth.schema import Schema
-from dpassay.synth.workload import Workload
+from dpassay.synth.queries.blocks import Block
+from dpassay.synth.queries.workload import Workload
+from dpassay.synth.tables.columns import Codes
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 PARTICLES = 3000
@@ -34,10 +34,10 @@ class Particles:
     """The dual as a function of w, its gradient estimated by records that follow p.
 
     Args:
-        schema: of the records.
+        schema: the public domain.
         workload: the queries, in the order of w.
         truth: their answers on the data.
-        base: the shares of every column by itself.
+        base: the shares of each single column.
         alpha: the weight of entropy.
         keep_from: the first step whose records are kept.
         rng: moves the records.

@@ -31,7 +31,8 @@ mean of the later half, which has forgotten the start; or the last p (propositio
 2/(t + 2) and a larger alpha).
 
 **Large universes.** Beyond a million cells the distributions are followed by records, with entropy
-relative to independent columns whose noisy shares are bought first: :mod:`dpassay.synth.particles`.
+relative to independent columns whose noisy shares are bought first:
+:mod:`dpassay.synth.methods.particles`.
 
 **Certificate.** phi(p) = max_j |q_j(p_D) - q_j(p)| <= g(q) + alpha log d for p = softmax(q/alpha),
 where g is the Frank-Wolfe gap. Both sides are computed from the data: for diagnosis alone.
@@ -40,8 +41,6 @@ where g is the Frank-Wolfe gap. Both sides are computed from the data: for diagn
 import math
 from dataclasses import dataclass
 from typing import Any, Literal, Unpack
-
-import numpy as np
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
@@ -56,12 +55,13 @@ from dpassay.optim.stochastic_frank_wolfe import (
 from dpassay.privacy import Event, calibrate, events
 from dpassay.privacy.budget import Budget
 from dpassay.synth.base import Common, Synthesizer
-from dpassay.synth.measurements import SENSITIVITY, measure, measuring, on_simplex
+from dpassay.synth.measurements import SENSITIVITY, measure, measurement_event, on_simplex
+from dpassay.synth.methods.dual import DIAMETER, Dual, QueryHull
+from dpassay.synth.methods.mwem import MOST_CELLS
+from dpassay.synth.methods.particles import Particles
 from dpassay.synth.models import Distribution, Model, Records
-from dpassay.synth.mwem import MOST_CELLS, spread_out
-from dpassay.synth.particles import Particles
-from dpassay.synth.schema import Schema
-from dpassay.synth.workload import Workload
+from dpassay.synth.queries.workload import Workload
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 RELEASES = ("tail", "average", "last")
@@ -70,132 +70,10 @@ UNIVERSES = ("enumerated", "followed")
 MOST_ENUMERATED = 1 << 20
 COUPLING = 3.0  # nats by which columns are taken to depend on each other, in place of log d
 COLUMNS = 0.3  # of the budget, for the columns by themselves
-DIAMETER = 2.0  # of the polytope, in the l_inf norm
 HASTE = 5  # how many times fewer steps than the bound's are taken,
 HASTE_FOLLOWED = 15  # or where records follow the universe, from a start that is near,
 BOLDNESS = 3.0  # and how many times larger: the bound is for the worst case (benchmarks.synth)
 _SHRINKING = 0.1  # the part of q that all steps together forget, which sets alpha if nobody does
-
-
-@dataclass(frozen=True, eq=False)
-class QueryHull:
-    """The convex hull of the queries of a workload and their negatives, as tables over all cells.
-
-    Vertices are the queries in order, then their negatives; none is stored. It keeps to
-    :class:`~dpassay.optim.polytopes.Polytope`, but for the norms: the geometry here is l_inf, in
-    which every vertex has norm 1, and ``l1_norm`` is that 1, the most that one record's cell gives
-    to a score.
-    """
-
-    schema: Schema
-    workload: Workload
-    l1_norm: float = 1.0
-    l1_diameter: float = DIAMETER
-
-    @property
-    def n_vertices(self) -> int:
-        """The number of vertices: two per query, one for each sign."""
-        return 2 * self.workload.n_queries(self.schema)
-
-    def start(self) -> FloatArray:
-        """The origin: half way between a query and its negative."""
-        return np.zeros(self.schema.sizes)
-
-    def contains(self, w: FloatArray) -> bool:
-        """Whether w can lie inside; exact membership is a linear programme that nobody needs."""
-        return bool(np.abs(w).max() <= 1)
-
-    def products(self, gradient: FloatArray) -> FloatArray:
-        """<gradient, s> for every vertex: the answers of the gradient, as if it were data."""
-        answers = self.workload.answers(Distribution(self.schema, gradient))
-        return np.concatenate([answers, -answers])
-
-    def move(self, w: FloatArray, vertex: int, step: float) -> None:
-        """Replace w by (1 - step) w + step s, in place."""
-        negative, query = divmod(vertex, self.n_vertices // 2)
-        starts = [part.start for part in self.workload.slices(self.schema)]
-        which = int(np.searchsorted(starts, query, side="right")) - 1
-        block = self.workload.blocks[which]
-        one = np.zeros(block.n_queries(self.schema))
-        one[query - starts[which]] = -step if negative else step
-        w *= 1 - step
-        w += spread_out(self.schema, block, block.spread(self.schema, one))
-
-    def gap(self, w: FloatArray, products: FloatArray, gradient: FloatArray) -> float:
-        """max_s <gradient, w - s>."""
-        return float(np.vdot(gradient, w) - products.min())
-
-
-class Dual:
-    """-psi, to be minimised; keeps the means of the distributions that it passes through.
-
-    Args:
-        data: the records, with the public number that counts are divided by.
-        alpha: the weight of entropy.
-        keep_from: the first step whose distribution counts for ``mean``.
-
-    """
-
-    def __init__(self, data: Records, alpha: float, keep_from: int = 0) -> None:
-        self.data, self.alpha, self.keep_from = data, alpha, keep_from
-        self.possible = data.schema.possible_cells()
-        self.total, self.steps = np.zeros(data.schema.sizes), 0
-        self._truth: FloatArray | None = None
-
-    @property
-    def truth(self) -> FloatArray:
-        """p_D; counted once, and never for batches."""
-        if self._truth is None:
-            self._truth = self.data.marginal(self.data.schema.names)
-        return self._truth
-
-    @property
-    def mean(self) -> FloatArray:
-        """The mean of the distributions from step ``keep_from`` on."""
-        return self.total / self.total.sum()
-
-    def distribution(self, w: FloatArray) -> FloatArray:
-        """softmax(w/alpha) over the possible cells."""
-        p = np.where(self.possible, np.exp((w - w.max()) / self.alpha), 0.0)
-        return p / p.sum()
-
-    def value(self, w: FloatArray) -> float:
-        """The dual objective -psi(w)."""
-        cells = (w / self.alpha)[self.possible]
-        top = cells.max()
-        return float(
-            self.alpha * (top + np.log(np.exp(cells - top).sum())) - np.vdot(w, self.truth)
-        )
-
-    def gradient(self, w: FloatArray) -> FloatArray:
-        """The difference p - p_D."""
-        return self.passed(w) - self.truth
-
-    def passed(self, w: FloatArray) -> FloatArray:
-        """The distribution of w, kept for the mean."""
-        p = self.distribution(w)
-        if self.steps >= self.keep_from:
-            self.total += p
-        self.steps += 1
-        return p
-
-    def batch(self, rows: Any, n_records: float) -> "_Batch":
-        """The same with some of the records, counted over ``n_records``."""
-        return _Batch(self, self.data.codes[rows], n_records)
-
-
-@dataclass(frozen=True, eq=False)
-class _Batch:
-    """The dual on some records."""
-
-    dual: Dual
-    codes: Any
-    n_records: float
-
-    def gradient(self, w: FloatArray) -> FloatArray:
-        schema = self.dual.data.schema
-        counts = Records(schema, self.codes).counts(schema.names)
-        return self.dual.passed(w) - counts / self.n_records
 
 
 @dataclass(frozen=True)
@@ -203,13 +81,14 @@ class DualPlan:
     """What a run will do, from public quantities.
 
     Attributes:
-        steps: T.
+        steps: the number of steps.
         alpha: the weight of entropy.
-        step: g, or None for 2/(t + 2).
+        step: the size of every step, or None for 2/(t + 2) in step t.
         selection: how a vertex is chosen.
         batches: how records are batched; None for all of them in every step.
         event: what the whole run does to the data.
-        sigma: of the noise on the counts of every column by itself; None if they are not bought.
+        sigma: the deviation of the noise on the counts of single columns; None if they are not
+            measured.
 
     """
 
@@ -289,14 +168,15 @@ class FrankWolfe(Synthesizer):
         schema: the public domain.
         workload: the queries that should come out right; None takes all pairs of columns.
         epsilon, delta, neighbouring, n_records, rng: see :class:`~dpassay.synth.Synthesizer`.
-        steps: T; "bound" for the number that the bound asks for; None for a fifth of it.
+        steps: the number of steps; "bound" for the number that minimises the bound on the error;
+            None for a fifth of that, which does better in practice.
         alpha: the weight of entropy; None for a value below which nothing changes.
         release: "tail", the mean of the later half of the distributions; "average", of all, for
             which the theorem holds; "last", proposition 38's.
         batches: "full", every step reads all records (the empirical form); "disjoint", every record
             is read once (the population form: one selection pays for all steps); "poisson" or
             "without-replacement", every step draws a batch.
-        batch_size: of sampled batches.
+        batch_size: the size of a sampled batch.
         universe: "enumerated", at most 2^26 cells, or "followed" by records, which takes delta > 0
             and full batches; None for the former up to 2^20 cells.
 
@@ -385,7 +265,10 @@ class FrankWolfe(Synthesizer):
             # epsilon²/8 = share/(2 noise²), the price of Gaussian noise with that share.
             each = 2 * math.sqrt((1 - COLUMNS) / steps) / noise
             selection = Selection("gumbel", 1 / n_records, each, relation)
-            parts = (measuring([sigma] * count, relation), events.Repeated(selection.event, steps))
+            parts = (
+                measurement_event([sigma] * count, relation),
+                events.Repeated(selection.event, steps),
+            )
             return DualPlan(
                 steps, alpha, step, selection, None, events.Sequence(parts), sigma=sigma
             )

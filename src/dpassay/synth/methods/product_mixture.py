@@ -3,7 +3,7 @@
 Measured are every column by itself, the pairs inside the workload's sets of columns, and those sets
 themselves, all by Gaussian noise whose curve composes exactly. The small tables are there because
 their noise is not summed over the values of a third column: a pair costs what a triple costs, and
-says more of what triples have in common. :mod:`dpassay.synth.descent` fits the mixture.
+says more of what triples have in common. :mod:`dpassay.synth.methods.descent` fits the mixture.
 
 **Large workloads.** Where the sets of three columns and more are too many or too large, all pairs
 are measured first; then, of the sets that the mixture of that step gets most wrong beyond the
@@ -16,14 +16,13 @@ selections without replacement (Durfee and Rogers 2019), ε²/8-zCDP each.
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Unpack, cast
+from typing import Unpack
 
 import numpy as np
 
 from dpassay import _check
-from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.mechanisms.choosing import softmax
 from dpassay.mechanisms.noise import Source
@@ -32,12 +31,11 @@ from dpassay.privacy.budget import Budget
 from dpassay.privacy.events import Repeated
 from dpassay.privacy.events import Sequence as EventSequence
 from dpassay.synth.base import Common, Synthesizer
-from dpassay.synth.descent import fit_mixture
-from dpassay.synth.domains import fit_with_domain
-from dpassay.synth.measurements import SENSITIVITY, Measurement, measure, measuring
+from dpassay.synth.measurements import SENSITIVITY, Measurement, measure, measurement_event
+from dpassay.synth.methods.descent import fit_mixture
 from dpassay.synth.models import Mixture, Model, Records
-from dpassay.synth.schema import Schema
-from dpassay.synth.workload import Workload
+from dpassay.synth.queries.workload import Workload
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray, Neighbouring
 
 Sets = tuple[tuple[str, ...], ...]
@@ -61,7 +59,7 @@ SELECTION = 0.1  # of the budget of the selected sets, for selecting them
 
 
 @dataclass(frozen=True)
-class Plan:
+class MixturePlan:
     """What is measured, with which noise; and what is selected, if anything.
 
     Attributes:
@@ -70,8 +68,8 @@ class Plan:
         candidates: sets to select from; none if all were measured.
         picks: how many are selected.
         selection: epsilon of one selection.
-        late: the deviation of the noise on a count of a selected set.
-        event: all of it.
+        late: the deviation of the noise on a count of a set that was selected.
+        event: what all measurements and selections do to the data.
 
     """
 
@@ -86,7 +84,7 @@ class Plan:
 
 def plan_mixture(
     schema: Schema, workload: Workload, allowed: Budget, picks: int | None = None
-) -> Plan:
+) -> MixturePlan:
     """The plan that spends the budget, from public quantities alone."""
     if not allowed.delta > 0:
         raise InvalidArgument("delta=0 must be positive: the noise of marginals is Gaussian.")
@@ -118,33 +116,41 @@ def _weights(levels: dict[int, Sets], shares: dict[int, float]) -> tuple[Sets, l
     return sets, [shares[k] / len(found) for k, found in levels.items() for _ in found]
 
 
-def _at_once(levels: dict[int, Sets], allowed: Budget) -> Plan:
-    """Everything measured: the l2 distance of all tables together, each over its σ, is exact."""
+def _at_once(levels: dict[int, Sets], allowed: Budget) -> MixturePlan:
+    """All tables measured at once.
+
+    Gaussian noise on all of them is one Gaussian mechanism on the tables divided by their σ, whose
+    price is exact.
+    """
     sets, weights = _weights(levels, SHARES[max(2, *levels)])
     least = gaussian_noise_multiplier(allowed.epsilon, allowed.delta)
     least *= SENSITIVITY[allowed.neighbouring] * math.sqrt(sum(weights))
     sigmas = tuple(least / math.sqrt(weight) for weight in weights)
-    return Plan(sets, sigmas, (), 0, 0.0, 0.0, measuring(sigmas, allowed.neighbouring))
+    return MixturePlan(
+        sets, sigmas, (), 0, 0.0, 0.0, measurement_event(sigmas, allowed.neighbouring)
+    )
 
 
-def _selecting(levels: dict[int, Sets], candidates: Sets, picks: int, allowed: Budget) -> Plan:
-    """Small tables, then selected ones: priced together, each part by its share."""
+def _selecting(
+    levels: dict[int, Sets], candidates: Sets, picks: int, allowed: Budget
+) -> MixturePlan:
+    """Small tables first, then selected ones; each part gets its share of the budget."""
     sets, weights = _weights(levels, SELECTED)
     relation, distance = allowed.neighbouring, SENSITIVITY[allowed.neighbouring]
 
-    def plan(noise: float) -> Plan:
+    def plan(noise: float) -> MixturePlan:
         sigmas = tuple(distance * noise / math.sqrt(weight) for weight in weights)
         late = distance * noise / math.sqrt(SELECTED[3] * (1 - SELECTION) / picks)
         # ε²/8 = share/(2 noise²), the price of Gaussian noise with that share.
         each = 2 * math.sqrt(SELECTED[3] * SELECTION / picks) / noise
         event = EventSequence(
             (
-                measuring(sigmas, relation),
+                measurement_event(sigmas, relation),
                 Repeated(BoundedRange(each, relation), picks),
-                measuring([late] * picks, relation),
+                measurement_event([late] * picks, relation),
             )
         )
-        return Plan(sets, sigmas, candidates, picks, each, late, event)
+        return MixturePlan(sets, sigmas, candidates, picks, each, late, event)
 
     return plan(calibrate(lambda noise: plan(noise).event, allowed.target))
 
@@ -160,7 +166,7 @@ class ProductMixture(Synthesizer):
         workload: the queries that should come out right, by the columns they read; None takes all
             pairs of columns.
         components: how many products are mixed.
-        steps: of gradient descent.
+        steps: the number of gradient steps.
         penalty: how strongly the model is drawn to independent columns, in units of the noise.
         picks: how many sets of three columns and more are selected; None measures all of them, if
             they are not too many, and otherwise selects as many as there are columns.
@@ -198,7 +204,7 @@ class ProductMixture(Synthesizer):
         """Whether no set can be selected; which sets are depends on their numbers of cells."""
         return self.picks == 0 or all(len(names) < 3 for names in self.workload.column_sets())
 
-    def _plan(self, allowed: Budget, n_records: int) -> Plan:
+    def _plan(self, allowed: Budget, n_records: int) -> MixturePlan:
         _check.count("components", self.components)
         _check.count("steps", self.steps)
         _check.number("penalty", self.penalty, low=0)
@@ -213,7 +219,7 @@ class ProductMixture(Synthesizer):
             )
         return plan
 
-    def _run(self, data: Records, plan: Plan, chosen: Source) -> Model:
+    def _run(self, data: Records, plan: MixturePlan, chosen: Source) -> Model:
         found = measure(data, plan.columns, plan.sigmas, chosen, self.neighbouring)
         model = self._fit_model(found, plan, chosen.generator)
         if not plan.picks:
@@ -225,7 +231,7 @@ class ProductMixture(Synthesizer):
     def _fit_model(
         self,
         found: Sequence[Measurement],
-        plan: Plan,
+        plan: MixturePlan,
         rng: np.random.Generator,
         start: Mixture | None = None,
     ) -> Mixture:
@@ -243,7 +249,7 @@ class ProductMixture(Synthesizer):
 
 
 def select_sets(
-    data: Records, model: Model, plan: Plan, neighbouring: Neighbouring, chosen: Source
+    data: Records, model: Model, plan: MixturePlan, neighbouring: Neighbouring, chosen: Source
 ) -> Sets:
     """The sets that the model gets most wrong beyond noise, by the exponential mechanism."""
     n = data.n or len(data.codes)
@@ -254,61 +260,12 @@ def select_sets(
         scores[i] = off.sum() - math.sqrt(2 / math.pi) * plan.late * off.size
     logits = plan.selection / (2 * moved) * scores
     if chosen.is_exact:
-        return tuple(plan.candidates[i] for i in _peeled(logits, plan.picks, chosen.generator))
+        return tuple(plan.candidates[i] for i in _peel(logits, plan.picks, chosen.generator))
     noisy = logits + chosen.generator.gumbel(size=len(scores))
     return tuple(plan.candidates[i] for i in np.argsort(-noisy)[: plan.picks])
 
 
-def _peeled(logits: FloatArray, picks: int, generator: np.random.Generator) -> list[int]:
-    """As many different indices, one after another by exponential mechanisms, exactly."""
+def _peel(logits: FloatArray, picks: int, generator: np.random.Generator) -> list[int]:
+    """Different indices, drawn one after the other by exact exponential mechanisms."""
     left = list(range(len(logits)))
     return [left.pop(int(softmax(logits[left], 1, generator)[0])) for _ in range(picks)]
-
-
-def fit(
-    frame: Any,
-    *,
-    schema: Schema | Mapping[str, Any] | None = None,
-    domain_epsilon: float | None = None,
-    workload: Workload | None = None,
-    epsilon: float = 1.0,
-    delta: float | None = None,
-    neighbouring: Neighbouring = "add-remove",
-    n_records: int | None = None,
-    rng: RngLike = None,
-) -> ProductMixture:
-    """The recommended synthesizer, fitted: a private model to sample from and to ask.
-
-    Args:
-        frame: the table: a frame, or an array with the columns in the schema's order.
-        schema: the public domain of the table. With ``domain_epsilon``, what is known of the
-            columns (see :func:`~dpassay.synth.measure_domain`), or None.
-        domain_epsilon: what of epsilon may be spent on measuring the domains that are not
-            declared; None refuses to read any from the data.
-        workload: the queries that should come out right; None takes all pairs of columns.
-        epsilon: the privacy parameter, of all that is done.
-        delta: the probability that may escape epsilon; None takes 1/n² of the public n.
-        neighbouring: "add-remove" or "replace-one".
-        n_records: the public number of records; None takes that of the table.
-        rng: None for secure noise; a seed for noise that can be replayed (not private).
-
-    Raises:
-        InvalidArgument: the table does not fit the schema, or epsilon is too small to do anything;
-            nothing is released then.
-
-    """
-    rest: dict[str, Any] = {
-        "workload": workload,
-        "epsilon": epsilon,
-        "delta": delta,
-        "neighbouring": neighbouring,
-        "n_records": n_records,
-        "rng": rng,
-    }
-    if domain_epsilon is None:
-        return ProductMixture(cast(Schema, schema), **rest).fit(frame)  # it refuses all else
-    if isinstance(schema, Schema):
-        raise InvalidArgument(
-            f"domain_epsilon={domain_epsilon} is not needed: the schema declares every domain."
-        )
-    return fit_with_domain(ProductMixture, frame, schema, domain_epsilon=domain_epsilon, **rest)

@@ -10,12 +10,12 @@ from dpassay.mechanisms.noise import Source
 from dpassay.privacy import Event, gaussian_noise_multiplier
 from dpassay.privacy.budget import Budget
 from dpassay.synth.base import Synthesizer
-from dpassay.synth.measurements import SENSITIVITY, measure, measuring, on_simplex
+from dpassay.synth.measurements import SENSITIVITY, measure, measurement_event, on_simplex
 from dpassay.synth.models import Mixture, Model, Records, Tables
 
 
 @dataclass(frozen=True)
-class OneShot:
+class OneShotPlan:
     """Some marginals, all measured at once with equal noise on their counts."""
 
     columns: tuple[tuple[str, ...], ...]
@@ -23,7 +23,7 @@ class OneShot:
     event: Event
 
 
-def one_shot(columns: Sequence[tuple[str, ...]], allowed: Budget) -> OneShot:
+def one_shot(columns: Sequence[tuple[str, ...]], allowed: Budget) -> OneShotPlan:
     """The least noise with which all these marginals meet the budget.
 
     k tables together have l2 sensitivity √k times that of one, and Gaussian noise has an exact
@@ -33,7 +33,9 @@ def one_shot(columns: Sequence[tuple[str, ...]], allowed: Budget) -> OneShot:
         raise InvalidArgument("delta=0 must be positive: the noise of marginals is Gaussian.")
     count, distance = len(columns), SENSITIVITY[allowed.neighbouring]
     sigma = gaussian_noise_multiplier(allowed.epsilon, allowed.delta) * distance * count**0.5
-    return OneShot(tuple(columns), sigma, measuring([sigma] * count, allowed.neighbouring))
+    return OneShotPlan(
+        tuple(columns), sigma, measurement_event([sigma] * count, allowed.neighbouring)
+    )
 
 
 class Independent(Synthesizer):
@@ -59,11 +61,11 @@ class Independent(Synthesizer):
         """True: all noise of this method is Gaussian."""
         return True
 
-    def _plan(self, allowed: Budget, n_records: int) -> OneShot:
+    def _plan(self, allowed: Budget, n_records: int) -> OneShotPlan:
         del n_records
         return one_shot([(name,) for name in self.schema.names], allowed)
 
-    def _run(self, data: Records, plan: OneShot, chosen: Source) -> Model:
+    def _run(self, data: Records, plan: OneShotPlan, chosen: Source) -> Model:
         found = measure(
             data, plan.columns, [plan.sigma] * len(plan.columns), chosen, self.neighbouring
         )
@@ -83,11 +85,11 @@ class NoisyMarginals(Synthesizer):
         """True: all noise of this method is Gaussian."""
         return True
 
-    def _plan(self, allowed: Budget, n_records: int) -> OneShot:
+    def _plan(self, allowed: Budget, n_records: int) -> OneShotPlan:
         del n_records
         return one_shot(self.workload.column_sets(), allowed)
 
-    def _run(self, data: Records, plan: OneShot, chosen: Source) -> Model:
+    def _run(self, data: Records, plan: OneShotPlan, chosen: Source) -> Model:
         found = measure(
             data, plan.columns, [plan.sigma] * len(plan.columns), chosen, self.neighbouring
         )

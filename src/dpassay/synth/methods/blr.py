@@ -40,8 +40,8 @@ from dpassay.privacy import BoundedRange, Event
 from dpassay.privacy.budget import Budget
 from dpassay.synth.base import CommonWithoutDelta, Synthesizer
 from dpassay.synth.models import Model, Records, universe
-from dpassay.synth.schema import Schema
-from dpassay.synth.workload import Workload
+from dpassay.synth.queries.workload import Workload
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 Counting = Literal["multisets", "sequences"]
@@ -127,7 +127,9 @@ def _stirling(x: float) -> float:
 
 
 @dataclass(frozen=True)
-class _Plan:
+class BLRPlan:
+    """One selection among all tables of ``size`` records, by weights exp(score/sigma)."""
+
     event: Event
     size: int
     sigma: float
@@ -140,13 +142,13 @@ class BLR(Synthesizer):
         schema: the public domain; of at most 4096 cells.
         workload: the queries that should come out right; None takes all pairs of columns.
         epsilon: the privacy parameter.
-        delta: None or 0, which is what it is.
+        delta: None or 0: the method is purely epsilon-DP.
         size: records of the synthetic table; None takes what :func:`blr_accuracy` asks for, or as
             many as can be enumerated, if that is fewer.
-        beta: of that accuracy.
-        counting: "multisets" weighs every multiset of records alike; "sequences" as often as it
-            can be written down, as in the original. Both are epsilon-DP; multisets are more
-            accurate.
+        beta: the probability that the accuracy is missed.
+        counting: "multisets" gives every multiset of records the same prior weight; "sequences"
+            one in proportion to the number of orders its records can be written in, as the
+            original does. Both are epsilon-DP; multisets are more accurate.
         candidates: None enumerates all tables; a number draws so many at random, before the data
             are looked at, and chooses among them, which any size allows.
         neighbouring, n_records, rng: see :class:`~dpassay.synth.Synthesizer`.
@@ -163,6 +165,8 @@ class BLR(Synthesizer):
     (8, 1.0)
 
     """
+
+    is_pure = True
 
     def __init__(
         self,
@@ -184,7 +188,7 @@ class BLR(Synthesizer):
         self.counting: Counting = counting
         self.candidates = candidates
 
-    def _plan(self, allowed: Budget, n_records: int) -> _Plan:
+    def _plan(self, allowed: Budget, n_records: int) -> BLRPlan:
         _check.choice("counting", self.counting, COUNTINGS)
         if self.candidates is not None:
             _check.count("candidates", self.candidates, low=2, high=MOST_CANDIDATES)
@@ -194,15 +198,15 @@ class BLR(Synthesizer):
                 f"the schema has {cells:.3g} cells; BLR takes at most {MOST_CELLS}. Use fewer or "
                 "coarser columns, or another method."
             )
-        size = self._size(n_records, cells)
+        size = self._size(n_records, cells, allowed.epsilon)
         event = BoundedRange(allowed.epsilon, allowed.neighbouring)
-        return _Plan(event, size, 2 / (n_records * allowed.epsilon))
+        return BLRPlan(event, size, 2 / (n_records * allowed.epsilon))
 
-    def _size(self, n_records: int, cells: int) -> int:
+    def _size(self, n_records: int, cells: int, epsilon: float) -> int:
         most = largest_size(cells)
         if self.size is None:
             k = self.workload.n_queries(self.schema)
-            wanted = blr_accuracy(k, cells, n_records, self.epsilon, self.beta, self.counting).size
+            wanted = blr_accuracy(k, cells, n_records, epsilon, self.beta, self.counting).size
             return wanted if self.candidates is not None else min(wanted, most)
         size = _check.count("size", self.size)
         if self.candidates is None and size > most:
@@ -214,7 +218,7 @@ class BLR(Synthesizer):
             )
         return size
 
-    def _run(self, data: Records, plan: _Plan, chosen: Source) -> Model:
+    def _run(self, data: Records, plan: BLRPlan, chosen: Source) -> Model:
         cells = universe(self.schema, MOST_CELLS)
         values = query_values(self.workload, data, cells)
         truth = self.workload.answers(data)
@@ -225,7 +229,7 @@ class BLR(Synthesizer):
                 found = found + log_orderings(chunk)
             return found
 
-        choose = _chosen_exactly if chosen.is_exact else _chosen
+        choose = _choose_exactly if chosen.is_exact else _choose
         found = choose(lambda rng: self._tables(len(cells), plan.size, rng), scores, chosen)
         return Records(self.schema, cells[found])
 
@@ -242,7 +246,7 @@ Tables = Callable[[np.random.Generator], Iterator[NDArray[np.int64]]]
 Scores = Callable[[NDArray[np.int64]], FloatArray]
 
 
-def _chosen(tables: Tables, scores: Scores, chosen: Source) -> NDArray[np.int64]:
+def _choose(tables: Tables, scores: Scores, chosen: Source) -> NDArray[np.int64]:
     """A table with weights exp(score), by Gumbel noise on one chunk after another."""
     rng = chosen.generator
     best, found = -math.inf, np.empty(0, np.int64)
@@ -255,7 +259,7 @@ def _chosen(tables: Tables, scores: Scores, chosen: Source) -> NDArray[np.int64]
     return found
 
 
-def _chosen_exactly(tables: Tables, scores: Scores, chosen: Source) -> NDArray[np.int64]:
+def _choose_exactly(tables: Tables, scores: Scores, chosen: Source) -> NDArray[np.int64]:
     """The same without rounding: all scores first, then the table that was drawn is made again."""
     # Which tables are candidates is no secret, so that a seed of their own may repeat them.
     seed = int(chosen.generator.integers(2**63))

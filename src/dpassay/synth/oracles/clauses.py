@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from dpassay.errors import MissingDependency
-from dpassay.synth.oracles import Exact, Solved
-from dpassay.synth.terms import Terms, parts
+from dpassay.synth.oracles.exact import Exact, Solved
+from dpassay.synth.queries.terms import Terms, parts
 from dpassay.types import FloatArray
 
 _FINE = 2.0**44

@@ -9,8 +9,8 @@ import numpy as np
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
-from dpassay.synth.queries import Block, Conjunction, Marginal, Parity, Predicate, Prefix
-from dpassay.synth.schema import Schema
+from dpassay.synth.queries.blocks import Block, Conjunction, Marginal, Parity, Predicate, Prefix
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from dpassay.errors import InvalidArgument
-from dpassay.synth.columns import Categorical, Column, Numeric, Ordinal
-from dpassay.synth.schema import Schema
+from dpassay.synth.tables.columns import Categorical, Column, Numeric, Ordinal
+from dpassay.synth.tables.schema import Schema
 
 # Types that cannot hold a missing value, and those that can.
 _WITH_MISSING = {"b": "boolean", "i": "Int64", "u": "Int64"}
@@ -49,7 +49,7 @@ class Form:
         own = found.pop() if len(found) == 1 and dtype.kind not in "US" else "object"
         return cls("array", dict.fromkeys(schema.names, own))
 
-    def shaped(self, frame: Any, schema: Schema) -> Any:
+    def apply(self, frame: Any, schema: Schema) -> Any:
         """A frame of values, in this form."""
         import pandas as pd
 

@@ -8,8 +8,8 @@ marginal whose table under the model is M_i, and the component Z that a record c
 is minimised over the weights and the factors of the components: the first sum is minus the
 logarithm of the likelihood, which alone would fit the noise (a mixture has as many parameters as
 one likes). The mutual information of the component and column j is 0 if all components agree on
-the column, so that the penalty draws the model to independent columns, and only what stands out of
-the noise draws it away.
+the column, so that the penalty draws the model to independent columns, and only what stands out
+from the noise draws it away.
 
 **How strong.** By the logarithm of the factor P_ka, component k's probability of value a, the
 likelihood's gradient has noise of variance (w_k P_ka)² sum_i c_i/s_i² over the marginals that have
@@ -35,18 +35,21 @@ import numpy as np
 
 from dpassay.synth.measurements import Measurement, on_simplex
 from dpassay.synth.models import Mixture
-from dpassay.synth.schema import Schema
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 RATES = (0.3, 0.1)  # of the two rounds: the first and largest step of a logit
 SPREAD = 0.1  # deviation of the logits at the start, without which all components stay alike
 DECAYS = (0.9, 0.99)  # of Adam's means of gradients and of their squares (Kingma and Ba 2015)
-_TINY = 1e-12
+_TINY = 1e-12  # below any share that matters, and its logarithm is an ordinary single
 
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """A noisy marginal as the fit reads it, in single precision.
+    """A noisy marginal as the fit reads it.
+
+    In single precision: its rounding, some 1e-7 of a share, is far below the noise of the
+    measurements, and products of single numbers take half the time and memory.
 
     Attributes:
         places: of its columns, the one of most values first.
@@ -83,13 +86,13 @@ def fit_mixture(
     """The mixture that fits the measurements, among which is every column by itself.
 
     Args:
-        schema: of the columns.
+        schema: the columns and their sizes.
         measurements: noisy marginals; equal columns may come more than once.
         components: how many products.
         steps: of gradient descent in the first round; the second takes a third of it.
         penalty: how strongly components are held together; see the module.
         hold: the strength of the second round's penalty, in units of the first's.
-        rng: for the start.
+        rng: draws the starting point.
         start: a mixture to go on from; None for the columns' own shares, spread by ``rng``.
 
     """
@@ -104,6 +107,8 @@ def fit_mixture(
     descent.reference, _ = descent.run(logits, weights, steps, RATES[0])
     descent.scale *= hold
     factors, shares = descent.run(logits, weights, math.ceil(steps / 3), RATES[1])
+    # Back to doubles: a sum of many single-precision shares is 1 only to about 1e-6, which the
+    # check of a saved model would notice.
     factors, shares = factors.astype(float), shares.astype(float) / shares.sum(dtype=float)
     # A column that no joint marginal reads is related to none: all components have its shares.
     alone = np.repeat(np.array(scale) == 0, schema.sizes)
@@ -140,7 +145,7 @@ def _begin(
     rng: np.random.Generator,
     start: Mixture | None,
 ) -> tuple[Any, Any]:
-    """Logits of the factors and of the weights."""
+    """Logits of the factors and of the weights, from the columns' shares or from a mixture."""
     if start is not None:
         return _logs(start.factors), _logs(start.weights)
     logits = np.log(np.concatenate(pooled))
@@ -231,11 +236,13 @@ class _Adam:
         a, b = DECAYS
         self.mean += (1 - a) * (slope - self.mean)
         self.square += (1 - b) * (slope * slope - self.square)
+        # Both means start at 0: dividing by 1 - decay^t takes that bias away.
         size = np.sqrt(self.square / (1 - b**t)) + _TINY
         self.at -= rate / (1 - a**t) * self.mean / size
 
 
 def _softmax(logits: Any) -> Any:
+    # Relative to the largest logit, so that no exponential overflows.
     powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
 

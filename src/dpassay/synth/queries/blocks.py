@@ -19,8 +19,8 @@ import numpy as np
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
-from dpassay.synth.columns import Column
-from dpassay.synth.schema import Schema
+from dpassay.synth.tables.columns import Column
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 MOST_CELLS = 20_000_000  # of the table of one predicate: 160 MB
@@ -240,3 +240,12 @@ class _Middle:
 
     def integers(self, low: int, high: Any) -> Any:
         return (low + np.asarray(high)) // 2
+
+
+def spread_out(schema: Schema, block: Block, table: FloatArray) -> FloatArray:
+    """A table of some columns with an axis of length 1 for every other column."""
+    places = schema.positions(block.columns)
+    shape = [1] * len(schema.sizes)
+    for place in places:
+        shape[place] = schema.sizes[place]
+    return np.transpose(table, np.argsort(places)).reshape(shape)

@@ -35,9 +35,9 @@ from dpassay.privacy.budget import Budget
 from dpassay.synth.base import Common, Synthesizer
 from dpassay.synth.models import Records
 from dpassay.synth.oracles import LocalSearch, Oracle, oracle_for
-from dpassay.synth.queries import Marginal
-from dpassay.synth.schema import Schema
-from dpassay.synth.workload import Workload
+from dpassay.synth.queries.blocks import Marginal
+from dpassay.synth.queries.workload import Workload
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 MakeEvent = Callable[[int, float], Event]  # of the number of rounds and the rate

@@ -4,8 +4,8 @@
 exp(η sum_r (q(D) - q(x_r))), r over the records x_r so far; the oracle's record for them is the
 next one. All records together are the synthetic table. The draws of the first round know nothing of
 the data. After t records the exponent is ηt q(D) plus what is public, and a draw has bounded range
-ηt/n, or 2ηt/n where records are replaced (:mod:`dpassay.synth.games`): s such events for t = 1 to
-T - 1, so that under zCDP T rounds cost c² s η² T(T - 1)(2T - 1)/(48 n²), with c = 1 or 2.
+ηt/n, or 2ηt/n where records are replaced (:mod:`dpassay.synth.methods.games`): s such events for
+t = 1 to T - 1, so that under zCDP T rounds cost c² s η² T(T - 1)(2T - 1)/(48 n²), with c = 1 or 2.
 
 **DQRS** (Vietri et al. 2020: "dual query with rejection sampling") carries the queries from round
 to round and redraws only some. After the t-th record each query q is kept with probability
@@ -45,9 +45,9 @@ from dpassay.mechanisms.noise import Source, is_secure
 from dpassay.privacy import BoundedRange, Event, Repeated
 from dpassay.privacy.budget import Budget
 from dpassay.privacy.events import Sequence as EventSequence
-from dpassay.synth.games import QueryGame, Rounds, SignedQueries, draw, signal
+from dpassay.synth.methods.games import QueryGame, Rounds, SignedQueries, draw, signal
 from dpassay.synth.models import Model, Records
-from dpassay.synth.terms import Terms
+from dpassay.synth.queries.terms import Terms
 from dpassay.types import FloatArray
 
 
@@ -179,16 +179,8 @@ class DualQuery(QueryGame):
 class DQRS(DualQuery):
     """DualQuery that keeps most of its queries from round to round, and so pays for fewer draws.
 
-    Arguments are those of :class:`~dpassay.synth.DualQuery`; ``samples`` queries are carried.
-
-    >>> import pandas as pd
-    >>> from dpassay.synth import Schema, Workload
-    >>> table = pd.DataFrame({"sex": ["F", "M"] * 500, "smokes": [0, 0, 0, 0, 1] * 200})
-    >>> schema = Schema({"sex": ["F", "M"], "smokes": [0, 1]})
-    >>> fitted = DQRS(schema, epsilon=2.0, rng=0).fit(table)
-    >>> fitted.answer(Workload.marginals([("smokes",)])).round(1)
-    array([0.8, 0.2])
-
+    Arguments are those of :class:`~dpassay.synth.DualQuery`; ``samples`` is the number of queries
+    that are carried from round to round.
     """
 
     def _event(

@@ -4,7 +4,7 @@ Vietri et al. (2020). In every round the oracle answers with s records, each the
 queries selected so far minus fresh random prices of its codes, <noise, onehot(x)>: follow the
 perturbed leader. Then the exponential mechanism selects the signed query on which these s records
 are lowest, with weights exp(r n (q(D) - q(records))): bounded range r, or 2r where records are
-replaced (:mod:`dpassay.synth.games`). All records together are the synthetic table. What
+replaced (:mod:`dpassay.synth.methods.games`). All records together are the synthetic table. What
 perturbs the leader makes the records of a round differ; no privacy rests on it.
 
 FEM's prices are exponential. SepFEM's are Laplace noise on a separator set of queries, of which any
@@ -20,11 +20,18 @@ from dpassay import _check
 from dpassay.mechanisms.noise import Source
 from dpassay.privacy import BoundedRange, Event, Repeated
 from dpassay.privacy.budget import Budget
-from dpassay.synth.games import QueryGame, QueryGameOptions, Rounds, SignedQueries, draw, signal
+from dpassay.synth.methods.games import (
+    QueryGame,
+    QueryGameOptions,
+    Rounds,
+    SignedQueries,
+    draw,
+    signal,
+)
 from dpassay.synth.models import Model, Records
-from dpassay.synth.schema import Schema
-from dpassay.synth.terms import Terms
-from dpassay.synth.workload import Workload
+from dpassay.synth.queries.terms import Terms
+from dpassay.synth.queries.workload import Workload
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 SAMPLES = 100
@@ -51,17 +58,7 @@ class FEM(QueryGame):
         oracle: see :class:`~dpassay.synth.DualQuery`.
         neighbouring, n_records, rng: see :class:`~dpassay.synth.Synthesizer`.
 
-    Raises:
-        InvalidArgument: in ``fit``, where the budget does not pay for a round; nothing is released.
-
-    >>> import pandas as pd
-    >>> from dpassay.synth import Schema, Workload
-    >>> table = pd.DataFrame({"sex": ["F", "M"] * 500, "smokes": [0, 0, 0, 0, 1] * 200})
-    >>> schema = Schema({"sex": ["F", "M"], "smokes": [0, 1]})
-    >>> fitted = FEM(schema, epsilon=2.0, rng=0).fit(table)
-    >>> fitted.answer(Workload.marginals([("smokes",)])).round(1)
-    array([0.8, 0.2])
-
+    It is used as :class:`~dpassay.synth.DualQuery` is, and refuses a budget that pays for no round.
     """
 
     _usual_scale: ClassVar[float] = 0.25  # times the root of the rounds

@@ -31,9 +31,9 @@ from dpassay.privacy.budget import Budget
 from dpassay.privacy.events import Sequence as EventSequence
 from dpassay.synth.base import Common, Synthesizer
 from dpassay.synth.models import Distribution, Model, Records
-from dpassay.synth.queries import Block, Marginal
-from dpassay.synth.schema import Schema
-from dpassay.synth.workload import Workload
+from dpassay.synth.queries.blocks import Marginal, spread_out
+from dpassay.synth.queries.workload import Workload
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 MOST_CELLS = 1 << 26
@@ -41,15 +41,15 @@ REPLAYS = 20
 
 
 @dataclass(frozen=True)
-class Rounds:
+class MWEMPlan:
     """How many rounds, and what each of them spends.
 
     Attributes:
-        count: of the rounds.
+        count: the number of rounds.
         selection: epsilon of the exponential mechanism, per round.
-        scale: of the noise on a count: Laplace's b, or Gauss's sigma.
-        gaussian: which of the two.
-        event: all rounds.
+        scale: the scale of the noise on a count: Laplace's b, or the normal law's sigma.
+        gaussian: whether the noise is Gaussian rather than Laplace.
+        event: what all rounds do to the data.
 
     """
 
@@ -60,14 +60,14 @@ class Rounds:
     event: Event
 
 
-def plan_rounds(count: int, allowed: Budget) -> Rounds:
+def plan_rounds(count: int, allowed: Budget) -> MWEMPlan:
     """The rounds that spend the budget, half of it on selection."""
     relation = allowed.neighbouring
 
-    def rounds(selection: float, scale: float) -> Rounds:
+    def rounds(selection: float, scale: float) -> MWEMPlan:
         noise = (Gaussian if allowed.delta > 0 else Laplace)(scale, relation)
         event = Repeated(EventSequence((BoundedRange(selection, relation), noise)), count)
-        return Rounds(count, selection, scale, allowed.delta > 0, event)
+        return MWEMPlan(count, selection, scale, allowed.delta > 0, event)
 
     if allowed.delta == 0:
         return rounds(allowed.epsilon / (2 * count), 2 * count / allowed.epsilon)
@@ -130,7 +130,7 @@ class MWEM(Synthesizer):
         self.release = release
         self.replays = replays
 
-    def _plan(self, allowed: Budget, n_records: int) -> Rounds:
+    def _plan(self, allowed: Budget, n_records: int) -> MWEMPlan:
         _check.choice("release", self.release, ("last", "average"))
         _check.count("replays", self.replays, low=0)
         cells, queries = self.schema.n_cells, self.workload.n_queries(self.schema)
@@ -143,7 +143,7 @@ class MWEM(Synthesizer):
             return plan_rounds(default_rounds(cells, queries, n_records, allowed), allowed)
         return plan_rounds(_check.count("rounds", self.rounds, high=queries), allowed)
 
-    def _run(self, data: Records, plan: Rounds, chosen: Source) -> Model:
+    def _run(self, data: Records, plan: MWEMPlan, chosen: Source) -> Model:
         n = data.n or len(data.codes)
         truth = self.workload.answers(data)
         weights = Weights(self.schema, self.workload)
@@ -151,12 +151,14 @@ class MWEM(Synthesizer):
         average = np.zeros(self.schema.sizes)
         for _ in range(plan.count):
             off = n * np.abs(truth - weights.answers())
-            pick = _picked(plan.selection / 2 * off, list(measured), chosen)
-            measured[pick] = float(np.clip(_measured(truth[pick], n, plan, chosen), 0, 1))
+            pick = _pick_query(plan.selection / 2 * off, list(measured), chosen)
+            measured[pick] = float(np.clip(_measure_share(truth[pick], n, plan, chosen), 0, 1))
             weights.update(pick, measured[pick])
             for _ in range(self.replays):
                 moves = [weights.update(query, answer) for query, answer in measured.items()]
-                if max(moves) < plan.scale / (4 * n):  # all fit far better than they are known
+                # Measured answers are known to within the noise: a fit much closer than that is
+                # as good as an exact one.
+                if max(moves) < plan.scale / (4 * n):
                     break
             if self.release == "average":
                 average += weights.probabilities() / plan.count
@@ -164,8 +166,8 @@ class MWEM(Synthesizer):
         return Distribution(self.schema, found / found.sum())
 
 
-def _picked(logits: FloatArray, done: list[int], chosen: Source) -> int:
-    """A query by the exponential mechanism, none that is done: which these are is public by now."""
+def _pick_query(logits: FloatArray, done: list[int], chosen: Source) -> int:
+    """A query by the exponential mechanism, among those not measured so far, which is public."""
     if chosen.is_exact:
         left = np.delete(np.arange(len(logits)), done)
         return int(left[softmax(logits[left], 1, chosen.generator)[0]])
@@ -173,11 +175,12 @@ def _picked(logits: FloatArray, done: list[int], chosen: Source) -> int:
     return int(np.argmax(logits + chosen.generator.gumbel(size=len(logits))))
 
 
-def _measured(share: float, n: int, plan: Rounds, chosen: Source) -> float:
+def _measure_share(share: float, n: int, plan: MWEMPlan, chosen: Source) -> float:
     """The share of a query plus noise on its count."""
     law = "gaussian" if plan.gaussian else "laplace"
     if chosen.is_exact:
-        # The count is off by its rounding, for either neighbour: n 2^-52 at most.
+        # n times a share is the count only up to rounding, of n 2^-52 at most for either
+        # neighbour: that much is added to the sensitivity of 1.
         return float(add_noise(law, n * share, plan.scale, 1 + n * 2.0**-50, chosen)) / n
     rng = chosen.generator
     noise = rng.normal(0, plan.scale) if plan.gaussian else rng.laplace(0, plan.scale)
@@ -241,12 +244,3 @@ class Weights:
                 values = spread_out(self.schema, block, block.spread(self.schema, one))
             self._directions[query] = (tuple(whole), values)
         return self._directions[query]
-
-
-def spread_out(schema: Schema, block: Block, table: FloatArray) -> FloatArray:
-    """A table of some columns with an axis of length 1 for every other column."""
-    places = schema.positions(block.columns)
-    shape = [1] * len(schema.sizes)
-    for place in places:
-        shape[place] = schema.sizes[place]
-    return np.transpose(table, np.argsort(places)).reshape(shape)

@@ -75,7 +75,7 @@ class Column(ABC):
             )
         codes = np.full(len(values), self.n_values, np.int64)
         present = values[~missing]
-        found = self._placed(present, self._encode(present))
+        found = self._place(present, self._encode(present))
         if (found < 0).any():
             raise outside_domain(name, self.domain_in_words())
         codes[~missing] = found
@@ -105,7 +105,7 @@ class Column(ABC):
         rule = {} if self.outside == "refused" else {"outside": self.outside}
         return {"kind": self.kind, **self._domain(), "nullable": self.nullable, **rule}
 
-    def _placed(self, values: Any, codes: Codes) -> Codes:
+    def _place(self, values: Any, codes: Codes) -> Codes:
         """The codes, with values outside put where the column says; -1 stays where it does not."""
         if self.outside == "nearest":
             codes = np.where(codes < 0, self._nearest(values), codes)
@@ -147,10 +147,10 @@ class Categorical(Column):
             raise InvalidArgument("values=() of a column is empty. List every possible value.")
         if any(v is None or v != v for v in self.values):
             raise InvalidArgument(
-                f"values={_shortened(self.values)} lists a missing value. Declare nullable=True."
+                f"values={_shorten(self.values)} lists a missing value. Declare nullable=True."
             )
         if len(set(self.values)) < len(self.values):
-            raise InvalidArgument(f"values={_shortened(self.values)} has a value twice.")
+            raise InvalidArgument(f"values={_shorten(self.values)} has a value twice.")
 
     @property
     def n_values(self) -> int:
@@ -159,7 +159,7 @@ class Categorical(Column):
 
     def domain_in_words(self) -> str:
         """The domain, for messages."""
-        return f"its domain {_shortened(self.values)}"
+        return f"its domain {_shorten(self.values)}"
 
     def _domain(self) -> dict[str, Any]:
         return {"values": list(self.values)}
@@ -211,11 +211,11 @@ class Numeric(Column):
         edges = _check.array("edges", self.edges, ndim=1, remedy="They are the ends of the bins.")
         if len(edges) < 2 or not (np.diff(edges) > 0).all():
             raise InvalidArgument(
-                f"edges={_shortened(self.edges)} must be two numbers or more, increasing."
+                f"edges={_shorten(self.edges)} must be two numbers or more, increasing."
             )
         if self.integer and not (edges == np.floor(edges)).all():
             raise InvalidArgument(
-                f"edges={_shortened(self.edges)} must be whole numbers for integer=True."
+                f"edges={_shorten(self.edges)} must be whole numbers for integer=True."
             )
         number = int if self.integer else float
         object.__setattr__(self, "edges", tuple(number(edge) for edge in edges))
@@ -297,7 +297,7 @@ class Date(Column):
         days = _days("edges", self.edges)
         if len(days) < 2 or not (np.diff(days) > 0).all():
             raise InvalidArgument(
-                f"edges={_shortened(self.edges)} must be two dates or more, increasing."
+                f"edges={_shorten(self.edges)} must be two dates or more, increasing."
             )
 
     @classmethod
@@ -437,10 +437,10 @@ def _days(name: str, dates: Sequence[Any]) -> NDArray[np.int64]:
         return np.array([str(date) for date in dates], "datetime64[D]").astype(np.int64)
     except ValueError:
         raise InvalidArgument(
-            f"{name}={_shortened(dates)} must be ISO dates, such as '2024-02-29'."
+            f"{name}={_shorten(dates)} must be ISO dates, such as '2024-02-29'."
         ) from None
 
 
-def _shortened(values: Sequence[Any]) -> str:
+def _shorten(values: Sequence[Any]) -> str:
     shown = ", ".join(repr(value) for value in values[:6])
     return f"({shown}, ... {len(values)} in all)" if len(values) > 6 else f"({shown})"

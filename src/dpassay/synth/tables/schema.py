@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dpassay import _check, _handed
 from dpassay.errors import InvalidArgument
-from dpassay.synth.columns import Codes, Column, column_from
+from dpassay.synth.tables.columns import Codes, Column, column_from
 
 
 class Schema:

@@ -1,8 +1,8 @@
 """Weighted queries as sums of terms: products over columns of "is the code one of these?".
 
 A cell of a marginal is one term with one code per column, a prefix query one with the codes up to
-each threshold, anything else as many as it has cells that are not 0. Combinations that cannot be
-are terms of a weight that nobody wants to meet.
+each threshold, anything else as many as it has cells that are not 0. Impossible combinations
+are terms with a large negative weight.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dpassay.synth.columns import Codes
-from dpassay.synth.queries import Block, Marginal, Prefix
-from dpassay.synth.schema import Schema
-from dpassay.synth.workload import Workload
+from dpassay.synth.queries.blocks import Block, Marginal, Prefix
+from dpassay.synth.queries.workload import Workload
+from dpassay.synth.tables.columns import Codes
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 FORBIDDEN = 1e12  # what an impossible record loses: more than any sum of weights
@@ -29,12 +29,12 @@ class Terms:
     """constant + sum_i weights_i prod_j allowed_ij(x_j), as a function of the record x.
 
     Attributes:
-        schema: of the records.
+        schema: the public domain.
         weights: one per term; the last ``n_rules`` are those of impossible combinations.
         literals: for every column, the terms that read it and, one row each, 1 for every code that
             the term allows and 0 for the others.
         constant: added to every value.
-        n_rules: how many terms stand for combinations that cannot be.
+        n_rules: how many terms stand for impossible combinations.
 
     """
 
@@ -61,7 +61,7 @@ class Terms:
         signed = np.where(queries < k, given, -given)
         plain, inverse = np.unique(queries % k, return_inverse=True)
         summed = np.bincount(inverse, signed, len(plain))
-        written = [*_written(schema, workload, plain, summed), *_rules(schema)]
+        written = [*_write_terms(schema, workload, plain, summed), *_write_rules(schema)]
         literals = [part for part, _ in written]
         weights_of = np.concatenate([w for _, w in written]) if written else np.zeros(0)
         constant = float(given[queries >= k].sum())
@@ -95,7 +95,7 @@ class Terms:
 _Literals = dict[int, FloatArray]
 
 
-def _written(
+def _write_terms(
     schema: Schema, workload: Workload, queries: NDArray[np.int64], weights: FloatArray
 ) -> Iterable[tuple[_Literals, FloatArray]]:
     """The terms of plain queries, block by block."""
@@ -119,8 +119,8 @@ def _written(
         )
 
 
-def _rules(schema: Schema) -> Iterable[tuple[_Literals, FloatArray]]:
-    """Impossible combinations, as terms that nobody wants to meet."""
+def _write_rules(schema: Schema) -> Iterable[tuple[_Literals, FloatArray]]:
+    """Impossible combinations, as terms with a large negative weight."""
     for rule in schema.impossible:
         conditions = schema.conditions(rule)
         yield (

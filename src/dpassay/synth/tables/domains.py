@@ -38,21 +38,20 @@ domain's.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from dpassay import _check, _rng
+from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay._special.quantiles import normal_lower
 from dpassay.errors import InvalidArgument
 from dpassay.mechanisms.noise import Source, source
-from dpassay.privacy import GDP, Approx, Event, Gaussian, account
+from dpassay.privacy import Approx, Event, Gaussian, account
 from dpassay.privacy.budget import Budget, budget
 from dpassay.privacy.events import Sequence as EventSequence
-from dpassay.privacy.gaussian import epsilon_of, mu_of
-from dpassay.synth.base import Synthesizer
-from dpassay.synth.columns import (
+from dpassay.privacy.gaussian import mu_of
+from dpassay.synth.tables.columns import (
     MOST_BINS,
     Categorical,
     Column,
@@ -62,12 +61,10 @@ from dpassay.synth.columns import (
     as_numbers,
     column_from,
 )
-from dpassay.synth.measurements import SENSITIVITY, noisy_counts
-from dpassay.synth.schema import Schema, as_frame
-from dpassay.synth.workload import Workload
+from dpassay.synth.tables.counts import SENSITIVITY, noisy_counts
+from dpassay.synth.tables.schema import Schema, as_frame
 from dpassay.types import Neighbouring, NoiseLevel, PrivacyCurve
 
-S = TypeVar("S", bound=Synthesizer)
 BINS = 32
 FALSE_CELL = 1e-3
 """The probability that a column of numbers or days gets a bound from noise alone."""
@@ -96,24 +93,26 @@ class Undeclared:
         _check.count("bins", self.bins, high=MOST_BINS)
         if self.kind == "categorical" and not self.nullable:
             raise InvalidArgument(
-                "nullable=False cannot be for measured categories: rare ones are read as missing."
+                "nullable=False is not possible for measured categories: rare values are read as "
+                "missing. Leave it True, or declare the domain."
             )
 
 
 class _Noise(NamedTuple):
-    """Deviation, the threshold of a value that occurs once, and where noise is drawn."""
+    """The deviation of the noise, the threshold for values that occur once, the noise source."""
 
     sigma: float
     threshold: float
     source: Source
     neighbouring: Neighbouring
 
-    def passed(self, counts: Any, threshold: float) -> Any:
-        """Which counts are above the threshold, noise included."""
+    def find_above(self, counts: Any, threshold: float) -> Any:
+        """Which counts, with their noise, are above the threshold."""
         if not self.source.is_exact:
             return noisy_counts(counts, self.sigma, self.source, self.neighbouring) > threshold
-        # A little more noise than the event has, as its deviation was rounded; and a little more to
-        # pass, as the tail of a lattice law exceeds the normal one by a share of about 1e-13.
+        # The deviation was rounded, perhaps down: a little more noise than the event states. The
+        # tail of a lattice law exceeds the normal one by a share of about 1e-13, which would let a
+        # value that occurs once pass too often: a threshold that is a little higher.
         sigma = self.sigma * (1 + 2.0**-50)
         noisy = noisy_counts(counts, sigma, self.source, self.neighbouring)
         return noisy > threshold + 1e-9 * sigma
@@ -167,12 +166,14 @@ def measure_domain(
             a mapping such as ``{"kind": "numeric", "bins": 10}``, or a declared domain, which costs
             nothing. None takes the kind from the type of every column.
         epsilon: what the domain may cost.
-        delta: the same; positive. Values that few records have are found the later the smaller.
+        delta: the delta of the domain, positive. The smaller it is, the more records must share a
+            value before the value is released.
         neighbouring: "add-remove" or "replace-one".
         rng: None for secure noise; a seed for noise that can be replayed (not private).
 
     Raises:
-        InvalidArgument: nothing of a column stands out of the noise, or nothing is to be measured.
+        InvalidArgument: no value of a column stands out from the noise, or no column is to be
+            measured.
 
     >>> import pandas as pd
     >>> table = pd.DataFrame({"age": [20, 40, 60, 80] * 500, "city": ["Ulm", "Bonn"] * 1000})
@@ -198,7 +199,7 @@ def measure_domain(
     if missing:
         raise InvalidArgument(f"column {missing[0]!r} is not in the table.")
     drawn = source(rng)
-    noise, event = _priced(measured, allowed, drawn)
+    noise, event = _price_domain(measured, allowed, drawn)
     found: dict[str, Column] = {
         name: _MEASURES[given.kind](name, frame[name], noise, given)
         if isinstance(given, Undeclared)
@@ -208,7 +209,7 @@ def measure_domain(
     return MeasuredDomain(Schema(found), event, tuple(measured), drawn.level)
 
 
-def _priced(
+def _price_domain(
     measured: Mapping[str, Undeclared], allowed: Budget, source: Source
 ) -> tuple[_Noise, Event]:
     """Half of delta for values that occur once, the other half for the noise on all counts."""
@@ -273,15 +274,15 @@ def known_of(name: str, given: Any) -> Column | Undeclared:
 
 
 def _categories(name: str, values: Any, noise: _Noise, given: Undeclared) -> Column:
-    found = _counted(name, values)
-    passed = noise.passed(np.array(list(found.values()), float), noise.threshold)
+    found = _count_values(name, values)
+    passed = noise.find_above(np.array(list(found.values()), float), noise.threshold)
     released = sorted(value for value, good in zip(found, passed, strict=True) if good)
     if not released:
-        raise _nothing(name, noise.threshold)
+        raise _nothing_found(name, noise.threshold)
     return Categorical(tuple(released), nullable=given.nullable, outside="missing")
 
 
-def _counted(name: str, values: Any) -> dict[Any, int]:
+def _count_values(name: str, values: Any) -> dict[Any, int]:
     """How often each value occurs; the same value is the same object, whoever has it.
 
     Python's 1, 1.0 and True are equal: which of them is written must not depend on the records.
@@ -348,18 +349,18 @@ def _in_bins(given: Undeclared) -> dict[str, Any]:
 def _outermost(name: str, cells: Mapping[int, int], noise: _Noise) -> tuple[int, int]:
     """The first and the last of fixed cells whose noisy count stands out."""
     threshold = -noise.sigma * float(normal_lower(FALSE_CELL / len(cells)))
-    passed = noise.passed(np.array(list(cells.values()), float), threshold)
+    passed = noise.find_above(np.array(list(cells.values()), float), threshold)
     found = [cell for cell, good in zip(cells, passed, strict=True) if good]
     if not found:
-        raise _nothing(name, threshold)
+        raise _nothing_found(name, threshold)
     return found[0], found[-1]
 
 
-def _nothing(name: str, threshold: float) -> InvalidArgument:
+def _nothing_found(name: str, threshold: float) -> InvalidArgument:
     return InvalidArgument(
-        f"nothing of column {name!r} stands out of the noise: no value or range of values is known "
-        f"of more than about {threshold:.3g} records. Declare its domain, drop the column, or "
-        "raise the epsilon of the domain."
+        f"nothing of column {name!r} stands out from the noise: no value or range of values is "
+        f"shared by clearly more than {threshold:.3g} records. Declare its domain, drop the "
+        "column, or raise the epsilon of the domain."
     )
 
 
@@ -369,126 +370,3 @@ _MEASURES: dict[str, Callable[[str, Any, _Noise, Undeclared], Column]] = {
     "integer": _whole_numbers,
     "date": _dates,
 }
-
-
-# A synthesizer on a measured domain.
-
-
-def fit_with_domain(
-    method: type[S],
-    table: Any,
-    columns: Mapping[str, Any] | None = None,
-    *,
-    domain_epsilon: float,
-    workload: Workload | None = None,
-    epsilon: float = 1.0,
-    delta: float | None = None,
-    neighbouring: Neighbouring = "add-remove",
-    n_records: int | None = None,
-    rng: RngLike = None,
-    **options: Any,
-) -> S:
-    """A synthesizer fitted on a domain that is measured first; both together are (epsilon, delta).
-
-    Args:
-        method: a class such as :class:`~dpassay.synth.ProductMixture`.
-        table: a frame; or an array, if ``columns`` names its columns.
-        columns: what is known of them; see :func:`measure_domain`.
-        domain_epsilon: what of epsilon the domain may cost by itself. Gaussian noise composes by
-            squares: with a third of epsilon for it, some 94 % are left for a synthesizer that adds
-            nothing else (:class:`~dpassay.synth.ProductMixture` on pairs of columns).
-        workload: the queries that should come out right; None takes all pairs of columns.
-        epsilon: the privacy parameter, of both parts together.
-        delta: the same; None takes 1/n² of the public n.
-        neighbouring: "add-remove" or "replace-one".
-        n_records: the public number of records; None takes that of the table.
-        rng: None for secure noise; a seed for noise that can be replayed (not private).
-        options: further arguments of the method.
-
-    Raises:
-        InvalidArgument: as :func:`measure_domain` and the method do; nothing is released then.
-
-    """
-    n = len(table) if n_records is None else _check.count("n_records", n_records)
-    if not n:
-        raise InvalidArgument("the table is empty: it has no records to learn from.")
-    allowed = budget(epsilon, 1.0 / n**2 if delta is None else delta, neighbouring)
-    _check.number(
-        "domain_epsilon",
-        domain_epsilon,
-        low=0,
-        low_open=True,
-        high=allowed.epsilon,
-        high_open=True,
-        remedy="It is the part of epsilon that the domain may cost.",
-    )
-    seeds = _seeds(rng)
-    domain = measure_domain(
-        table,
-        columns,
-        epsilon=domain_epsilon,
-        delta=DOMAIN_DELTA * allowed.delta,
-        neighbouring=neighbouring,
-        rng=seeds[0],
-    )
-    rest = {"neighbouring": neighbouring, "n_records": n, "rng": seeds[1]}
-    synthesizer = method(domain.schema, workload, **rest, **options)
-    left, promise = _left(allowed, domain_epsilon, domain, synthesizer.adds_gaussian_noise_only)
-    synthesizer.epsilon = left.epsilon
-    if synthesizer.delta is None:  # else the method is pure
-        synthesizer.delta = left.delta
-    synthesizer.fit(table)
-    _check_kept(synthesizer, promise)
-    synthesizer.domain_ = domain
-    synthesizer.epsilon, synthesizer.delta = allowed.epsilon, allowed.delta
-    synthesizer.event_ = EventSequence((domain.event, promise))
-    synthesizer.assumptions_ = (f"n={n}", *domain.assumptions)
-    return synthesizer
-
-
-def _left(
-    allowed: Budget, domain_epsilon: float, domain: MeasuredDomain, gaussian: bool
-) -> tuple[Budget, Gaussian | Approx]:
-    """What the synthesizer may spend, and the event that says so; fixed before any data is seen.
-
-    The domain's own µ and the part of delta for rare values are those of :func:`measure_domain`.
-    """
-    apart, mu = _spent(domain.event)
-    relation = allowed.neighbouring
-    if gaussian:
-        delta = allowed.delta - apart
-        whole = float(mu_of(allowed.epsilon, delta))
-        own = math.sqrt(whole**2 - mu**2) * (1 - 1e-9)
-        # Room for rounding: what is spent is below what is stated, and that below the budget.
-        left = Budget(float(epsilon_of(delta, own * (1 - 1e-9))), delta, relation)
-        return left, Gaussian(1 / own, relation)
-    left = Budget(
-        allowed.epsilon - domain_epsilon, (1 - DOMAIN_DELTA) * allowed.delta * (1 - 1e-9), relation
-    )
-    return left, Approx(left.epsilon, left.delta, relation)
-
-
-def _check_kept(synthesizer: Synthesizer, promise: Gaussian | Approx) -> None:
-    """Refuse a synthesizer that spent more than the event which is stated in place of its own."""
-    spent = account(synthesizer.event_, "gdp" if isinstance(promise, Gaussian) else "best")
-    if isinstance(promise, Gaussian):
-        kept = isinstance(spent, GDP) and spent.mu * promise.noise_multiplier <= 1
-    else:
-        kept = spent.epsilon(promise.delta) <= promise.epsilon * (1 + 1e-9)
-    if not kept or synthesizer.event_.neighbouring != promise.neighbouring:
-        raise InvalidArgument(
-            f"method={type(synthesizer).__name__} spends more than the budget it is given, so that "
-            "nothing can be promised of it with a measured domain. Declare the domain."
-        )
-
-
-def _spent(event: Event) -> tuple[float, float]:
-    """The (0, delta) and the µ of a measured domain."""
-    parts = event.events if isinstance(event, EventSequence) else (event,)
-    apart = sum(part.delta for part in parts if isinstance(part, Approx))
-    return apart, sum(1 / part.noise_multiplier for part in parts if isinstance(part, Gaussian))
-
-
-def _seeds(rng: RngLike) -> list[Any]:
-    """Two generators for two independent parts, or None twice."""
-    return [None, None] if rng is None else list(_rng.generator(rng).spawn(2))
