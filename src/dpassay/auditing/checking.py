@@ -18,6 +18,7 @@ from dpassay.auditing.findings import Check
 from dpassay.auditing.referee import claimed_delta
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import account, events
+from dpassay.replay.datasets import form_of
 from dpassay.replay.playing import Player, Relocated
 from dpassay.types import Neighbouring, PrivacyCurve
 
@@ -40,7 +41,8 @@ def check(
 
     Args:
         mechanism: ``mechanism(data, rng)`` or ``mechanism(data)``; returns what is released.
-        data: one data set: an array with a record per row, a list, a frame or a pair (X, y).
+        data: one data set: an array with a record per row, a list, a frame, a pair (X, y), a
+            tensor or a torch data set.
         claim: what is promised: a curve, an event (whose sampling is then checked too), a text
             such as "3,1e-5", or (epsilon, delta). Without one nothing is compared with the price.
         neighbours: data sets to play instead of searched ones, for data of another kind.
@@ -70,15 +72,18 @@ def check(
         rate = _check.sampling_rate(sampling_rate)
     if sensitivity is not None:
         _check.sensitivity(sensitivity)
+    form = form_of(data)
+    given = None if neighbours is None else [form_of(other).arrays for other in neighbours]
     question = Question(
-        mechanism, data, curve, relation, rate, sensitivity, bounds, neighbours,
+        mechanism, form.arrays, form.rebuild, curve, relation, rate, sensitivity, bounds, given,
         0.0 if curve is None and delta is None else claimed_delta(curve, delta),  # type: ignore[arg-type]
         _check.count("limit", limit), _check.count("rng", rng, low=0),
     )  # fmt: skip
     located: frozenset[tuple[str, int]] = frozenset()
     played = 0
     while True:
-        session = Session(question, Player(mechanism, question.seed, located, played))
+        player = Player(mechanism, question.seed, form.rebuild, located, played)
+        session = Session(question, player)
         try:
             return session.run()
         except Relocated as more:

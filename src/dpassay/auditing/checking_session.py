@@ -33,6 +33,7 @@ class Question:
 
     mechanism: Callable[..., Any]
     data: Any
+    rebuild: Callable[[Any], Any]
     claim: PrivacyCurve | None
     neighbouring: Neighbouring
     rate: float | None
@@ -87,6 +88,7 @@ class _Seen:
     broken: tuple[Broken, ...]
     bill: prices.Bill
     event: events.Event | None
+    event_low: events.Event | None  # the same, less what rounding may have added
     blind: tuple[Site, ...]  # lost draws and public coins: findings of some rules do not count
     thresholded: bool  # noisy values of the first call that differs are compared
     execution: int
@@ -147,6 +149,7 @@ class Session:
         """Rules that need no neighbour."""
         alone = [
             *obligations.fixed_seed(first.tape, second.tape),
+            *obligations.accounting(first.tape),
             *obligations.sampling(first.tape, self.question.rate),
         ]
         pair = Pair(self.question.data, self.question.data, "D alone")
@@ -191,9 +194,11 @@ class Session:
             bill = prices.price(tape)
             broken += obligations.reuse(bill)
             broken += self._too_far(bill)
+            broken += obligations.norms(tape, self.question.neighbouring)
         event = prices.event_of(bill, tape, self.question.neighbouring)
+        low = prices.event_of(prices.lowered(bill), tape, self.question.neighbouring)
         return _Seen(
-            neighbour, tuple(broken), bill, event, self._blind(first, played),
+            neighbour, tuple(broken), bill, event, low, self._blind(first, played),
             obligations.is_thresholded(tape, broken[0].site if broken else None),
             self.player.executions,
         )  # fmt: skip
@@ -237,7 +242,7 @@ class Session:
             cost = _epsilon(seen.event, self.question.delta)
             if self.dearest is None or cost > self.dearest[0]:
                 self.dearest = (cost, seen)
-            if self.too_dear_at is None and self._exceeds(seen.event, cost):
+            if self.too_dear_at is None and self._exceeds(seen, cost):
                 self.too_dear_at = seen.execution
 
     def _is_covered(self, event: events.Event) -> bool:
@@ -256,7 +261,7 @@ class Session:
         if self.dearest is None or claimed is None:
             return
         cost, seen = self.dearest
-        if seen.event is None or not self._exceeds(seen.event, cost):
+        if seen.event is None or not self._exceeds(seen, cost):
             return
         sampler = self._unpriced_sampler(first)
         if sampler is not None:
@@ -281,18 +286,23 @@ class Session:
             )
         )
 
-    def _exceeds(self, event: events.Event, cost: float) -> bool:
+    def _exceeds(self, seen: _Seen, cost: float) -> bool:
         """Whether a price is above the claim by more than its own rounding."""
-        claimed = self.question.claimed
-        slack = EXACT if _is_exact(event) else DISCRETISED
-        return claimed is not None and not cost <= claimed * slack + 1e-12
+        claimed, event = self.question.claimed, seen.event
+        if claimed is None or event is None:
+            return False
+        slack = claimed * (EXACT if _is_exact(event) else DISCRETISED) + 1e-12
+        if cost <= slack:
+            return False
+        low = seen.event_low
+        return low is not None and not _epsilon(low, self.question.delta) <= slack
 
     def _with_price(self, seen: _Seen) -> _Seen:
         """The same, with a price above the claim among what is broken."""
         claimed = self.question.claimed
         if seen.event is None or claimed is None or seen.broken:
             return seen
-        if _epsilon(seen.event, self.question.delta) <= claimed * DISCRETISED:
+        if not self._exceeds(seen, _epsilon(seen.event, self.question.delta)):
             return seen
         part = max(seen.bill.parts, key=lambda part: (part.mu, part.epsilon))
         return replace(seen, broken=(Broken("DPA202", part.entry.site, _moved(part)),))
@@ -377,9 +387,8 @@ class Session:
             return False
         if rule != "DPA202":
             return any(broken.rule == rule for broken in seen.broken)
-        claimed = self.question.claimed
         cost = 0.0 if seen.event is None else _epsilon(seen.event, self.question.delta)
-        return claimed is not None and cost > claimed * DISCRETISED
+        return self._exceeds(seen, cost)
 
     def _result(self) -> Check:
         dearest = self.dearest
@@ -389,18 +398,27 @@ class Session:
             pair = self._pair(dearest[1])
         return Check(
             claim=self.question.claim,
-            findings=tuple(self.findings),
-            warnings=tuple(self.warnings),
+            findings=tuple(self._in_its_kind(finding) for finding in self.findings),
+            warnings=tuple(self._in_its_kind(finding) for finding in self.warnings),
             undecided=tuple(self.undecided) if not self.findings else (),
             not_checked=tuple(self.not_checked),
             event=event,
             privacy=None if event is None else account(event),
-            pair=pair,
+            pair=None if pair is None else self._rebuilt(pair),
             epsilon_seen=None if dearest is None else dearest[0],
             delta=self.question.delta,
             executions=self.player.executions,
             pairs=self.pairs,
         )
+
+
+    def _rebuilt(self, pair: Pair) -> Pair:
+        """The pair as data of the kind that the mechanism takes."""
+        rebuild = self.question.rebuild
+        return replace(pair, data=rebuild(pair.data), data_prime=rebuild(pair.data_prime))
+
+    def _in_its_kind(self, finding: Finding) -> Finding:
+        return replace(finding, pair=self._rebuilt(finding.pair))
 
 
 def _definition(mechanism: Any) -> Site | None:

@@ -141,7 +141,7 @@ def add_primitive(tape: Tape, query: Any, mark: Draw, value: Any) -> Any:
             number=len(tape.entries),
             kind="add",
             law=mark.law,
-            scale=np.array(np.broadcast_to(mark.scale, shape)),
+            scale=np.broadcast_to(mark.scale, shape),
             query=_as_query(query, shape),
             out=np.array(value),
             ids=np.broadcast_to(mark.ids, shape),

@@ -41,6 +41,7 @@ class Player:
     Attributes:
         mechanism: called as ``mechanism(data, rng)``, or ``mechanism(data)`` if it takes no more.
         seed: of the first recording.
+        rebuild: makes data of the mechanism's kind of the arrays that are searched.
         located: lines where the location of a draw is known to be a query.
         executions: how many were played.
 
@@ -48,6 +49,7 @@ class Player:
 
     mechanism: Callable[..., Any]
     seed: int
+    rebuild: Callable[[Any], Any] = lambda data: data
     located: Places = frozenset()
     executions: int = 0
     _alone: bool = field(init=False)
@@ -93,7 +95,7 @@ class Player:
 
     def _run(self, data: Any, tape: Tape, seed: int) -> Any:
         self.executions += 1
-        own = copy.deepcopy(data)  # a mechanism may change its data in place
+        own = self.rebuild(copy.deepcopy(data))  # a mechanism may change its data in place
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # extreme records overflow; that is no finding
             with recording(tape, seed, self.mechanism):
