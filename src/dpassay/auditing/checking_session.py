@@ -56,7 +56,7 @@ class Question:
         rng = _rng.for_trial(self.seed, 0, 3)
         return nearby.candidates(self.data, self.neighbouring, rng, self.bounds, drawn)
 
-    @property
+    @functools.cached_property
     def claimed(self) -> float | None:
         return None if self.claim is None else float(self.claim.epsilon(self.delta))
 
@@ -90,6 +90,7 @@ class _Seen:
     event: events.Event | None
     event_low: events.Event | None  # the same, less what rounding may have added
     blind: tuple[Site, ...]  # lost draws and public coins: findings of some rules do not count
+    per_record: bool  # a noisy value has one entry per record, and the outputs are equal
     thresholded: bool  # noisy values of the first call that differs are compared
     execution: int
 
@@ -180,17 +181,18 @@ class Session:
     def _see(self, first: Played, neighbour: Neighbour) -> _Seen:
         played = self.player.replay(first, neighbour.data, neighbour.edit)
         tape = played.tape
-        broken = [*obligations.calls(tape), *obligations.shapes(tape)]
+        calls = [*obligations.calls(tape), *obligations.shapes(tape)]
+        broken = [*obligations.rates(tape), *calls]
         bill = prices.Bill()
         if played.error is not None:
             text = f"The mechanism raises {played.error} on D', and not on D."
             broken = [Broken("DPA302", None, text)]
-        elif not broken:
-            broken += [*obligations.scales(tape), *obligations.rates(tape)]
+        elif not calls:
+            broken += obligations.scales(tape)
             where = first_difference(first.output, played.output)
             if where is not None:
                 text = f"{where} differs, although all noisy values are as on D."
-                broken.append(Broken("DPA301", None, text[0].upper() + text[1:]))
+                broken.append(Broken("DPA301", tape.met_at, text[0].upper() + text[1:]))
             bill = prices.price(tape)
             broken += obligations.reuse(bill)
             broken += self._too_far(bill)
@@ -199,9 +201,14 @@ class Session:
         low = prices.event_of(prices.lowered(bill), tape, self.question.neighbouring)
         return _Seen(
             neighbour, tuple(broken), bill, event, low, self._blind(first, played),
+            self._is_per_record(first, played),
             obligations.is_thresholded(tape, broken[0].site if broken else None),
             self.player.executions,
         )  # fmt: skip
+
+    def _is_per_record(self, first: Played, played: Played) -> bool:
+        same = first_difference(first.output, played.output) is None
+        return played.error is None and same and obligations.is_per_record(played.tape)
 
     def _blind(self, first: Played, played: Played) -> tuple[Site, ...]:
         lost = [draw.site for tape in (first.tape, played.tape) for draw in tape.lost]
@@ -224,7 +231,10 @@ class Session:
 
     def _take(self, seen: _Seen, first: Played) -> None:
         for broken in seen.broken:
-            if broken.rule == "DPA101" and self.question.delta > 0 and seen.thresholded:
+            if broken.rule == "DPA103" and seen.per_record:
+                self._open(broken, "the noise has one entry per record, and nothing that is "
+                           "released differs; it may be an augmentation")  # fmt: skip
+            elif broken.rule == "DPA101" and self.question.delta > 0 and seen.thresholded:
                 self._open(broken, "noisy values are compared with a threshold there, which may "
                            "hide the calls at a price in delta that is not known here")  # fmt: skip
             elif broken.rule in _HIDDEN and seen.blind:

@@ -115,10 +115,21 @@ def operate(name: str, inputs: tuple[Any, ...], compute: Callable[..., Any]) -> 
     marks = tuple(mark_of(part) for part in inputs)
     rule = _BINARY.get(name) if len(inputs) == 2 else _UNARY.get(name)
     if rule is not None:
+        _note_meeting(tape, name, inputs, marks)
         return rule(tape, name, inputs, marks, value)
     if name not in PASSIVE:
         _use_all(tape, marks, public=name in PUBLIC)
     return value
+
+
+def _note_meeting(tape: Tape, name: str, inputs: tuple[Any, ...], marks: Any) -> None:
+    """A noisy value meets a plain one; what is only added to it is part of its query."""
+    if len(inputs) != 2 or None not in marks:
+        return
+    at = 0 if marks[0] is not None else 1
+    mark = marks[at]
+    if isinstance(mark, Noisy) and (mark.scaled or name in ("multiply", "divide", "true_divide")):
+        tape.meet(inputs[1 - at])
 
 
 def _use_all(tape: Tape, marks: tuple[Mark | None, ...], *, public: bool = False) -> None:

@@ -7,6 +7,7 @@ are named by number and by how they were made, never by their values.
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -157,10 +158,12 @@ def _labels(y: Array) -> list[Any]:
 def _made_records(data: Any, bounds: Any) -> Iterator[_Made]:
     if _is_labelled(data):
         labels = _labels(np.asarray(data[1])) if np.ndim(data[1]) == 1 else [data[1][0]]
-        for label in labels:
-            for made in _made_records(np.asarray(data[0]), bounds):
-                how = f"{made.how}; label of another record" if label is not labels[0] else made.how
-                yield _Made((made.record, label), how, made.ordinary)
+        every = [*_made_records(np.asarray(data[0]), bounds)]
+        mild, far = ([m for m in every if m.ordinary is known] for known in (True, False))
+        first, others = labels[:1], labels[1:]
+        for made, label in (*product(mild, first), *product(far, labels), *product(mild, others)):
+            how = f"{made.how}; label of another record" if label is not labels[0] else made.how
+            yield _Made((made.record, label), how, made.ordinary)
         return
     if isinstance(data, np.ndarray) and np.issubdtype(data.dtype, np.number):
         yield from _numeric(data, bounds)

@@ -67,7 +67,7 @@ RULES = {
     )
 }  # fmt: skip
 # What comes first is the cause: once data leaks into the state, later queries move too much too.
-ORDER = ("DPA403", "DPA401", "DPA101", "DPA102", "DPA103", "DPA104", "DPA501", "DPA301", "DPA302",
+ORDER = ("DPA403", "DPA401", "DPA104", "DPA101", "DPA102", "DPA103", "DPA501", "DPA301", "DPA302",
          "DPA402", "DPA201", "DPA202", "DPA601")  # fmt: skip
 
 
@@ -119,6 +119,20 @@ def shapes(now: Tape) -> Iterator[Broken]:
             text = "The noisy value has one shape on D and another on D'."
             yield Broken("DPA103", here.site, text)
             return
+
+
+def is_per_record(now: Tape) -> bool:
+    """Whether all noisy values that change their shape have one row per record of a batch."""
+    assert now.of is not None
+    assert now.edit is not None
+    sizes = {(now.edit.n, now.edit.n_prime)}
+    for then, here in zip(now.of.coins, now.coins, strict=False):
+        sizes.add((then.n_in, here.n_in))
+    changed = [(a.query.shape, b.query.shape) for a, b in now.pairs() if a.kind != "coin"]
+    changed = [(a, b) for a, b in changed if a != b]
+    return bool(changed) and all(
+        a and b and a[1:] == b[1:] and (a[0], b[0]) in sizes for a, b in changed
+    )
 
 
 def scales(now: Tape) -> Iterator[Broken]:

@@ -109,6 +109,11 @@ def _takes_data_alone(mechanism: Callable[..., Any]) -> bool:
     except (TypeError, ValueError):
         return False
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    places = [part for part in parameters if part.kind in kinds]
+    # A second parameter that has a default is a setting of the mechanism, unless it is named so.
+    places = [
+        part
+        for i, part in enumerate(parameters)
+        if part.kind in kinds and (i == 0 or part.default is part.empty or part.name == "rng")
+    ]
     variadic = any(part.kind is inspect.Parameter.VAR_POSITIONAL for part in parameters)
     return len(places) < 2 and not variadic

@@ -217,6 +217,7 @@ class Edit:
 
 
 CONTINUOUS = frozenset({"laplace", "normal", "gumbel", "exponential", "logistic", "cauchy"})
+_MET_SIZE = 4096
 SAMPLERS = frozenset({"permutation", "subset", "integers"})
 
 
@@ -251,6 +252,8 @@ class Tape:
         self.coins: list[Coins] = []
         self.steps: list[Step] = []
         self.told: list[Told] = []
+        self.met: list[int] = []  # what noisy values met, one hash per operation
+        self.met_at: Site | None = None  # the first line where that differs from D
         self.step: int | None = None  # the optimizer step that is being taken
         self.followed: set[int] = set()
         self.public: set[int] = set()
@@ -351,6 +354,24 @@ class Tape:
     def new_ids(self, shape: tuple[int, ...]) -> Array:
         """Ids for noise that was merged from several draws."""
         return self._ids("merged", np.empty(shape))
+
+    def meet(self, value: Any) -> None:
+        """Write down a plain operand of a noisy value; it serves to name a line, never to decide.
+
+        Values with an entry per record meet noisy weights in every honest step: they are left out.
+        """
+        plain = np.asarray(value)
+        if plain.size > _MET_SIZE or plain.dtype == object or self._has_records(plain.shape):
+            return
+        self.met.append(hash(plain.tobytes()))
+        then = [] if self.of is None else self.of.met
+        at = len(self.met) - 1
+        if self.met_at is None and at < len(then) and then[at] != self.met[at]:
+            self.met_at = here()
+
+    def _has_records(self, shape: tuple[int, ...]) -> bool:
+        sizes = {self.n, self.edit.n if self.edit is not None else None}
+        return any(size in sizes for size in shape)
 
     @property
     def drawn_record(self) -> int:

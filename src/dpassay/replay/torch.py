@@ -92,6 +92,7 @@ class Following(TorchFunctionMode):
         self.tape = tape
         self._marks: dict[int, tuple[Any, Mark, int]] = {}
         self._zeros: dict[int, tuple[Any, int]] = {}
+        self._grads: dict[int, Any] = {}  # or a gradient would be another object when it is read
 
     # Marks
 
@@ -203,7 +204,7 @@ class Following(TorchFunctionMode):
             for part, mark in zip(plain, marks, strict=True)
         ]
         if alpha != 1:
-            inputs[1] = operate("multiply", (alpha, inputs[1]), lambda a, b: a * b)
+            inputs[1] = operate("multiply", (alpha, inputs[1]), _product)
         if turned:
             inputs.reverse()
         shown = array_of(value)
@@ -237,6 +238,12 @@ class Following(TorchFunctionMode):
         if mark is None:
             return value
         return self.remember(value, mark if what == "data" else mark.map(lambda part: part.T))
+
+    def _set(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
+        what = getattr(getattr(func, "__self__", None), "__name__", "")
+        if what == "grad" and self.mark_of(args[1]) is not None:
+            self._grads[id(args[0])] = args[1]
+        return func(*args, **kwargs)
 
     def _copy(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
         mark = self.mark_of(args[1]) if len(args) > 1 else None
@@ -282,6 +289,10 @@ class Following(TorchFunctionMode):
         return wrap(value, mark.map(lambda part: part.reshape(())))
 
 
+def _product(left: Any, right: Any) -> Array:
+    return np.asarray(left * right)
+
+
 def _tensor(part: Array) -> Any:
     return torch.from_numpy(np.array(part))
 
@@ -307,6 +318,7 @@ _RULES: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(("argmax", "argmin"), Following._argmax),
     **dict.fromkeys(("item", "numpy", "__float__"), Following._leave),
     "__get__": Following._get,
+    "__set__": Following._set,
     "copy_": Following._copy,
 }  # fmt: skip
 del _RULES["__float__"]  # must return a plain number

@@ -107,11 +107,22 @@ def _keep_indices(mode: "Following", value: Any, law: str, n: int) -> Any:
 def _normal(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
     mean = _argument(args, kwargs, 0, "mean", 0.0)
     std = _argument(args, kwargs, 1, "std", 1.0)
+    noise = _opacus_noise(sys._getframe(2))
+    if noise is not None and "sum" not in noise and noise.get("secure_mode"):
+        # Secure noise begins with a draw that is thrown away.
+        return keep_served(mode, func(*args, **kwargs), "thrown away")
     return keep_noise(mode, func(*args, **kwargs), "normal", std, mean)
 
 
+def _opacus_noise(frame: Any) -> dict[str, Any] | None:
+    """The local names of Opacus' noise function, None if the call comes from elsewhere."""
+    code = frame.f_code
+    inside = code.co_name == "_generate_noise" and "-packages/opacus/" in code.co_filename
+    return frame.f_locals if inside else None
+
+
 def _normal_in_place(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
-    if func.__module__ == "torch.nn.init":
+    if getattr(func, "__module__", None) == "torch.nn.init":
         return _initial(mode, func, args, kwargs)
     mean = _argument(args, kwargs, 1, "mean", 0.0)
     std = _argument(args, kwargs, 2, "std", 1.0)
@@ -127,7 +138,7 @@ def _uniform(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
 
 
 def _uniform_in_place(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
-    if func.__module__ == "torch.nn.init":
+    if getattr(func, "__module__", None) == "torch.nn.init":
         return _initial(mode, func, args, kwargs)
     low = _argument(args, kwargs, 1, "from", 0.0)
     high = _argument(args, kwargs, 2, "to", 1.0)
@@ -190,8 +201,7 @@ def _initial(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
 def _zeros(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
     """Opacus sums secure noise into zeros; elsewhere zeros are a value like any other."""
     value = func(*args, **kwargs)
-    frame = sys._getframe(2)
-    if frame.f_code.co_name == "_generate_noise" and "/opacus/" in frame.f_code.co_filename:
+    if _opacus_noise(sys._getframe(2)) is not None:
         mode.remember_zeros(value)
     return value
 
@@ -270,7 +280,8 @@ def patch(stack: contextlib.ExitStack, mode: "Following") -> None:
     """Draws that torch makes from uniform numbers, and tensors that become parameters."""
     distributions = torch.distributions
     _replace(stack, distributions.Laplace, "rsample", _sampling(mode, "laplace"))
-    _replace(stack, distributions.Gumbel, "rsample", _sampling(mode, "gumbel"))
+    for name in ("sample", "rsample"):
+        _replace(stack, distributions.Gumbel, name, _sampling(mode, "gumbel"))
     original = torch.nn.Parameter.__new__
 
     def new(cls: Any, data: Any = None, requires_grad: bool = True) -> Any:
