@@ -18,7 +18,7 @@ from dpassay.auditing.findings import Check
 from dpassay.auditing.referee import claimed_delta
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import account, events
-from dpassay.replay.datasets import form_of
+from dpassay.replay.datasets import form_of, record_of
 from dpassay.replay.playing import Player, Relocated
 from dpassay.types import Neighbouring, PrivacyCurve
 
@@ -35,6 +35,7 @@ def check(
     sensitivity: float | None = None,
     delta: float | None = None,
     limit: int = 24,
+    own: Any = None,
     rng: int = 0,
 ) -> Check:
     """Broken obligations of a mechanism's privacy proof, found by recording and replaying it.
@@ -52,6 +53,7 @@ def check(
         sensitivity: the most that one record may move any query in the l2 norm, if declared.
         delta: where epsilon is stated; the claim's own by default.
         limit: the most neighbours that are tried.
+        own: one record to try first, of the form that a record of the data has.
         rng: the seed.
 
     Returns:
@@ -78,6 +80,7 @@ def check(
         mechanism, form.arrays, form.rebuild, curve, relation, rate, sensitivity, bounds, given,
         0.0 if curve is None and delta is None else claimed_delta(curve, delta),  # type: ignore[arg-type]
         _check.count("limit", limit), _check.count("rng", rng, low=0),
+        None if own is None else record_of(own, form.arrays),
     )  # fmt: skip
     located: frozenset[tuple[str, int]] = frozenset()
     played = 0

@@ -43,6 +43,7 @@ class Question:
     delta: float
     limit: int
     seed: int
+    own: Any = None
 
     @property
     def n(self) -> int | None:
@@ -54,7 +55,7 @@ class Question:
         if self.given is not None:
             return nearby.given(self.data, list(self.given))
         rng = _rng.for_trial(self.seed, 0, 3)
-        return nearby.candidates(self.data, self.neighbouring, rng, self.bounds, drawn)
+        return nearby.candidates(self.data, self.neighbouring, rng, self.bounds, drawn, self.own)
 
     @functools.cached_property
     def claimed(self) -> float | None:
@@ -174,6 +175,9 @@ class Session:
             if any(finding.rule != "DPA202" for finding in self.findings):
                 break
         self._judge_price(first)
+        if lines and not self.moved and not self.findings:
+            self._leave_out("no query moved on any pair: is the data that was varied used at all?",
+                            None)  # fmt: skip
         for _, broken in self.waiting[:1]:
             still = sorted(lines - self.moved, key=str)
             self._open(broken, f"the query at {still[0]} never moved, so its noise may protect it")

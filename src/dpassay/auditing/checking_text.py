@@ -36,6 +36,7 @@ def text(check: "Check") -> str:
         lines += _finding_lines(finding, "warning")
     lines += [_open_line("undecided", entry) for entry in check.undecided]
     lines += [_open_line("not checked", entry) for entry in check.not_checked]
+    lines += [check.note] if check.note else []
     lines.append(_last_line(check))
     return "\n".join(lines)
 

@@ -83,6 +83,7 @@ class Check:
         delta: the claim's delta.
         executions: how often the mechanism was played.
         pairs: how many neighbours were tried.
+        note: what the user must know about how it was checked, empty if there is nothing.
 
     """
 
@@ -98,6 +99,7 @@ class Check:
     delta: float
     executions: int
     pairs: int
+    note: str = ""
 
     @property
     def broken(self) -> bool:

@@ -1,6 +1,8 @@
 """``dpassay check``: which line breaks the proof of a privacy claim, from a few executions."""
 
+import functools
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +12,7 @@ from dpassay import _files
 from dpassay.cli.ending import REFUTED, STOPPED
 from dpassay.cli.options import Json
 from dpassay.cli.output import complain, emit, example, say, working
-from dpassay.errors import InvalidArgument
+from dpassay.errors import DpassayError, InvalidArgument
 
 if TYPE_CHECKING:
     from dpassay.auditing.findings import Check, Finding, Open
@@ -18,12 +20,14 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    line = "dpassay check my.py:release --data d.npz --claim 3,1e-5"
+    line = "dpassay check train.py --claim 3,1e-5"
     app.command("check", epilog=example(line))(check)
 
 
 def check(
-    target: Annotated[str, typer.Argument(help="my.py:release or module:release.")],
+    target: Annotated[
+        str, typer.Argument(help="train.py (a whole script), my.py:release or module:release.")
+    ],
     data: Annotated[
         Path | None, typer.Option(help="NPZ with the array data (or data_X, data_y).")
     ] = None,
@@ -49,6 +53,7 @@ def check(
     ] = None,
     limit: Annotated[int, typer.Option(help="The most neighbours that are tried.")] = 24,
     seed: Annotated[int, typer.Option(help="Of the first execution.")] = 0,
+    arguments: Annotated[str, typer.Option(help="What a script finds in sys.argv.")] = "",
     sarif: Annotated[
         Path | None, typer.Option(help="Write the findings for a code host.", dir_okay=False)
     ] = None,
@@ -65,24 +70,21 @@ def check(
 
     Exit code 0: nothing broken, 1: broken, 2: misuse, 3: nothing could be decided.
     """
-    from dpassay.auditing import check as run_check
-    from dpassay.auditing import load_data, load_target
-
-    function = load_target(_function(target))
-    records = load_data(_given(data))
+    options: dict[str, Any] = {
+        "claim": _claim(claim, neighbouring),
+        "neighbouring": neighbouring,
+        "bounds": _bounds(bounds),
+        "sampling_rate": sampling_rate if sampling_rate is not None else _rate(claim),
+        "sensitivity": sensitivity,
+        "limit": limit,
+        "rng": seed,
+    }
+    play = _subject(target, data, arguments)
     with working("playing"):
         try:
-            found = run_check(
-                function,
-                records,
-                _claim(claim, neighbouring),
-                neighbouring=neighbouring,  # type: ignore[arg-type]
-                bounds=_bounds(bounds),
-                sampling_rate=sampling_rate if sampling_rate is not None else _rate(claim),
-                sensitivity=sensitivity,
-                limit=limit,
-                rng=seed,
-            )
+            found = play(**options)
+        except DpassayError:
+            raise
         except Exception as error:
             _leave_if_its_own(error)
             raise
@@ -95,13 +97,22 @@ def check(
     raise typer.Exit(_exit_code(found))
 
 
-def _function(target: str) -> str:
-    if target.endswith(".py"):
+def _subject(target: str, data: Path | None, arguments: str) -> "Callable[..., Check]":
+    """What plays the target: a script has its data, a function is given some."""
+    from dpassay.auditing import check as run_check
+    from dpassay.auditing import load_data, load_target
+    from dpassay.auditing.checking_script import check_script, is_script, split
+
+    if not is_script(target):
+        if arguments:
+            raise InvalidArgument(f"arguments={arguments!r} are for scripts; {target} is none.")
+        return functools.partial(run_check, load_target(target), load_data(_given(data)))
+    if data is not None:
         raise InvalidArgument(
-            f"target={target!r} is a whole script; a check needs a function of it so far. Write "
-            f"{target}:release, where release(data, rng) returns what is published."
+            f"target={target!r} is a whole script, which has its data: leave --data out, or name "
+            f"a function of it, {target}:release."
         )
-    return target
+    return functools.partial(check_script, target, split(arguments))
 
 
 def _given(data: Path | None) -> Path:
@@ -212,6 +223,7 @@ def _data(found: "Check") -> dict[str, Any]:
         "event": event,
         "executions": found.executions,
         "pairs": found.pairs,
+        "note": found.note,
     }
 
 

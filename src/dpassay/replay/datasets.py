@@ -39,6 +39,18 @@ def form_of(data: Any) -> Form:
     return Form(data, _same)
 
 
+def record_of(record: Any, arrays: Any) -> Any:
+    """One record in the form that records of the arrays have."""
+    if isinstance(arrays, tuple) and isinstance(record, tuple | list):
+        return tuple(
+            np.asarray(_plain(part), dtype=whole.dtype)
+            for part, whole in zip(record, arrays, strict=True)
+        )
+    if isinstance(record, dict):
+        return record_of(tuple(record.values()), arrays)
+    return np.asarray(_plain(record), dtype=arrays.dtype) if hasattr(arrays, "dtype") else record
+
+
 def _of_parts(data: Any) -> Form:
     """A tuple, list or dict of data; a dict of two is a pair (X, y)."""
     if type(data) is dict:

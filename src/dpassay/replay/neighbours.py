@@ -234,6 +234,7 @@ def candidates(
     rng: np.random.Generator,
     bounds: tuple[float, float] | None = None,
     drawn: int = 0,
+    own: Any = None,
 ) -> Iterator[Neighbour]:
     """Neighbours of a data set, mild ones first; NaN and infinities last.
 
@@ -243,9 +244,12 @@ def candidates(
         rng: chooses which ordinary records are taken out.
         bounds: the declared range of all values; records stay in it.
         drawn: a record that takes part in some batch, the one to be replaced.
+        own: a record that the user gave, which comes first.
 
     """
     n = n_records(data)
+    if own is not None:
+        yield _edited(data, neighbouring, _Made(own, "the one given"), n, drawn)
     seen: set[Any] = set()
     for made in [*_made_records(data, bounds)] if n else []:
         key = repr(made.record)

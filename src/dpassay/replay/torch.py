@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from dpassay.replay import torch_draws
 from dpassay.replay.draws import PASSIVE, Draw, Mark, Noisy, mark_of, note, operate, strip, wrap
-from dpassay.replay.tape import Array, Tape
+from dpassay.replay.tape import Array, Tape, current
 from dpassay.replay.traced import TracedArray
 
 # name of the torch function -> (ufunc, operands the other way round)
@@ -137,6 +137,8 @@ class Following(TorchFunctionMode):
         self, func: Any, types: Any, args: Any = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
+        if current() is not self.tape:
+            return func(*args, **kwargs)
         name = getattr(func, "__name__", "")
         draws = torch_draws.RULES.get(name)
         if draws is not None:
