@@ -63,23 +63,24 @@ class Player:
         output = self._run(data, tape, self.seed if seed is None else seed)
         return Played(tape, output)
 
-    def replay(self, first: Played, data: Any, edit: Edit) -> Played:
+    def replay(self, first: Played, data: Any, edit: Edit, forced: int = -1) -> Played:
         """Play on D' with all noisy values as on D; played again where chains end elsewhere.
 
-        Raises Relocated if the location of a draw turned out to be a query.
+        ``forced`` is a record whose coins are all forced in. Raises Relocated if the location of a
+        draw turned out to be a query.
         """
-        played = self._replay_once(first, data, edit, None)
+        played = self._replay_once(first, data, edit, None, forced)
         stages = played.tape.n_stages
         then = first.tape.n_stages
         if any(stages[chain] != then[chain] for chain in stages.keys() & then.keys()):
-            played = self._replay_once(first, data, edit, stages)
+            played = self._replay_once(first, data, edit, stages, forced)
         new = played.tape.moved_locations - self.located
         if new:
             raise Relocated(new)
         return played
 
     def _replay_once(
-        self, first: Played, data: Any, edit: Edit, stages: dict[int, int] | None
+        self, first: Played, data: Any, edit: Edit, stages: dict[int, int] | None, forced: int
     ) -> Played:
         tape = Tape(
             None if edit.n_prime < 0 else edit.n_prime,
@@ -87,6 +88,7 @@ class Player:
             edit=edit,
             located=self.located,
             stages=stages,
+            forced=forced,
         )
         try:
             return Played(tape, self._run(data, tape, self.seed))

@@ -127,6 +127,7 @@ class Entry:
         sampled: the number of the coins per record that were drawn last, None if there were none.
         axis: along which records lie, or along which a selection was made.
         step: the number of the optimizer step that it belongs to, where a library marks steps.
+        lowest: the selection took the smallest value.
 
     """
 
@@ -146,6 +147,7 @@ class Entry:
     sampled: int | None = None
     axis: int | None = None
     step: int | None = None
+    lowest: bool = False
 
     @property
     def counts(self) -> bool:
@@ -218,6 +220,7 @@ class Edit:
 
 CONTINUOUS = frozenset({"laplace", "normal", "gumbel", "exponential", "logistic", "cauchy"})
 _MET_SIZE = 4096
+_FORCED = {"uniform": 0, "coin": 1}  # a uniform of 0 is below every rate
 SAMPLERS = frozenset({"permutation", "subset", "integers"})
 
 
@@ -231,6 +234,7 @@ class Tape:
         located: lines where the location of a draw is a query even if it is zero.
         stages: of every chain the number of its stages on D', where that is known from an earlier
             replay: the last stage then shows the last value.
+        forced: a record whose coins are all forced in, -1 for none.
 
     """
 
@@ -242,8 +246,10 @@ class Tape:
         edit: Edit | None = None,
         located: frozenset[tuple[str, int]] = frozenset(),
         stages: dict[int, int] | None = None,
+        forced: int = -1,
     ) -> None:
         self.n = n
+        self.forced = forced
         self.of = of
         self.edit = edit
         self.located = located
@@ -277,8 +283,15 @@ class Tape:
             return None
         value = then.value
         if np.shape(value) == shape:
-            return value.copy() if isinstance(value, np.ndarray) else value
+            return self._force(value, law) if isinstance(value, np.ndarray) else value
         return self._align(np.asarray(value), law, shape)
+
+    def _force(self, value: Array, law: str) -> Array:
+        """A copy of a draw in which the coin of the forced record is in."""
+        value = value.copy()
+        if self.forced >= 0 and law in _FORCED and value.shape == (self.n,):
+            value[self.forced] = _FORCED[law]
+        return value
 
     def _align(self, value: Array, law: str, shape: tuple[int, ...]) -> Array | None:
         """A draw with one entry per record, with the entry of the changed record put in or out.
@@ -295,7 +308,7 @@ class Tape:
             return self._align_batch(value, shape, axes[0])
         if edit.kind == "remove":
             return np.delete(value, edit.index, axis=axes[0])
-        forced = {"uniform": 0, "coin": 1}.get(law)
+        forced = _FORCED.get(law)
         fill = forced if forced is not None else value.take([0], axis=axes[0]).squeeze(axes[0])
         return np.insert(value, edit.index, fill, axis=axes[0])
 

@@ -278,7 +278,7 @@ class Following(TorchFunctionMode):
         axis = kwargs.get("dim", args[1] if len(args) > 1 else None)
         if isinstance(mark, Noisy) and mark.is_whole and axis is None:
             mark.use("argmax")
-            mark.entry.axis = None
+            mark.entry.axis, mark.entry.lowest = None, name == "argmin"
         else:
             note(mark)
         return func(*args, **kwargs)
