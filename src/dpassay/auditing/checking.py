@@ -9,14 +9,15 @@ or that nothing broke on so many pairs.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dpassay import _check
 from dpassay.auditing.checking_session import Question, Session
 from dpassay.auditing.claims import Claim, as_claim
-from dpassay.auditing.findings import Check
+from dpassay.auditing.findings import Check, Open
 from dpassay.auditing.referee import claimed_delta
-from dpassay.errors import InvalidArgument
+from dpassay.errors import AuditStopped, InvalidArgument
 from dpassay.privacy import account, events
 from dpassay.replay.datasets import form_of, record_of
 from dpassay.replay.playing import Player, Relocated
@@ -36,6 +37,8 @@ def check(
     delta: float | None = None,
     limit: int = 24,
     own: Any = None,
+    evidence: int = 0,
+    confidence: float = 0.95,
     rng: int = 0,
 ) -> Check:
     """Broken obligations of a mechanism's privacy proof, found by recording and replaying it.
@@ -54,11 +57,14 @@ def check(
         delta: where epsilon is stated; the claim's own by default.
         limit: the most neighbours that are tried.
         own: one record to try first, of the form that a record of the data has.
+        evidence: the most trials to refute the claim itself by, on the worst pair, from replayed
+            likelihood ratios; see :meth:`Check.evidence`. 0 plays none.
+        confidence: of that refutation.
         rng: the seed.
 
     Returns:
         A :class:`Check`. A finding is a counterexample to the proof of the claim, not by itself
-        a refutation: hand ``check.pair`` to :func:`dpassay.audit` for that.
+        a refutation: ``check.evidence()`` and ``check.audit()`` go on from its worst pair.
 
     Raises:
         InvalidArgument: no records can be seen in the data, or an argument is out of range.
@@ -88,9 +94,20 @@ def check(
         player = Player(mechanism, question.seed, form.rebuild, located, played)
         session = Session(question, player)
         try:
-            return session.run()
+            return _with_evidence(session.run(), evidence, confidence, question.seed)
         except Relocated as more:
             located, played = located | more.places, session.player.executions
+
+
+def _with_evidence(found: Check, trials: int, confidence: float, seed: int) -> Check:
+    if not trials or found.pair is None or found.claim is None:
+        return found
+    try:
+        verdict = found.evidence(trials, confidence=confidence, rng=seed)
+    except AuditStopped as why:
+        return replace(found, not_checked=(*found.not_checked, Open(str(why))))
+    executions = int((verdict.details or {}).get("executions", 0))
+    return replace(found, refutation=verdict, executions=found.executions + executions)
 
 
 def _claim(claim: Any, neighbouring: str | None) -> tuple[PrivacyCurve | None, float | None]:

@@ -60,7 +60,7 @@ def check_script(path: str | Path, arguments: Sequence[str] = (), **options: Any
         runner = _Runner(from_script(copy, arguments), folder)
         found = runner.discover()
         result = check(runner, found.data, own=found.canary, **options)
-        return _located(result, folder, found.note)
+        return replace(_located(result, folder, found.note), mechanism=None)
 
 
 def _root_of(file: Path) -> Path:

@@ -423,6 +423,7 @@ class Session:
             delta=self.question.delta,
             executions=self.player.executions,
             pairs=self.pairs,
+            mechanism=self.question.mechanism,
         )
 
 

@@ -71,6 +71,7 @@ def audit(
     progress: Any = "quiet",
     replay: str = "",
     description: Mapping[str, Any] | None = None,
+    evidence: Literal["trials", "replay"] = "trials",
 ) -> Verdict:
     """Whether a mechanism breaks its claim on a pair of neighbouring data sets.
 
@@ -115,6 +116,10 @@ def audit(
         replay: a line to print that runs the same audit again.
         description: what to write into the log about the audit beside its question, as plain JSON;
             for example ``{"target": "my_train.py:train"}``.
+        evidence: "replay" takes the likelihood ratio of the noisy values from replays instead of
+            outputs: few trials, under an assumption that the bound states; see
+            :mod:`dpassay.auditing.replayed`. Of the other arguments it uses ``trials``,
+            ``confidence``, ``delta``, ``rng`` and ``replay``.
 
     Warns:
         VacuousAudit: even a perfect attack could not refute the claim in so many trials.
@@ -138,6 +143,12 @@ def audit(
 
     """
     data, data_prime = _pair(pair)
+    if _check.choice("evidence", evidence, ("trials", "replay")) == "replay":
+        from dpassay.auditing.replayed import audit_by_replay
+
+        return audit_by_replay(mechanism, (data, data_prime), claim=claim, trials=trials,
+                               confidence=confidence, delta=delta, rng=_seed(rng) or 0,
+                               replay=replay)  # fmt: skip
     claim = as_claim(claim)
     worlds = getattr(mechanism, "worlds", None)
     seen = look_at_neighbours((data, data_prime), claim.neighbouring, group, neighbours, worlds)

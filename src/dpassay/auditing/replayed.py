@@ -13,7 +13,7 @@ eps of the curve and stakes lambda; that it ever reaches 1 / alpha has probabili
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,8 @@ from dpassay.errors import AuditStopped
 from dpassay.replay import neighbours as nearby
 from dpassay.replay.datasets import form_of
 from dpassay.replay.likelihood import NoLikelihood, Sides, log_ratio, sides_of
-from dpassay.replay.playing import Player
+from dpassay.replay.neighbours import Neighbour
+from dpassay.replay.playing import Player, Relocated
 from dpassay.types import Evidence, Fall, FloatArray, LowerBound, PrivacyCurve, Verdict
 
 STAKES = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
@@ -165,13 +166,13 @@ def audit_by_replay(
     """
     curve = as_claim(claim)
     alpha = 1 - _check.confidence(confidence)
+    _check.count("trials", trials)
     form, other = form_of(pair[0]), form_of(pair[1]).arrays
     neighbour = next(iter(nearby.given(form.arrays, [other])))
     player = Player(mechanism, rng, form.rebuild)
     try:
         sides = sides_of(form.arrays, _as_replaced(neighbour, curve.neighbouring))
-        player.record(sides.data, sides.n)  # a rehearsal
-        _check.count("trials", trials)
+        player = _rehearsed(player, sides)
         found = collect(player, sides, curve, trials, alpha / 2, rng)
     except NoLikelihood as why:
         raise AuditStopped(
@@ -180,9 +181,17 @@ def audit_by_replay(
     return _verdict(found, curve, claimed_delta(curve, delta), confidence, rng, replay)
 
 
-def _as_replaced(neighbour: Any, relation: str) -> Any:
-    from dataclasses import replace
+def _rehearsed(player: Player, sides: Sides) -> Player:
+    """A player whose caches are filled, and which knows the draws whose location is a query."""
+    while True:
+        try:
+            log_ratio(player, sides, player.seed)
+            return player
+        except Relocated as more:
+            player = replace(player, located=player.located | more.places)
 
+
+def _as_replaced(neighbour: Neighbour, relation: str) -> Neighbour:
     if neighbour.edit.kind == "given" and neighbour.edit.n > 0 and relation == "replace-one":
         return replace(neighbour, edit=replace(neighbour.edit, kind="replace"))
     return neighbour

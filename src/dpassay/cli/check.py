@@ -53,6 +53,13 @@ def check(
     ] = None,
     limit: Annotated[int, typer.Option(help="The most neighbours that are tried.")] = 24,
     seed: Annotated[int, typer.Option(help="Of the first execution.")] = 0,
+    evidence: Annotated[
+        int,
+        typer.Option(
+            help="The most trials to refute the claim itself by, from replayed likelihood ratios."
+        ),
+    ] = 0,
+    confidence: Annotated[float, typer.Option(help="Of that refutation.")] = 0.95,
     arguments: Annotated[str, typer.Option(help="What a script finds in sys.argv.")] = "",
     sarif: Annotated[
         Path | None, typer.Option(help="Write the findings for a code host.", dir_okay=False)
@@ -77,6 +84,8 @@ def check(
         "sampling_rate": sampling_rate if sampling_rate is not None else _rate(claim),
         "sensitivity": sensitivity,
         "limit": limit,
+        "evidence": evidence,
+        "confidence": confidence,
         "rng": seed,
     }
     play = _subject(target, data, arguments)
@@ -93,7 +102,7 @@ def check(
         emit(_data(found))
     else:
         say(str(found))
-        _say_next(found, target, claim, pair)
+        _say_next(found, target, claim, pair, arguments)
     raise typer.Exit(_exit_code(found))
 
 
@@ -195,10 +204,19 @@ def _as_npz(data: Any, data_prime: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _say_next(found: "Check", target: str, claim: str | None, pair: Path | None) -> None:
-    if pair is not None and found.pair is not None:
-        line = ["dpassay", "audit", target, "--claim", claim or "EPSILON", "--data", str(pair)]
-        say(f"To test the claim itself on this pair: {shlex.join(line)}")
+def _say_next(
+    found: "Check", target: str, claim: str | None, pair: Path | None, arguments: str
+) -> None:
+    """The command that tests the claim itself."""
+    if claim is None or not found.broken or found.pair is None or found.refutation is not None:
+        return
+    line = ["dpassay", "check", target, "--claim", claim, "--evidence", "50"]
+    if arguments:
+        line += ["--arguments", arguments]
+    if pair is not None and not target.endswith(".py"):
+        line = ["dpassay", "audit", target, "--claim", claim, "--data", str(pair)]
+        line += ["--evidence", "replay"]
+    say(f"To refute the claim itself: {shlex.join(line)}")
 
 
 def _exit_code(found: "Check") -> int:
@@ -212,6 +230,8 @@ def _data(found: "Check") -> dict[str, Any]:
     claimed = None if found.claim is None else float(found.claim.epsilon(found.delta))
     return {
         "broken": found.broken,
+        "refuted": found.refuted,
+        "epsilon_lower": None if found.refutation is None else found.refutation.bound.epsilon,
         "decided": found.decided,
         "findings": [_finding(finding, "broken") for finding in found.findings],
         "warnings": [_finding(finding, "warning") for finding in found.warnings],

@@ -121,6 +121,10 @@ def _replayed(player: Player, first: Played, data: Any, edit: Edit, forced: int 
     broken = next(iter([*calls(played.tape), *shapes(played.tape)]), None)
     if broken is not None:
         raise NoLikelihood(f"the calls differ: {broken.text}")
+    for then, now in zip(first.tape.coins, played.tape.coins, strict=False):
+        batch = np.unique(then.rate).size == 1
+        if batch and not np.array_equal(np.unique(then.rate), np.unique(now.rate)):
+            raise NoLikelihood(f"the probability of the coins at {then.site} depends on the data")
     return played
 
 

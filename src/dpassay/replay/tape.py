@@ -427,7 +427,8 @@ class Tape:
         else:
             self._chains[entry.chain].append(entry)
         then = self._counterpart(entry)
-        if then is not None and then.out.shape == entry.out.shape:
+        forced = self.forced >= 0 and entry.kind == "coin" and entry.axis is not None
+        if then is not None and then.out.shape == entry.out.shape and not forced:
             entry.out = then.out
         return entry
 
