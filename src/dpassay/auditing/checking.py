@@ -20,6 +20,7 @@ from dpassay.auditing.referee import claimed_delta
 from dpassay.errors import AuditStopped, InvalidArgument
 from dpassay.privacy import account, events
 from dpassay.replay.datasets import form_of, record_of
+from dpassay.replay.patches import finish
 from dpassay.replay.playing import Player, Relocated
 from dpassay.types import Neighbouring, PrivacyCurve
 
@@ -88,13 +89,22 @@ def check(
         _check.count("limit", limit), _check.count("rng", rng, low=0),
         None if own is None else record_of(own, form.arrays),
     )  # fmt: skip
+    try:
+        found = _run(question, form.rebuild)
+        return _with_evidence(found, evidence, confidence, question.seed)
+    finally:
+        finish()
+
+
+def _run(question: Question, rebuild: Callable[[Any], Any]) -> Check:
+    """The check, begun anew where the location of a draw turns out to be a query."""
     located: frozenset[tuple[str, int]] = frozenset()
     played = 0
     while True:
-        player = Player(mechanism, question.seed, form.rebuild, located, played)
+        player = Player(question.mechanism, question.seed, rebuild, located, played)
         session = Session(question, player)
         try:
-            return _with_evidence(session.run(), evidence, confidence, question.seed)
+            return session.run()
         except Relocated as more:
             located, played = located | more.places, session.player.executions
 

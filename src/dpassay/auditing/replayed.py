@@ -67,9 +67,8 @@ class Bets:
 def points_of(claim: PrivacyCurve) -> tuple[FloatArray, FloatArray]:
     """Points (epsilon, delta) of a claimed curve to bet at; delta is positive at all of them."""
     top = float(claim.delta(0.0))
-    wanted = np.geomspace(max(0.9 * top, 1e-12), max(1e-4 * top, 1e-12), POINTS)
-    epsilons = np.unique([max(float(claim.epsilon(delta)), 0.0) for delta in wanted])
-    epsilons = epsilons[np.isfinite(epsilons)]
+    last = float(claim.epsilon(max(1e-4 * top, 1e-12)))
+    epsilons = np.linspace(0.0, last if math.isfinite(last) else 1.0, POINTS)
     deltas = np.array([float(claim.delta(float(epsilon))) for epsilon in epsilons])
     # Where the curve is zero the smallest number above a claimed epsilon would be certainty.
     kept = deltas > 1e-12

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.replay.tape import Array, Entry, Tape, Use, current, here, part_of
+from dpassay.replay.tape import Array, Entry, Site, Tape, Use, current, here, part_of
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,13 @@ def _as_query(value: Any, shape: tuple[int, ...]) -> Array:
     return np.array(np.broadcast_to(np.asarray(strip(value), dtype=np.float64), shape))
 
 
-def add_primitive(tape: Tape, query: Any, mark: Draw, value: Any) -> Any:
-    """Query plus draw: the primitive; returns the noisy value, frozen on a replay."""
+def add_primitive(
+    tape: Tape, query: Any, mark: Draw, value: Any, site: Site | None = None
+) -> Any:
+    """Query plus draw: the primitive; returns the noisy value, frozen on a replay.
+
+    ``site`` is the line, where the call stack does not show it.
+    """
     shape = np.shape(value)
     entry = tape.keep(
         Entry(
@@ -157,7 +162,7 @@ def add_primitive(tape: Tape, query: Any, mark: Draw, value: Any) -> Any:
             out=np.array(value),
             ids=np.broadcast_to(mark.ids, shape),
             draws=mark.draws,
-            site=here(),
+            site=site or here(),
             chain=tape.next_chain,
         )
     )

@@ -23,6 +23,8 @@ def settle(value: Any, depth: int = 0) -> Any:
         return value
     if _is_of_torch(value):
         return _from_torch(value)
+    if type(value).__module__.startswith("jax") and hasattr(value, "__array__"):
+        return np.array(value)
     if type(value) in (list, tuple, set, frozenset):
         return type(value)(settle(part, depth + 1) for part in value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):

@@ -189,10 +189,21 @@ def _follow_libraries(stack: contextlib.ExitStack, tape: Tape, seed: int) -> Non
         from dpassay.replay.torch import following
 
         stack.enter_context(following(tape, seed))
+    if "jax" in sys.modules:
+        from dpassay.replay.jax import following as following_jax
+
+        stack.enter_context(following_jax(tape))
     if "opacus" in sys.modules:
         from dpassay.replay.opacus import watching
 
         stack.enter_context(watching(tape))
+
+
+def finish() -> None:
+    """What must be undone when a check is over: compiled code that calls back."""
+    adapter = sys.modules.get("dpassay.replay.jax")
+    if adapter is not None:
+        adapter.finish()
 
 
 def _patch_imports(stack: contextlib.ExitStack, function: Any, replaced: dict[int, Any]) -> None:
