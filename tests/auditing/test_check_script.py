@@ -78,7 +78,9 @@ def test_without_probes_the_lines_to_add_are_said(folder):
     (folder / "half.py").write_text("from dpassay import probe\nprobe.data([1.0])\n")
     with pytest.raises(InvalidTarget, match=r"never called probe\.release"):
         check_script("half.py", claim="1")
-    (folder / "twice.py").write_text("from dpassay import probe\nprobe.data([1]); probe.data([1])\n")
+    (folder / "twice.py").write_text(
+        "from dpassay import probe\nprobe.data([1]); probe.data([1])\n"
+    )
     with pytest.raises(InvalidTarget, match="2 times"):
         check_script("twice.py", claim="1")
 

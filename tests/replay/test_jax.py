@@ -1,3 +1,4 @@
+# ruff: noqa: E402  (skipped where the library is not installed)
 """Draws of JAX are followed inside ``jit`` and ``scan``."""
 
 import numpy as np
@@ -5,11 +6,12 @@ import pytest
 
 jax = pytest.importorskip("jax")
 
+from jax import numpy as jnp
+
 import dpassay as da
 from dpassay.errors import InvalidTarget
 from dpassay.replay.jax import Noise, _State
 from dpassay.replay.playing import Player
-from jax import numpy as jnp
 
 X = np.random.default_rng(2).normal(size=(30, 3)).astype(np.float32)
 Y = np.sign(X[:, 0]).astype(np.float32)

@@ -43,9 +43,7 @@ def test_additive_noise():
     vector = lambda x, rng: x.sum() * np.arange(3) + rng.normal(0, 2.0, 3)  # noqa: E731
     z = noise(3, "normal", 0, 2.0, 3)
     shift = 4 * np.arange(3) / 2
-    assert ratio(vector, [1, 4], [1]) == pytest.approx(
-        shift @ z / 2 + shift @ shift / 2, abs=1e-6
-    )
+    assert ratio(vector, [1, 4], [1]) == pytest.approx(shift @ z / 2 + shift @ shift / 2, abs=1e-6)
 
 
 def test_geometric_noise_coins_choices_and_selections():
@@ -104,8 +102,8 @@ def poisson(x, rng):
 
 
 def mixture(y, rest, value):
-    l = ((y - rest) ** 2 - (y - rest - value) ** 2) / (2 * SIGMA**2)
-    return math.log((1 - RATE) + RATE * math.exp(l))
+    log = ((y - rest) ** 2 - (y - rest - value) ** 2) / (2 * SIGMA**2)
+    return math.log((1 - RATE) + RATE * math.exp(log))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -315,7 +313,9 @@ def test_a_broken_training_is_refuted_in_a_few_trials_and_an_honest_one_not():
     verdict = broken.refutation
     assert verdict.bound.method == "replayed likelihood"
     assert "noise as stated" in verdict.bound.assumption
-    assert verdict.bound.epsilon <= account(da.dp_sgd_event(0.5, 0.5, 4)).epsilon(verdict.bound.delta)
+    assert verdict.bound.epsilon <= account(da.dp_sgd_event(0.5, 0.5, 4)).epsilon(
+        verdict.bound.delta
+    )
     assert str(broken).startswith("refuted: ")
     assert "assuming noise as stated" in str(broken)
     honest = da.check(descent(2.0), data, claim, limit=6).evidence(25, confidence=0.999)

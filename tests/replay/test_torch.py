@@ -1,3 +1,4 @@
+# ruff: noqa: E402  (skipped where the library is not installed)
 """Planted bugs of torch trainings are found on their line; honest ones are not flagged."""
 
 import statistics
@@ -7,6 +8,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("opacus")
+
+from torch.nn.functional import cross_entropy
+from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 import dpassay as da
 from dpassay.privacy import account, events
@@ -30,8 +34,6 @@ from replay.torch_programs import (
     plain,
     secure,
 )
-from torch.nn.functional import cross_entropy
-from torch.utils.data import DataLoader, Dataset, TensorDataset
 
 HONEST = list({program.honest: program for program in PROGRAMS}.values())
 LIMIT = 12
@@ -263,6 +265,7 @@ def test_an_accountant_is_believed_where_it_is_right():
 def test_noise_of_an_unknown_source_is_tested_against_its_stated_scale():
     """An optimizer whose noise cannot be followed becomes one primitive; too little is found."""
     from opacus.optimizers import DPOptimizer
+
     from replay.torch_programs import loop, network, private
 
     def trained(scale):
@@ -286,6 +289,7 @@ def test_noise_of_an_unknown_source_is_tested_against_its_stated_scale():
 
 def test_batches_split_in_memory_are_one_step():
     from opacus.utils.batch_memory_manager import BatchMemoryManager
+
     from replay.torch_programs import network, private
 
     def train(data):

@@ -280,5 +280,3 @@ def split(arguments: str) -> list[str]:
         return shlex.split(arguments)
     except ValueError as error:
         raise InvalidArgument(f"arguments={arguments!r} cannot be split: {error}.") from None
-
-

@@ -175,7 +175,7 @@ class Session:
             if any(finding.rule != "DPA202" for finding in self.findings):
                 break
         self._judge_price(first)
-        if lines and not self.moved and not self.findings:
+        if lines and not (self.moved or self.findings or self.undecided):
             self._leave_out("no query moved on any pair: is the data that was varied used at all?",
                             None)  # fmt: skip
         for _, broken in self.waiting[:1]:
@@ -425,7 +425,6 @@ class Session:
             pairs=self.pairs,
             mechanism=self.question.mechanism,
         )
-
 
     def _rebuilt(self, pair: Pair) -> Pair:
         """The pair as data of the kind that the mechanism takes."""

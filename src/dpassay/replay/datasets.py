@@ -58,9 +58,7 @@ def _of_parts(data: Any) -> Form:
         inner = form_of(tuple(data.values()))
         if len(names) != 2:
             return Form(data, _same)
-        return Form(
-            inner.arrays, lambda parts: dict(zip(names, inner.rebuild(parts), strict=True))
-        )
+        return Form(inner.arrays, lambda parts: dict(zip(names, inner.rebuild(parts), strict=True)))
     forms = [form_of(part) for part in data]
     if all(form.rebuild is _same for form in forms):
         return Form(data, _same)

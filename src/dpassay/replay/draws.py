@@ -144,9 +144,7 @@ def _as_query(value: Any, shape: tuple[int, ...]) -> Array:
     return np.array(np.broadcast_to(np.asarray(strip(value), dtype=np.float64), shape))
 
 
-def add_primitive(
-    tape: Tape, query: Any, mark: Draw, value: Any, site: Site | None = None
-) -> Any:
+def add_primitive(tape: Tape, query: Any, mark: Draw, value: Any, site: Site | None = None) -> Any:
     """Query plus draw: the primitive; returns the noisy value, frozen on a replay.
 
     ``site`` is the line, where the call stack does not show it.
@@ -300,6 +298,8 @@ def _chance(plain: Any, below: bool) -> Array:
 def _compare_with_plain(tape: Tape, mark: Mark, plain: Any, value: Any) -> Any:
     """One bit of a noisy value: the query is its distance from the plain one."""
     shape = np.shape(value)
+    if np.all(np.isinf(np.asarray(plain, dtype=np.float64))):
+        return value  # known before: a running maximum begins at minus infinity
     if isinstance(mark, Draw):
         zeros = np.zeros(shape)
         base = Entry(0, "add", mark.law, np.broadcast_to(mark.scale, shape), zeros, zeros, mark.ids,

@@ -249,4 +249,3 @@ def finish() -> None:
     if _State.warm:
         _State.warm = False
         jax.clear_caches()
-

@@ -226,7 +226,7 @@ def _check_steps(tape: Tape, without: Any, inside: Any, index: int) -> None:
 
 
 def _term(value: Entry, left: Entry, right: Entry) -> float:
-    """log p(value | left) - log p(value | right)."""
+    """Log p(value | left) - log p(value | right)."""
     if left.query.shape != right.query.shape:
         raise NoLikelihood(f"the shape of the noisy value at {value.site} differs")
     if value.kind in ("coin", "choice"):

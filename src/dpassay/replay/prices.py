@@ -78,9 +78,13 @@ class Bill:
 
 
 def movement(then: Entry, now: Entry) -> Array:
-    """How far the query moved, in units of the noise, entry by entry."""
+    """How far the query moved, in units of the noise, entry by entry.
+
+    Equal infinities are no movement: a selection leaves candidates out by a score of -inf.
+    """
+    same = (now.query == then.query) | (np.isnan(now.query) & np.isnan(then.query))
     with np.errstate(all="ignore"):
-        shift = now.query - then.query
+        shift = np.where(same, 0.0, now.query - then.query)
         units = np.where(shift == 0, 0.0, np.abs(shift) / np.where(shift == 0, 1.0, then.scale))
         return np.where(np.isnan(units), np.inf, np.sign(np.nan_to_num(shift, nan=1.0)) * units)
 

@@ -133,9 +133,7 @@ class Following(TorchFunctionMode):
 
     # Calls
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         if current() is not self.tape:
             return func(*args, **kwargs)

@@ -294,9 +294,9 @@ def patch(stack: contextlib.ExitStack, mode: "Following") -> None:
 
 def _sampling(mode: "Following", law: str) -> Callable[[Any], Callable[..., Any]]:
     def around(original: Any) -> Callable[..., Any]:
-        def rsample(self: Any, sample_shape: Any = torch.Size()) -> Any:
+        def rsample(self: Any, sample_shape: Any = ()) -> Any:
             with torch._C.DisableTorchFunction():
-                value = original(self, sample_shape)
+                value = original(self, torch.Size(sample_shape))
                 return keep_noise(mode, value, law, self.scale, self.loc)
 
         return rsample
