@@ -64,6 +64,9 @@ def check(
     sarif: Annotated[
         Path | None, typer.Option(help="Write the findings for a code host.", dir_okay=False)
     ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the check as one HTML page.", dir_okay=False)
+    ] = None,
     pair: Annotated[
         Path | None,
         typer.Option(
@@ -97,7 +100,7 @@ def check(
         except Exception as error:
             _leave_if_its_own(error)
             raise
-    _write(found, sarif, pair)
+    _write(found, sarif, pair, report)
     if as_json:
         emit(_data(found))
     else:
@@ -177,13 +180,19 @@ def _leave_if_its_own(error: Exception) -> None:
     raise typer.Exit(STOPPED) from None
 
 
-def _write(found: "Check", sarif: Path | None, pair: Path | None) -> None:
+def _write(
+    found: "Check", sarif: Path | None, pair: Path | None, report: Path | None
+) -> None:
     from dpassay.report.numbers import as_json
 
     if sarif is not None:
         from dpassay.auditing.sarif import as_sarif
 
         _files.write(sarif, as_json(as_sarif(found)) + "\n")
+    if report is not None:
+        from dpassay.report.checked import check_page
+
+        _files.write(report, check_page(found))
     if pair is not None and found.pair is not None:
         _files.write(pair, _as_npz(found.pair.data, found.pair.data_prime))
 
