@@ -74,6 +74,7 @@ def audit(
     progress: Any = "quiet",
     replay: str = "",
     description: Mapping[str, Any] | None = None,
+    evidence: Literal["trials", "replay"] = "trials",
 ) -> Verdict:
     """Whether a mechanism breaks its claim on a pair of neighbouring data sets.
 
@@ -123,6 +124,10 @@ def audit(
         replay: a line to print that runs the same audit again.
         description: what to write into the log about the audit beside its question, as plain JSON;
             for example ``{"target": "my_train.py:train"}``.
+        evidence: "replay" takes the likelihood ratio of the noisy values from replays instead of
+            outputs: few trials, under an assumption that the bound states; see
+            :mod:`dpassay.auditing.replayed`. Of the other arguments it uses ``trials``,
+            ``confidence``, ``delta``, ``rng`` and ``replay``.
 
     Warns:
         VacuousAudit: even a perfect attack could not refute the claim in so many trials.
@@ -146,6 +151,19 @@ def audit(
 
     """
     check_one_way_in(pair, data)
+    if _check.choice("evidence", evidence, ("trials", "replay")) == "replay":
+        from dpassay.auditing.replayed import audit_by_replay
+
+        return audit_by_replay(
+            mechanism,
+            _pair(pair),
+            claim=claim,
+            trials=trials,
+            confidence=confidence,
+            delta=delta,
+            rng=_seed(rng) or 0,
+            replay=replay,
+        )
     claim = as_claim(claim)
     confidence, delta = _check.confidence(confidence), claimed_delta(claim, delta)
     about = {"target": _name(mechanism), "group": group} | dict(description or {})
