@@ -293,6 +293,7 @@ class Verdict:
         neighbours: "checked": the two data sets are neighbours in the claim's relation. "trusted":
             the caller says so and nobody checked. "unseen": nobody could, since what a record is
             cannot be seen in them. None where there is no pair of data sets.
+        pair: how the two data sets were made, if they were searched; it tells nothing of a record.
         power: what the attack reached, beside the most that the claim allows.
         next_step: what to do now, in one sentence.
         kind: what was played: "many trials", each with a world of its own; "one run", a training
@@ -302,6 +303,8 @@ class Verdict:
             be replayed (``evidence.seed`` is None), counts as failed.
         p_value: of the claim, where it was tested as a whole curve beside the bound.
         wealth_needed: the log wealth at which the claim falls; None where nothing was bet.
+        n_executions: how often the mechanism ran, where a trial takes more than one execution;
+            None where it takes one.
 
     """
 
@@ -317,6 +320,7 @@ class Verdict:
     log_wealth: FloatArray | None = None
     fell_at: Fall | None = None
     neighbours: NeighboursSeen | None = None
+    pair: str = ""
     power: Power | None = None
     next_step: str = ""
     kind: GameKind = "many trials"
@@ -324,6 +328,7 @@ class Verdict:
     n_deaths: int = 0
     p_value: float | None = None
     wealth_needed: float | None = None
+    n_executions: int | None = None
 
     def __post_init__(self) -> None:
         if not self.bound.valid:

@@ -185,7 +185,7 @@ def test_fixed_size():
         ({"pair": (1.0,)}, "pair"),
         ({"score": "high"}, "score"),
         ({"trials": 0}, "trials"),
-        ({"trials": 50, "score": None}, "trials"),
+        ({"trials": 50, "score": None, "sequential": False}, "trials"),
         ({"confidence": 1.0}, "confidence"),
         ({"rng": -1}, "rng"),
         ({"delta": 1.0}, "delta"),

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpassay as da
@@ -110,6 +111,46 @@ def test_an_error_on_an_ordinary_neighbour_is_a_finding():
         return np.clip(x, 0, 1).sum() + rng.laplace()
 
     assert da.check(release, VALUES, "1").findings[0].rule == "DPA302"
+
+
+def test_values_outside_of_the_range_seen_are_no_findings_of_their_own():
+    """Codes are declared; an honest program may refuse others, with an error."""
+
+    def counts(codes, rng):
+        return np.bincount(codes, minlength=4)[:4] + rng.laplace(size=4)
+
+    found = da.check(counts, CODES, "1")
+    assert found.findings == ()
+    table = np.stack([CODES, CODES % 2], axis=1)
+
+    def cells(rows, rng):
+        cells = np.zeros((4, 2))
+        np.add.at(cells, tuple(rows.T), 1)
+        return cells + rng.laplace(size=(4, 2))
+
+    assert da.check(cells, table, "1").findings == ()
+    frame = pd.DataFrame({"a": CODES, "b": CODES % 2})
+    assert da.check(lambda t, rng: cells(t.to_numpy(), rng), frame, "1").findings == ()
+
+
+def test_candidates_left_out_and_running_maxima_are_no_movement():
+    def peeled(codes, rng):
+        votes, won = np.bincount(codes, minlength=4).astype(float), []
+        for _ in range(2):
+            votes[won] = -np.inf
+            won.append(int(np.argmax(votes + rng.gumbel(scale=4.0, size=4))))
+        return won
+
+    assert da.check(peeled, CODES, da.PureDP(1.0), bounds=(0, 3)).findings == ()
+
+    def in_blocks(codes, rng):
+        best = -np.inf
+        for block in np.bincount(codes, minlength=4).reshape(2, 2):
+            noisy = block + rng.gumbel(scale=4.0, size=2)
+            best = noisy.max() if noisy.max() > best else best
+        return best
+
+    assert da.check(in_blocks, CODES, da.PureDP(1.0), bounds=(0, 3)).findings == ()
 
 
 def test_records_that_are_not_finite_are_a_warning():

@@ -247,7 +247,7 @@ def test_what_a_log_says_of_an_audit(tmp_path):
     )
     log = open_log(path)
     (run,) = log.runs()
-    assert run.configuration.keys() == {"seed", "block", "n_learning", "sklearn"}
+    assert run.configuration.keys() == {"seed", "block", "n_learning", "online"}
     about = run.description
     assert (about["target"], about["claim"], about["trials"]) == ("mine.py:f", "1.0", 120)
     assert about["learned"] is True

@@ -154,6 +154,10 @@ class PairGame:
             both[worlds == w] = values
         return both
 
+    def table(self, trial: int) -> FloatArray:
+        """Features of the outputs of a trial, a row for each."""
+        return _table(self.outputs(trial), bool(self.block))
+
     def __call__(self, trials: Sequence[int], /) -> list[Outcome]:
         return [self.play(trial) for trial in trials]
 

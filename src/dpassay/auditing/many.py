@@ -13,11 +13,13 @@ import numpy as np
 
 from dpassay import _check
 from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
+from dpassay.attacks.online import VERSION
 from dpassay.attacks.regions import Forecast, learn_from_many
 from dpassay.auditing.account import CHOOSING, Account
 from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.engine import Engine
 from dpassay.auditing.game import PairGame, draws_many
+from dpassay.auditing.inputs import as_input
 from dpassay.auditing.neighbours import look_at_neighbours
 from dpassay.auditing.question import (
     MANY,
@@ -27,6 +29,7 @@ from dpassay.auditing.question import (
     refuse_target,
 )
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
+from dpassay.auditing.searching import Search, check_one_way_in
 from dpassay.bounds.conditional import Guesses, epsilon_lower
 from dpassay.errors import InvalidArgument, VacuousAudit
 from dpassay.runs import (
@@ -49,9 +52,10 @@ _MANY_DRAWS, _SHARE_OF_MANY, _MOST_OF_MANY = 40_000, 0.5, 1_000_000
 
 def audit(
     mechanism: Callable[..., Any],
-    pair: tuple[Any, Any],
+    pair: tuple[Any, Any] | None = None,
     *,
     claim: Claim,
+    data: Any = None,
     score: Callable[[Any], float] | None = None,
     trials: int = 1000,
     confidence: float = 0.95,
@@ -70,6 +74,7 @@ def audit(
     progress: Any = "quiet",
     replay: str = "",
     description: Mapping[str, Any] | None = None,
+    evidence: Literal["trials", "replay"] = "trials",
 ) -> Verdict:
     """Whether a mechanism breaks its claim on a pair of neighbouring data sets.
 
@@ -83,12 +88,17 @@ def audit(
         pair: the two neighbouring data sets. They are checked to be neighbours in the claim's
             relation: rows of arrays, tensors, frames and (X, y) are records, and entries of lists,
             dicts, strings and one-dimensional arrays. Numbers and other objects are taken as given.
+            None to have a pair searched in ``data``.
+        data: a data set, or a description of one such as ``dpassay.inputs.vector(10)``, in which
+            the pair is searched that shows most. The search may take four tenths of the trials,
+            which then do not count.
         claim: what the mechanism is said to have: a privacy curve, a pair (epsilon, delta), or a
             text such as "3,1e-5" or "gdp:1.0", see :func:`dpassay.auditing.parse_claim`. Pairs and
             texts speak of add-remove neighbours.
         score: ``score(output)`` returns a number that tends to be larger (or smaller) for the first
-            data set; it must not depend on the trials. None learns one from the first quarter of
-            the trials, which then do not count.
+            data set; it must not depend on the trials. None learns one: up to 20 000 trials it is
+            learned while they are bet on, and every trial counts
+            (:mod:`dpassay.attacks.online`); beyond that, from the first part of them.
         trials: the most that are played.
         confidence: the probability that verdict and bound are both right, at least.
         sequential: stop as soon as the claim is refuted. False plays all trials and tests once.
@@ -114,6 +124,10 @@ def audit(
         replay: a line to print that runs the same audit again.
         description: what to write into the log about the audit beside its question, as plain JSON;
             for example ``{"target": "my_train.py:train"}``.
+        evidence: "replay" takes the likelihood ratio of the noisy values from replays instead of
+            outputs: few trials, under an assumption that the bound states; see
+            :mod:`dpassay.auditing.replayed`. Of the other arguments it uses ``trials``,
+            ``confidence``, ``delta``, ``rng`` and ``replay``.
 
     Warns:
         VacuousAudit: even a perfect attack could not refute the claim in so many trials.
@@ -136,20 +150,45 @@ def audit(
     True
 
     """
-    data, data_prime = _pair(pair)
+    check_one_way_in(pair, data)
+    if _check.choice("evidence", evidence, ("trials", "replay")) == "replay":
+        from dpassay.auditing.replayed import audit_by_replay
+
+        return audit_by_replay(
+            mechanism,
+            _pair(pair),
+            claim=claim,
+            trials=trials,
+            confidence=confidence,
+            delta=delta,
+            rng=_seed(rng) or 0,
+            replay=replay,
+        )
     claim = as_claim(claim)
-    worlds = getattr(mechanism, "worlds", None)
-    seen = look_at_neighbours((data, data_prime), claim.neighbouring, group, neighbours, worlds)
-    new = _configure(mechanism, score, trials, rng)
-    about = {"target": _name(mechanism), "group": group} | dict(description or {})
     confidence, delta = _check.confidence(confidence), claimed_delta(claim, delta)
+    about = {"target": _name(mechanism), "group": group} | dict(description or {})
+    seed = _seed(rng)
 
     with opened(store) as log, _crew(executor, workers) as who:
+        engine = Engine(log, who, workers, timeout, recycle, max_failed_share, progress)
+        if pair is None:
+            _configure(mechanism, score, trials, seed, sequential)  # what is wrong is said at once
+            source = as_input(data)
+            search = Search(engine, mechanism, source, claim, delta, trials, seed, about)
+            found = search.run()
+            pair, trials = (found.pair.data, found.pair.data_prime), trials - found.trials
+            neighbours = "trusted" if source.trusted else neighbours
+            about = {**about, "pair": found.pair.name, "n_choosing": found.trials}
+        data, data_prime = _pair(pair)
+        worlds = getattr(mechanism, "worlds", None)
+        seen = look_at_neighbours((data, data_prime), claim.neighbouring, group, neighbours, worlds)
+        new = _configure(mechanism, score, trials, seed, sequential)
         parts = {"code": [mechanism, score], "data": [data, data_prime]}
         chosen, record = _continued(new, trials, log, parts)
         key = run_key(chosen.configuration(), **parts) if record is None else record.key
         account = _account(chosen, record, sequential)
-        rules = Rules(claim, delta, confidence, both_ways=score is not None, account=account)
+        given = score is not None
+        rules = Rules(claim, delta, confidence, given, account, online=chosen.online)
         question = _question(key, chosen, sequential, rules, max_failed_share, replay, seen)
         question = replace(question, fixed_seed=_check.choice("fixed_seed", fixed_seed, _FIXED))
         game = PairGame(
@@ -166,7 +205,9 @@ def audit(
         if (warning := question.vacuous()) is not None:
             warnings.warn(VacuousAudit(warning), stacklevel=2)
 
-        engine = Engine(log, who, workers, timeout, recycle, max_failed_share, progress)
+        question = replace(
+            question, n_choosing=about.get("n_choosing", 0), pair=about.get("pair", "")
+        )
         return _Session(engine, question, about).run(game)
 
 
@@ -180,7 +221,7 @@ class _Session:
     def run(self, game: PairGame) -> Verdict:
         """Play what the log does not hold; the verdict on all of it."""
         log = self._engine.log
-        if game.score is None:
+        if game.score is None and not self._question.rules.online:
             learning = self._play(self._engine, game, self._question.learning)
             self._question.refuse(learning, self._prints, last=False)
             if learning.ended != "done":
@@ -255,6 +296,7 @@ class _Configuration:
     block: int
     n_calls: int
     n_learning: int
+    online: bool = False
 
     @property
     def n_testing(self) -> int:
@@ -263,7 +305,9 @@ class _Configuration:
 
     def configuration(self) -> dict[str, Any]:
         """What fixes the trials; the claim and the number of trials do not."""
-        learns = {"sklearn": _sklearn_version()} if self.n_learning else {}
+        learns: dict[str, Any] = {"sklearn": _sklearn_version()} if self.n_learning else {}
+        if self.online:
+            learns = {"online": VERSION}
         return {
             "seed": self.seed,
             "block": self.block,
@@ -271,7 +315,9 @@ class _Configuration:
         } | learns
 
 
-def _configure(mechanism: Any, score: Any, trials: int, rng: Any) -> _Configuration:
+def _configure(
+    mechanism: Any, score: Any, trials: int, seed: int | None, sequential: bool
+) -> _Configuration:
     if not callable(mechanism):
         raise InvalidArgument(
             f"mechanism={_check.shown(mechanism)} must be callable: mechanism(data, rng)."
@@ -284,14 +330,16 @@ def _configure(mechanism: Any, score: Any, trials: int, rng: Any) -> _Configurat
     block = int(np.clip(trials // _BLOCKS, 1, _LARGEST_BLOCK)) if draws_many(mechanism) else 0
     n_calls = trials // max(block, 1)
     learning = 0
-    if score is None:
+    # Where all of alpha is for bets, the attack learns while it bets, and no trial is set aside.
+    online = score is None and Account.begin(n_calls * max(block, 1), sequential).betting == 1
+    if score is None and not online:
         if trials < 2 * _FEWEST:
             raise InvalidArgument(
                 f"trials={trials} must be at least {2 * _FEWEST} to learn a score and test it. "
                 "Pass score=, or more trials."
             )
         learning = math.ceil(_learning_trials(trials, bool(block)) / max(block, 1))
-    return _Configuration(_seed(rng), block, n_calls, learning)
+    return _Configuration(seed, block, n_calls, learning, online)
 
 
 def _learning_trials(trials: int, cheap: bool) -> int:

@@ -20,7 +20,7 @@ from dpassay.auditing.power import (
     trials_that_would_do,
     with_power,
 )
-from dpassay.auditing.reading import Reader, ScoresInLog, StepsInLog
+from dpassay.auditing.reading import FeaturesInLog, Reader, ScoresInLog, StepsInLog
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
 from dpassay.auditing.seeds import FixedSeed, Prints
 from dpassay.errors import AuditStopped, InvalidArgument, is_target_error
@@ -60,7 +60,8 @@ class Question:
         steps: reads trainings of which the log keeps what every step showed; None where the log
             has the scores themselves.
         attacker: who chose the score, where that is not the audit itself.
-        n_choosing: trials of another run that chose the score; they do not count.
+        n_choosing: trials of other runs that chose the score or the pair; they do not count.
+        pair: how the pair was made, if it was searched.
         claim_text: what :func:`~dpassay.auditing.claims.parse_claim` turns into the claim, if the
             claim cannot say so itself.
 
@@ -81,6 +82,7 @@ class Question:
     steps: StepsInLog | None = None
     attacker: str = ""
     n_choosing: int = 0
+    pair: str = ""
     claim_text: str | None = None
 
     @property
@@ -107,6 +109,9 @@ class Question:
         """How outputs became the scores of so many trials."""
         if self.attacker:
             return f"{self.attacker}, by {self.distinguisher}"
+        if self.rules.online:
+            kind = "" if self.distinguisher is None else f", best: {self.distinguisher}"
+            return f"a score learned while betting (4 experts{kind})"
         if not self.n_learning:
             return "the score that was given"
         count = self.n_learning * max(self.block, 1)
@@ -117,7 +122,9 @@ class Question:
 
     def reader(self) -> Reader:
         """Turns outcomes into worlds and scores, for one pass over the trials that count."""
-        return ScoresInLog(self.coin_seed, self.block) if self.steps is None else self.steps
+        if self.steps is not None:
+            return self.steps
+        return (FeaturesInLog if self.rules.online else ScoresInLog)(self.coin_seed, self.block)
 
     def verdict(
         self, referee: Referee, run: Played, prints: Prints, learned: int | None = None
@@ -142,7 +149,9 @@ class Question:
             trials=n_learning + referee.trials,
             ended="refuted" if refuted else _ENDED[run.ended],
             evidence=found,
-            attack=self.attack(referee.trials),
+            attack=replace(self, distinguisher=referee.learned or self.distinguisher).attack(
+                referee.trials
+            ),
             replay=self.replay,
             log_wealth=referee.wealth_path() if betting else None,
             wealth_needed=referee.wealth_needed if betting else None,
@@ -150,6 +159,7 @@ class Question:
             n_deaths=run.n_deaths,
             fell_at=fell_at,
             neighbours=self.neighbours,
+            pair=self.pair,
         )
         vacuous = not refuted and (prints.same or is_vacuous(self.rules, referee.trials))
         return with_power(verdict, vacuous=vacuous, both_ways=self.rules.both_ways)
@@ -208,7 +218,7 @@ class Question:
             "trials": self.n_calls * max(self.block, 1),
             "sequential": self.sequential,
             "account": self.rules.account.to_json(),
-            "learned": self.n_learning > 0,
+            "learned": self.rules.online or self.n_learning > 0,
             "distinguisher": self.distinguisher,
             "max_failed_share": self.max_failed_share,
             "command": self.replay,
@@ -218,6 +228,7 @@ class Question:
             "steps": None if self.steps is None else self.steps.to_json(),
             "attacker": self.attacker,
             "n_choosing": self.n_choosing,
+            "pair": self.pair,
         }
 
 
@@ -328,6 +339,7 @@ def question_of(record: RunRecord, change: Change) -> Question:
         confidence=confidence,
         both_ways=about.get("both_ways", not about["learned"]),
         account=account_of(record),
+        online="online" in settings,
     )
     steps = about.get("steps")
     return Question(
@@ -346,4 +358,5 @@ def question_of(record: RunRecord, change: Change) -> Question:
         steps=None if steps is None else StepsInLog.from_json(steps, record.key),
         attacker=about.get("attacker", ""),
         n_choosing=about.get("n_choosing", 0),
+        pair=about.get("pair", ""),
     )

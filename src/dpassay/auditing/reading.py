@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay._rng import for_trial
+from dpassay.attacks.features import stack
 from dpassay.attacks.trajectories import score_from_json, score_to_json
 from dpassay.errors import InvalidArgument
 from dpassay.runs import Outcomes
@@ -63,6 +64,32 @@ class ScoresInLog:
             scores = np.concatenate([np.empty(0), *parts])
         scores = np.where(np.isnan(scores), -np.inf, scores)
         return np.concatenate([np.empty(0, int), *worlds]), scores
+
+
+@dataclass(frozen=True)
+class FeaturesInLog:
+    """Reads trials of which the log keeps features of the outputs, for a referee that learns.
+
+    Attributes:
+        coin_seed: of the worlds.
+        block: outputs per trial; 0 for one.
+
+    """
+
+    coin_seed: int
+    block: int
+
+    def __call__(self, outcomes: Outcomes, /) -> Seen:
+        """Worlds, and features in the place of scores; a trial that failed has none: all NaN."""
+        numbers, size = outcomes.trials.tolist(), max(self.block, 1)
+        worlds = [coins(self.coin_seed, trial, self.block) for trial in numbers]
+        rows: list[FloatArray] = []
+        for trial in numbers:
+            kept = outcomes.payloads.get(trial)
+            rows += (
+                [np.empty(0)] * size if kept is None else [*np.frombuffer(kept).reshape(size, -1)]
+            )
+        return np.concatenate([np.empty(0, int), *worlds]), stack(rows)
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ import typer
 from dpassay.cli.ending import STOPPED, ending
 from dpassay.cli.options import Json, Neighbours
 from dpassay.cli.output import complain, emit, example, explain_failure, say
+from dpassay.cli.replayed import play_and_show
 from dpassay.cli.verdicts import About, Paper, Proof, exit_code, show
 
 if TYPE_CHECKING:
@@ -115,6 +116,9 @@ def audit(
     ] = None,
     about: About = None,
     proof: Proof = None,
+    evidence: Annotated[
+        str, typer.Option(help="trials, or replay: likelihood ratios of replayed executions.")
+    ] = "trials",
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, the verdict alone.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -130,6 +134,9 @@ def audit(
     target, mechanism, pair = subject.name, subject.mechanism, subject.pair
     curve = _claim(target, claim, neighbouring)
     paper = Paper(report, about, proof, neighbouring)
+    if evidence != "trials":
+        options = {"trials": trials, "confidence": confidence, "delta": delta, "rng": seed}
+        play_and_show(mechanism, pair, curve, claim or "", evidence, options, as_json)
     said = {"target": target} | ({"claim": claim} if claim else {})
     try:
         with _hearing_vacuous(anyway), _crew(target, workers, timeout) as crew:

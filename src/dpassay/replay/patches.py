@@ -7,6 +7,7 @@ noisy value keep it. Everything is put back whatever happens.
 import contextlib
 import inspect
 import random
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -178,7 +179,31 @@ def recording(tape: Tape, seed: int, function: Any = None) -> Iterator[None]:
         _patch_imports(stack, function, replaced)
         random.seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002
+        _follow_libraries(stack, tape, seed)
         yield
+
+
+def _follow_libraries(stack: contextlib.ExitStack, tape: Tape, seed: int) -> None:
+    """Libraries that are loaded; what a mechanism imports itself is followed from its next run."""
+    if "torch" in sys.modules:
+        from dpassay.replay.torch import following
+
+        stack.enter_context(following(tape, seed))
+    if "jax" in sys.modules:
+        from dpassay.replay.jax import following as following_jax
+
+        stack.enter_context(following_jax(tape))
+    if "opacus" in sys.modules:
+        from dpassay.replay.opacus import watching
+
+        stack.enter_context(watching(tape))
+
+
+def finish() -> None:
+    """What must be undone when a check is over: compiled code that calls back."""
+    adapter = sys.modules.get("dpassay.replay.jax")
+    if adapter is not None:
+        adapter.finish()
 
 
 def _patch_imports(stack: contextlib.ExitStack, function: Any, replaced: dict[int, Any]) -> None:

@@ -41,6 +41,7 @@ class Player:
     Attributes:
         mechanism: called as ``mechanism(data, rng)``, or ``mechanism(data)`` if it takes no more.
         seed: of the first recording.
+        rebuild: makes data of the mechanism's kind of the arrays that are searched.
         located: lines where the location of a draw is known to be a query.
         executions: how many were played.
 
@@ -48,6 +49,7 @@ class Player:
 
     mechanism: Callable[..., Any]
     seed: int
+    rebuild: Callable[[Any], Any] = lambda data: data
     located: Places = frozenset()
     executions: int = 0
     _alone: bool = field(init=False)
@@ -61,23 +63,24 @@ class Player:
         output = self._run(data, tape, self.seed if seed is None else seed)
         return Played(tape, output)
 
-    def replay(self, first: Played, data: Any, edit: Edit) -> Played:
+    def replay(self, first: Played, data: Any, edit: Edit, forced: int = -1) -> Played:
         """Play on D' with all noisy values as on D; played again where chains end elsewhere.
 
-        Raises Relocated if the location of a draw turned out to be a query.
+        ``forced`` is a record whose coins are all forced in. Raises Relocated if the location of a
+        draw turned out to be a query.
         """
-        played = self._replay_once(first, data, edit, None)
+        played = self._replay_once(first, data, edit, None, forced)
         stages = played.tape.n_stages
         then = first.tape.n_stages
         if any(stages[chain] != then[chain] for chain in stages.keys() & then.keys()):
-            played = self._replay_once(first, data, edit, stages)
+            played = self._replay_once(first, data, edit, stages, forced)
         new = played.tape.moved_locations - self.located
         if new:
             raise Relocated(new)
         return played
 
     def _replay_once(
-        self, first: Played, data: Any, edit: Edit, stages: dict[int, int] | None
+        self, first: Played, data: Any, edit: Edit, stages: dict[int, int] | None, forced: int
     ) -> Played:
         tape = Tape(
             None if edit.n_prime < 0 else edit.n_prime,
@@ -85,6 +88,7 @@ class Player:
             edit=edit,
             located=self.located,
             stages=stages,
+            forced=forced,
         )
         try:
             return Played(tape, self._run(data, tape, self.seed))
@@ -93,7 +97,7 @@ class Player:
 
     def _run(self, data: Any, tape: Tape, seed: int) -> Any:
         self.executions += 1
-        own = copy.deepcopy(data)  # a mechanism may change its data in place
+        own = self.rebuild(copy.deepcopy(data))  # a mechanism may change its data in place
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # extreme records overflow; that is no finding
             with recording(tape, seed, self.mechanism):
@@ -107,6 +111,11 @@ def _takes_data_alone(mechanism: Callable[..., Any]) -> bool:
     except (TypeError, ValueError):
         return False
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    places = [part for part in parameters if part.kind in kinds]
+    # A second parameter that has a default is a setting of the mechanism, unless it is named so.
+    places = [
+        part
+        for i, part in enumerate(parameters)
+        if part.kind in kinds and (i == 0 or part.default is part.empty or part.name == "rng")
+    ]
     variadic = any(part.kind is inspect.Parameter.VAR_POSITIONAL for part in parameters)
     return len(places) < 2 and not variadic
