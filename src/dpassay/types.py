@@ -5,6 +5,7 @@ A *claim* is a :class:`PrivacyCurve`; a mechanism returns a :class:`Release`; st
 """
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar, overload, runtime_checkable
@@ -286,7 +287,6 @@ class Verdict:
         evidence: the trials.
         attack: how outputs became scores.
         replay: a line that runs the same audit again.
-        details: further numbers behind the verdict, by name.
         log_wealth: of the bet against the claim, after each trial that was bet on; the claim falls
             where it reaches ``wealth_needed``. None where nothing was bet.
         fell_at: where on its curve the claim was exceeded; None if it was not refuted.
@@ -303,6 +303,8 @@ class Verdict:
             be replayed (``evidence.seed`` is None), counts as failed.
         p_value: of the claim, where it was tested as a whole curve beside the bound.
         wealth_needed: the log wealth at which the claim falls; None where nothing was bet.
+        n_executions: how often the mechanism ran, where a trial takes more than one execution;
+            None where it takes one.
 
     """
 
@@ -315,7 +317,6 @@ class Verdict:
     evidence: Evidence
     attack: str = ""
     replay: str = ""
-    details: dict[str, float] | None = None
     log_wealth: FloatArray | None = None
     fell_at: Fall | None = None
     neighbours: NeighboursSeen | None = None
@@ -327,12 +328,26 @@ class Verdict:
     n_deaths: int = 0
     p_value: float | None = None
     wealth_needed: float | None = None
+    n_executions: int | None = None
 
     def __post_init__(self) -> None:
         if not self.bound.valid:
             raise InvalidArgument(
                 "bound.valid=False must be True: a number that is no lower bound refutes nothing."
             )
+
+    @property
+    def details(self) -> dict[str, float]:
+        """Numbers that have fields of their own now: ``n_learning``, ``p_value``, and so on."""
+        warnings.warn(
+            "verdict.details is now verdict.n_learning, verdict.p_value, verdict.log_wealth and "
+            "verdict.wealth_needed; the old name will go.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        numbers = {"learning_trials": self.n_learning, "wealth_needed": self.wealth_needed}
+        numbers |= {"p_value": self.p_value}
+        return {name: float(value) for name, value in numbers.items() if value is not None}
 
     @property
     def n_counted(self) -> int:

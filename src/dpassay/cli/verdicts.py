@@ -76,7 +76,7 @@ def as_data(verdict: "Verdict", claim: str) -> dict[str, Any]:
         "run": verdict.evidence.run,
         "seed": verdict.evidence.seed,
         "replay": verdict.replay,
-        "details": verdict.details,
+        "wealth_needed": verdict.wealth_needed,
     }
 
 

@@ -116,7 +116,6 @@ def _attack(verdict: Verdict, view: str | None) -> dict[str, Any]:
         "n_out": evidence.trials - n_in,
         "n_failed": evidence.n_failed,
         "neighbours": verdict.neighbours,
-        "details": verdict.details or {},
         "rows": [[name, _clip(value)] for name, value in rows],
     }
 

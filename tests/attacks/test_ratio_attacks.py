@@ -15,7 +15,7 @@ from dpassay.attacks import (
     rmia_scores,
     train_shadows,
 )
-from dpassay.attacks.likelihood import (
+from dpassay.attacks.ratio_attacks import (
     Predictive,
     _inverse_trigamma,
     resolve,
