@@ -180,9 +180,7 @@ def _leave_if_its_own(error: Exception) -> None:
     raise typer.Exit(STOPPED) from None
 
 
-def _write(
-    found: "Check", sarif: Path | None, pair: Path | None, report: Path | None
-) -> None:
+def _write(found: "Check", sarif: Path | None, pair: Path | None, report: Path | None) -> None:
     from dpassay.report.numbers import as_json
 
     if sarif is not None:
