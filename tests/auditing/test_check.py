@@ -205,6 +205,35 @@ def test_a_line_that_never_moves_withholds_a_finding():
     assert "never moved" in found.undecided[0].message
 
 
+def hidden(value, sigma, factor=1.0):
+    """Gaussian noise that cannot be followed."""
+    return value + factor * sigma * float(np.random.default_rng().normal())
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.4])
+def test_a_function_of_ones_own_is_one_primitive(scale):
+    """Without it the check stays open; with it price and scale are checked."""
+    release = lambda x, rng: hidden(np.clip(x, 0, 1).sum(), scale)  # noqa: E731
+    assert not da.check(release, VALUES, da.GDP(1.0)).decided
+    own = da.auditing.Primitive(f"{__name__}:hidden", value="value", scale="sigma")
+    original = hidden
+    found = da.check(release, VALUES, da.GDP(1.0), primitives=[own])
+    assert hidden is original
+    assert [finding.rule for finding in found.findings] == ([] if scale == 1 else ["DPA202"])
+    assert found.decided
+
+
+def test_a_function_whose_noise_is_too_small_is_found():
+    def release(x, rng):
+        return [hidden(np.clip(x, 0, 1).sum(), 20.0, factor=0.1) for _ in range(30)]
+
+    own = da.auditing.Primitive(f"{__name__}:hidden", value="value", scale="sigma")
+    found = da.check(release, VALUES, da.GDP(1.0), primitives=[own])
+    assert found.findings[0].rule == "DPA401"
+    with pytest.raises(InvalidArgument, match=r"package\.module"):
+        da.auditing.Primitive("hidden", value="value", scale="sigma")
+
+
 def test_laws_without_a_price_are_not_checked():
     release = lambda x, rng: np.clip(x, 0, 1).sum() + rng.standard_cauchy()  # noqa: E731
     found = da.check(release, VALUES, "0.001")

@@ -22,6 +22,7 @@ from dpassay.privacy import account, events
 from dpassay.replay.datasets import form_of, record_of
 from dpassay.replay.patches import finish
 from dpassay.replay.playing import Player, Relocated
+from dpassay.replay.primitives import Primitive
 from dpassay.types import Neighbouring, PrivacyCurve
 
 
@@ -38,6 +39,7 @@ def check(
     delta: float | None = None,
     limit: int = 24,
     own: Any = None,
+    primitives: Sequence[Primitive] = (),
     evidence: int = 0,
     confidence: float = 0.95,
     rng: int = 0,
@@ -58,6 +60,8 @@ def check(
         delta: where epsilon is stated; the claim's own by default.
         limit: the most neighbours that are tried.
         own: one record to try first, of the form that a record of the data has.
+        primitives: functions of yours that add noise which cannot be followed, such as
+            ``Primitive("my.noise:add", value="x", scale="sigma")``.
         evidence: the most trials to refute the claim itself by, on the worst pair, from replayed
             likelihood ratios; see :meth:`Check.evidence`. 0 plays none.
         confidence: of that refutation.
@@ -90,18 +94,20 @@ def check(
         None if own is None else record_of(own, form.arrays),
     )  # fmt: skip
     try:
-        found = _run(question, form.rebuild)
+        found = _run(question, form.rebuild, tuple(primitives))
         return _with_evidence(found, evidence, confidence, question.seed)
     finally:
         finish()
 
 
-def _run(question: Question, rebuild: Callable[[Any], Any]) -> Check:
+def _run(
+    question: Question, rebuild: Callable[[Any], Any], primitives: tuple[Primitive, ...]
+) -> Check:
     """The check, begun anew where the location of a draw turns out to be a query."""
     located: frozenset[tuple[str, int]] = frozenset()
     played = 0
     while True:
-        player = Player(question.mechanism, question.seed, rebuild, located, played)
+        player = Player(question.mechanism, question.seed, rebuild, located, primitives, played)
         session = Session(question, player)
         try:
             return session.run()

@@ -58,6 +58,11 @@ class Finding:
         """The rule in words."""
         return RULES[self.rule].text
 
+    @property
+    def help(self) -> str:
+        """How to repair it."""
+        return RULES[self.rule].help
+
 
 @dataclass(frozen=True)
 class Open:

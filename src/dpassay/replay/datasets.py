@@ -48,7 +48,9 @@ def record_of(record: Any, arrays: Any) -> Any:
         )
     if isinstance(record, dict):
         return record_of(tuple(record.values()), arrays)
-    return np.asarray(_plain(record), dtype=arrays.dtype) if hasattr(arrays, "dtype") else record
+    if isinstance(arrays, np.ndarray):
+        return np.asarray(_plain(record), dtype=arrays.dtype)
+    return record
 
 
 def _of_parts(data: Any) -> Form:

@@ -211,13 +211,14 @@ def _noise_of_steps(tape: Tape) -> Iterator[Broken]:
     """The noise that was seen against the stated scale: the sum of squares is chi-squared."""
     from scipy.stats import chi2
 
-    squares, size = (sum(getattr(s, name) for s in tape.steps) for name in ("squares", "size"))
-    if size and np.isfinite(squares) and chi2.cdf(squares, size) < 1e-9:
-        text = (
-            f"The noise is {np.sqrt(squares / size):.3g} times as wide as the optimizer says "
-            f"({size} values)."
-        )
-        yield Broken("DPA401", tape.steps[0].site, text)
+    for steps in (tape.steps, tape.noise_seen):
+        squares, size = (sum(getattr(s, name) for s in steps) for name in ("squares", "size"))
+        if size and np.isfinite(squares) and chi2.cdf(squares, size) < 1e-9:
+            text = (
+                f"The noise is narrower than is stated: the sum of its squares is "
+                f"{squares / size:.3g} of what it should be ({size} degrees of freedom)."
+            )
+            yield Broken("DPA401", steps[0].site, text)
 
 
 def _told_rates(tape: Tape) -> Iterator[Broken]:

@@ -29,7 +29,7 @@ def settle(value: Any, depth: int = 0) -> Any:
         return type(value)(settle(part, depth + 1) for part in value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(settle(part, depth + 1) for part in value))
-    if type(value) in (dict, OrderedDict):
+    if isinstance(value, dict) and type(value) in (dict, OrderedDict):
         return {settle(key, depth + 1): settle(part, depth + 1) for key, part in value.items()}
     if isinstance(value, np.ndarray) and value.dtype == object:
         return np.array([settle(part, depth + 1) for part in value.ravel()], dtype=object)

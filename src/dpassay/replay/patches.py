@@ -8,7 +8,7 @@ import contextlib
 import inspect
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from dpassay.replay.generator import (
     plain_of,
     recorder,
 )
+from dpassay.replay.primitives import Primitive
 from dpassay.replay.tape import Array, Tape, play_on, stop
 from dpassay.replay.traced import TracedArray, gather
 
@@ -141,7 +142,9 @@ def _array_makers() -> dict[str, Callable[..., Any]]:
 
 
 @contextlib.contextmanager
-def recording(tape: Tape, seed: int, function: Any = None) -> Iterator[None]:
+def recording(
+    tape: Tape, seed: int, function: Any = None, primitives: Sequence[Primitive] = ()
+) -> Iterator[None]:
     """Make a tape current: what is drawn until the end is written on it.
 
     Args:
@@ -149,6 +152,7 @@ def recording(tape: Tape, seed: int, function: Any = None) -> Iterator[None]:
         seed: of the hidden generators of ``np.random`` and ``random`` and of generators that are
             made without a seed; their states are put back at the end.
         function: whose module may have imported names of ``np.random`` or ``random`` before.
+        primitives: functions of the user's that add noise.
 
     """
     states = random.getstate(), np.random.get_state()  # noqa: NPY002
@@ -180,6 +184,8 @@ def recording(tape: Tape, seed: int, function: Any = None) -> Iterator[None]:
         random.seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002
         _follow_libraries(stack, tape, seed)
+        for primitive in primitives:
+            primitive.replace(stack)
         yield
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from dpassay.replay.generator import recorder
 from dpassay.replay.outputs import settle
 from dpassay.replay.patches import recording
+from dpassay.replay.primitives import Primitive
 from dpassay.replay.tape import Edit, Tape
 
 Places = frozenset[tuple[str, int]]
@@ -43,6 +44,7 @@ class Player:
         seed: of the first recording.
         rebuild: makes data of the mechanism's kind of the arrays that are searched.
         located: lines where the location of a draw is known to be a query.
+        primitives: functions of the user's that add noise.
         executions: how many were played.
 
     """
@@ -51,6 +53,7 @@ class Player:
     seed: int
     rebuild: Callable[[Any], Any] = lambda data: data
     located: Places = frozenset()
+    primitives: tuple[Primitive, ...] = ()
     executions: int = 0
     _alone: bool = field(init=False)
 
@@ -100,7 +103,7 @@ class Player:
         own = self.rebuild(copy.deepcopy(data))  # a mechanism may change its data in place
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # extreme records overflow; that is no finding
-            with recording(tape, seed, self.mechanism):
+            with recording(tape, seed, self.mechanism, self.primitives):
                 args = (own,) if self._alone else (own, recorder(seed))
                 return settle(self.mechanism(*args))
 

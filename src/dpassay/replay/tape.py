@@ -258,6 +258,7 @@ class Tape:
         self.coins: list[Coins] = []
         self.steps: list[Step] = []
         self.told: list[Told] = []
+        self.noise_seen: list[Step] = []  # of functions that are said to add noise
         self.met: list[int] = []  # what noisy values met, one hash per operation
         self.met_at: Site | None = None  # the first line where that differs from D
         self.step: int | None = None  # the optimizer step that is being taken

@@ -72,7 +72,7 @@ def fill(tensor: Any, value: Any) -> None:
 
 def is_inside_transform(value: Any) -> bool:
     """Whether a tensor belongs to vmap or grad: its values cannot be read."""
-    return torch._C._functorch.is_functorch_wrapped_tensor(value)
+    return torch._C._functorch.is_functorch_wrapped_tensor(value)  # type: ignore[attr-defined]
 
 
 def is_weights(tensor: Any) -> bool:

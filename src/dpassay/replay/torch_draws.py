@@ -215,7 +215,7 @@ def _dropout(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
 
     value, training = args[0], _argument(args, kwargs, 2, "training", True)
     p = _argument(args, kwargs, 1, "p", 0.5)
-    axes = _MASK_AXES.get(func.__name__, value.dim())
+    axes: int = _MASK_AXES[func.__name__] if func.__name__ in _MASK_AXES else value.dim()
     if not training or not 0 < p < 1 or not value.numel() or is_inside_transform(value):
         return func(*args, **kwargs)
     if func.__name__ in _MASK_AXES and value.dim() != _MASK_DIMS[func.__name__]:

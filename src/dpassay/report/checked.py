@@ -2,7 +2,6 @@
 
 from dpassay.auditing.checking_text import place
 from dpassay.auditing.findings import Check, Finding, Open
-from dpassay.replay.obligations import RULES
 from dpassay.report.page import NOTHING_FETCHED, Section, page
 
 
@@ -46,7 +45,7 @@ def _finding(finding: Finding, word: str) -> Section:
     where = f"{place(finding.site)}   {source}".rstrip()
     return Section(
         f"{word}: {finding.title} ({finding.rule})",
-        f"{where}\n\n{finding.message}\n\n{RULES[finding.rule].help}",
+        f"{where}\n\n{finding.message}\n\n{finding.help}",
         points=tuple(f"see also {place(site)}" for site in finding.related),
     )
 
