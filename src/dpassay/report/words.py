@@ -227,6 +227,7 @@ def attack_rows(verdict: Verdict, view: str | None) -> list[tuple[str, str]]:
         ("Failed", _describe_failures(verdict)),
         ("Workers that died", _describe_deaths(verdict.n_deaths, evidence.seed is not None)),
         ("Neighbouring data sets", _NEIGHBOURS[verdict.neighbours]),
+        *([("The pair that was searched", verdict.pair)] if verdict.pair else []),
         ("Ended", verdict.ended),
         *power_rows(verdict.power),
     ]
