@@ -263,6 +263,7 @@ def leaky_mean(data, rng):
 )
 def test_the_pair_is_searched_and_named(options, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "searched_target", raising=False)
     (tmp_path / "searched_target.py").write_text(SEARCHED)
     np.savez(tmp_path / "alone.npz", data=np.linspace(0, 1, 20))
     target, *rest = options
@@ -270,7 +271,6 @@ def test_the_pair_is_searched_and_named(options, tmp_path, monkeypatch):
     result = CliRunner().invoke(app, [*asked, "--json"])
     assert result.exit_code == 1, result.output
     assert json.loads(result.stdout)["pair"]
-    monkeypatch.delitem(sys.modules, "searched_target")
 
 
 def test_an_input_is_instead_of_data(tmp_path, monkeypatch):
