@@ -257,7 +257,7 @@ def leaky_mean(data, rng):
     "options",
     [
         ["noisy_max", "--input", "vector:6,moves=all,low=0,high=2", "--trials", "60000"],
-        ["leaky_mean", "--data", "alone.npz", "--trials", "600"],
+        ["leaky_mean", "--data", "alone.npz", "--trials", "900"],
     ],
     ids=["input", "data alone"],
 )

@@ -8,7 +8,6 @@ tables, duplicates. :mod:`dpassay.auditing.pairs` finds out which of them shows 
 Pairs come in the order in which they should be tried, and have names without values of records.
 """
 
-import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -208,21 +207,20 @@ class Records:
     trusted: bool = False
 
     def pairs(self, neighbouring: Neighbouring) -> list[Pair]:
-        """Neighbouring data sets; every way to change a record on tables of all sizes in turn."""
+        """Neighbouring data sets: every way to change a record, on few records and on all."""
+        return _distinct(self._made(neighbouring))
+
+    def _made(self, neighbouring: Neighbouring) -> Iterator[Pair]:
         rng, n = np.random.default_rng(0), neighbours.n_records(self.data)
-        by_size = []
-        for size in [n, *(size for size in _SMALL if size < n)]:
-            base = self.data if size == n else neighbours.take(self.data, range(size))
-            changed = neighbours.candidates(base, neighbouring, rng)
-            by_size.append(
-                [
-                    Pair(f"{size} record(s), {_plain(other)}", base, other.data)
-                    for other in changed
-                    if other.finite and other.ordinary
-                ]
-            )
-        turns = itertools.chain.from_iterable(itertools.zip_longest(*by_size))
-        return _distinct(pair for pair in turns if pair is not None)
+        changes = [*neighbours.candidates(self.data, neighbouring, rng)]
+        # Extremes show most, and a search with few trials may not come to the others.
+        for other in sorted(changes, key=lambda change: "largest value" not in change.how):
+            if not (other.finite and other.ordinary):
+                continue
+            yield Pair(f"{n} record(s), {_plain(other)}", self.data, other.data)
+            for size in (size for size in _SMALL if size < n):
+                base, changed = neighbours.cut(self.data, other, size)
+                yield Pair(f"{size} record(s), {_plain(other)}", base, changed.data)
 
 
 def _plain(neighbour: neighbours.Neighbour) -> str:
