@@ -129,7 +129,7 @@ def online(case: Case, seed: int, most: int = MOST) -> int:
     test = SequentialTest(case.claim, shares=attack.shares)
     while attack.trials < most:
         worlds = rng.integers(0, 2, BATCH)
-        if test.take(attack.play(worlds, case.draw(rng, worlds)).streams, BATCH):
+        if test.take(attack.play(worlds, case.draw(rng, worlds)).streams, worlds):
             return test.refuted_at or 0
     return most + 1
 
@@ -185,7 +185,7 @@ def cost(trials: int = 1000) -> None:
             worlds = rng.integers(0, 2, BATCH)
             outputs = shift(4, 10)(rng, worlds)
             start = time.process_time()
-            test.take(attack.play(worlds, outputs).streams, BATCH)
+            test.take(attack.play(worlds, outputs).streams, worlds)
             spent += time.process_time() - start
         print(
             f"{'one expert' if len(names) == 1 else 'four experts':34s} {1e3 * spent / trials:.3f}"

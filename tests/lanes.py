@@ -49,6 +49,7 @@ SLOW = (
     "test_probe",
     "test_skips",
     "test_special",
+    "test_threads",
     "test_typing",
     "zoo",
 )

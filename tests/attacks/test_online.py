@@ -157,7 +157,7 @@ def refuted_at(draw, claim, seed, most, attack=None):
     test = SequentialTest(claim, shares=attack.shares)
     for _ in range(most // 50):
         worlds = rng.integers(0, 2, 50)
-        if test.take(attack.play(worlds, draw(rng, worlds)).streams, 50):
+        if test.take(attack.play(worlds, draw(rng, worlds)).streams, worlds):
             return test.refuted_at
     return most + 1
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dpassay._lazy import lazily
 
 if TYPE_CHECKING:
+    from dpassay.auditing import inputs
     from dpassay.auditing.adapters import (
         from_command,
         from_estimator,
@@ -40,6 +41,7 @@ _PUBLIC = {
     "from_estimator": "dpassay.auditing.adapters",
     "from_jax": "dpassay.auditing.adapters",
     "from_script": "dpassay.auditing.adapters",
+    "inputs": "dpassay.auditing.inputs",
     "judge": "dpassay.auditing.judging",
     "load_data": "dpassay.auditing.targets",
     "load_pair": "dpassay.auditing.targets",
@@ -62,6 +64,7 @@ __all__ = [
     "from_estimator",
     "from_jax",
     "from_script",
+    "inputs",
     "judge",
     "load_data",
     "load_pair",

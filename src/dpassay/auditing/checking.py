@@ -122,8 +122,8 @@ def _with_evidence(found: Check, trials: int, confidence: float, seed: int) -> C
         verdict = found.evidence(trials, confidence=confidence, rng=seed)
     except AuditStopped as why:
         return replace(found, not_checked=(*found.not_checked, Open(str(why))))
-    executions = int((verdict.details or {}).get("executions", 0))
-    return replace(found, refutation=verdict, executions=found.executions + executions)
+    executions = found.executions + (verdict.n_executions or 0)
+    return replace(found, refutation=verdict, executions=executions)
 
 
 def _claim(claim: Any, neighbouring: str | None) -> tuple[PrivacyCurve | None, float | None]:

@@ -336,14 +336,14 @@ def shrink(
     n = n_records(data)
     size, tries = 1, 0
     while size < n and tries < limit:
-        smaller = _cut(data, neighbour, size)
+        smaller = cut(data, neighbour, size)
         if shows(*smaller):
             return smaller
         size, tries = size * 2, tries + 1
     return data, neighbour
 
 
-def _cut(data: Any, neighbour: Neighbour, size: int) -> tuple[Any, Neighbour]:
+def cut(data: Any, neighbour: Neighbour, size: int) -> tuple[Any, Neighbour]:
     """The first records of both, among them the one that differs."""
     edit, n = neighbour.edit, n_records(data)
     others = [i for i in range(n) if i != edit.index][:size]

@@ -29,6 +29,8 @@ from dpassay.bounds.betting import N_BINS
 from dpassay.bounds.wealth import balanced_ranks
 from dpassay.types import FloatArray
 
+# Of what is learned from the same trials; a change makes it another attack, and another run.
+VERSION = 1
 FIRST_FIT = 10
 _NO_BET = 2 * N_BINS
 # A weak early score loses money that a good late one must win back. So part of every expert's
@@ -60,7 +62,8 @@ class OnlineAttack:
 
     Attributes:
         names: of the experts.
-        shares: of the wealth, one for each stream; they sum to 1.
+        shares: of the wealth, one for each stream; they sum to 1. ``SHARES`` are those of all
+            experts.
         trials: how many were taken.
 
     >>> attack = OnlineAttack()
@@ -72,6 +75,8 @@ class OnlineAttack:
     True
 
     """
+
+    SHARES = tuple(part * share for _, part in STARTS for share, _ in EXPERTS.values())
 
     def __init__(self, experts: dict[str, tuple[float, Expert]] | None = None) -> None:
         chosen = EXPERTS if experts is None else experts
