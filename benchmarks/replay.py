@@ -1,8 +1,8 @@
 """Record and replay: its overhead on a small Opacus loop, and the null of the replayed evidence.
 
 ``python -m benchmarks.replay`` prints both. The first is the ratio of a recorded run to a plain
-one, in the same process; the second the share of streams that refute a true claim at level 0.05, over
-10 000 streams of 300 trials, and how many trials a false claim needs.
+one, in the same process; the second the share of streams that refute a true claim at level 0.05,
+over 10 000 streams of 300 trials, and how many trials a false claim needs.
 """
 
 import math

@@ -170,7 +170,13 @@ def gated(x, rng):
     return (x.sum() if rng.random() < 0.5 else 0.0) + rng.normal()
 
 
+def shared_sums(x, rng):
+    z = rng.normal()
+    return x.sum() + z, x.sum() + (rng.normal() - z)
+
+
 REFUSED = {
+    shared_sums: "that others share",
     fixed_size: "depend on each other",
     allocated: "depend on each other",
     accumulated: "more than the coin",

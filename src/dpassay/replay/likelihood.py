@@ -162,6 +162,8 @@ def _refuse_what_is_unknown(tape: Tape) -> None:
 
 
 def _refuse_reuse(tape: Tape) -> None:
+    for entry in tape.entangled():
+        raise NoLikelihood(f"the noise at {entry.site} is a sum of draws that others share")
     ids = [np.ravel(entry.ids) for entry in _counted(tape)]
     every = np.concatenate([*ids, np.zeros(0, dtype=int)])
     if np.unique(every).size < every.size:

@@ -92,13 +92,17 @@ def movement(then: Entry, now: Entry) -> Array:
 def price(tape: Tape) -> Bill:
     """The bill of a replay, beside the tape that it replays."""
     bill = Bill()
+    entangled = {entry.number for entry in tape.entangled()}
     pairs = [pair for pair in tape.pairs() if pair[0].query.shape == pair[1].query.shape]
     seen = _Seen()
     for then, now in sorted(pairs, key=_strength):
         moves = movement(then, now)
         if np.any(moves != 0):
             bill.moved.add(now.site)
-        if then.kind in ("coin", "choice"):
+        if now.number in entangled:
+            if np.any(moves != 0):
+                bill.unpriced.append((now, "sums of draws that other noisy values share"))
+        elif then.kind in ("coin", "choice"):
             _price_probabilities(bill, then, now)
         else:
             _price_noise(bill, seen, then, now, moves)

@@ -270,6 +270,7 @@ class Tape:
         self._stages = stages
         self._by_value: dict[bytes, Array] = {}
         self._n_ids = 0
+        self._merged: list[tuple[int, int]] = []
         self._chains: list[list[Entry]] = []
         self._then = [] if of is None else of._chains
 
@@ -367,7 +368,33 @@ class Tape:
 
     def new_ids(self, shape: tuple[int, ...]) -> Array:
         """Ids for noise that was merged from several draws."""
-        return self._ids("merged", np.empty(shape))
+        begin = self._n_ids
+        ids = self._ids("merged", np.empty(shape))
+        self._merged.append((begin, self._n_ids))
+        return ids
+
+    def entangled(self) -> list[Entry]:
+        """Primitives that share a draw with another one through a sum of draws.
+
+        Their noises are neither equal nor independent: y + z and y' + z' - z, for example.
+        """
+        users: dict[int, set[int]] = {}
+        counted = [entry for entry in self.entries if entry.counts]
+        for entry in counted:
+            for draw in entry.draws:
+                users.setdefault(draw, set()).add(entry.chain)
+        merged = {entry.chain for entry in counted if self._is_merged(entry)}
+        bad = {
+            chain
+            for chains in users.values()
+            if len(chains) > 1 and chains & merged
+            for chain in chains
+        }
+        return [entry for entry in counted if entry.chain in bad]
+
+    def _is_merged(self, entry: Entry) -> bool:
+        ids = entry.ids.ravel()[:1]
+        return any(low <= i < high for i in ids.tolist() for low, high in self._merged)
 
     def meet(self, value: Any) -> None:
         """Write down a plain operand of a noisy value; it serves to name a line, never to decide.
