@@ -121,8 +121,8 @@ def _audits(quiet: bool) -> dict[str, "Verdict"]:
             trials=AUDIT_TRIALS,
             measure=True,
             progress="quiet" if quiet else "auto",
-            replay=f"dpassay audit example:{name} --confidence {CONFIDENCE} --trials {AUDIT_TRIALS} "
-            "--measure",
+            replay=f"dpassay audit example:{name} --measure --confidence {CONFIDENCE} "
+            f"--trials {AUDIT_TRIALS}",
         )
         if found[name].ended == "interrupted":
             raise KeyboardInterrupt
