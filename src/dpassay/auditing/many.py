@@ -208,14 +208,13 @@ def _played_and_judged(
             return question.judged(log)
     testing = played(Watch(game, score), question, referee)
     question.refuse(testing, prints, last=True)
-    if testing.ended == "done" and question.rules.account.due(referee.trials):
-        # Spend before looking: whoever is killed from here on finds the count in the log.
-        account = question.rules.account.order(referee.trials)
-        keep_account(log, question.key, account)
-        question = replace(question, rules=replace(question.rules, account=account))
-        referee.rules = question.rules
     if testing.ended == "interrupted":
         return question.judged(log)  # The referee may have been interrupted in the middle.
+    # Spend before looking: whoever is killed from here on finds the count in the log.
+    counted = referee.trials if testing.ended == "done" else 0
+    account = keep_account(log, question.key, question.rules.account, counted)
+    question = replace(question, rules=replace(question.rules, account=account))
+    referee.rules = question.rules
     return question.verdict(referee, testing, prints)
 
 

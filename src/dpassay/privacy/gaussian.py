@@ -110,7 +110,8 @@ def log_delta_and_error(
         # Beyond every float's logarithm; the sum above may have overflowed.
         error = np.where(np.isnan(error) | ~np.isfinite(value), 0.0, error)
     certain = np.where((mu > 0) & np.isfinite(epsilon), 0.0, -np.inf)
-    value = np.where(np.isnan(value), -np.inf, np.minimum(value, 0.0))
+    # Where squares overflowed, delta is below every float but not 0.
+    value = np.where(np.isnan(value), -_LARGEST, np.clip(value, -_LARGEST, 0.0))
     return np.where(finite, value, certain), np.where(finite, error, 0.0)
 
 

@@ -10,6 +10,8 @@ import numpy as np
 from dpassay._special.margins import CLOSED_FORM, LEAST, UNIT, exp_up, up
 from dpassay.types import FloatArray
 
+_LARGEST = float(np.finfo(float).max)
+
 
 def _terms(epsilon: Any, order: Any, divergence: Any) -> tuple[Any, Any, Any]:
     """The parts of log delta (Canonne, Kamath and Steinke 2020, proposition 12).
@@ -34,7 +36,11 @@ def delta_at(epsilon: Any, order: Any, divergence: Any) -> Any:
     """An upper bound on delta(epsilon) from the divergence at one order."""
     terms = _terms(epsilon, order, divergence)
     error = CLOSED_FORM + 16 * UNIT * sum(np.abs(term) for term in terms)
-    return np.minimum(exp_up(sum(terms), error), 1.0)
+    # A logarithm that overflowed is that of a positive delta all the same, unless epsilon is inf.
+    log_delta = np.asarray(sum(terms))
+    beyond = log_delta == -np.inf
+    log_delta = np.where(beyond & np.isfinite(epsilon), -_LARGEST, log_delta)
+    return np.minimum(exp_up(log_delta, np.where(beyond, 0.0, error)), 1.0)
 
 
 @np.errstate(over="ignore")
@@ -58,7 +64,8 @@ def total_variation(kl: Any) -> Any:
 
     The Kullback-Leibler divergence is at most the Rényi divergence of any order above 1.
     """
-    return up(np.minimum(np.sqrt(kl / 2), np.sqrt(-np.expm1(-kl))))
+    # Roots before the product: half of the smallest float would be 0.
+    return up(np.minimum(np.sqrt(kl) * np.sqrt(0.5), np.sqrt(-np.expm1(-kl))))
 
 
 def of_randomized_response(epsilon: float, n_categories: int, orders: FloatArray) -> FloatArray:

@@ -27,14 +27,14 @@ from typing import Any
 
 import numpy as np
 
-from dpassay._special.margins import CLOSED_FORM, LEAST, UNIT, up
+from dpassay._special.margins import ARITHMETIC, CLOSED_FORM, LEAST, UNIT, up
 from dpassay.privacy.renyi import from_log_excess
 from dpassay.types import FloatArray
 
 LARGEST_ORDER = 1024.0  # one term per order makes large ones dear, and sampling rarely needs them
 _RANGE = 14.0  # deviations; what lies outside is below 1e-40 of the integral
 _MAX_NODES = 2200
-_QUADRATURE = 1e-12  # relative, of g by its series or its difference, and of what is cut off
+_QUADRATURE = ARITHMETIC  # of g by its series or its difference, and of what is cut off
 
 
 def divergences(

@@ -31,7 +31,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpassay._special.margins import UNIT
+from dpassay._special.margins import ARITHMETIC, NUMERICAL, UNIT, up
 from dpassay.privacy import gaussian as normal
 from dpassay.privacy.fourier.transform import Parts, cumulant
 from dpassay.types import FloatArray
@@ -75,26 +75,26 @@ class Line:
         kept = max(int(np.searchsorted(-rest, -math.exp(negligible))), 1)
         end = (plan.n - 1) * plan.step
         self.cut = _exp(exponent[0].real + error[0] - smooth * end * end) / (math.pi * end)
-        self.cut += float(rest[kept]) * (1 + 1e-9) if kept < plan.n else 0.0
+        self.cut += up(float(rest[kept]), NUMERICAL) if kept < plan.n else 0.0
         self._theta = theta[:kept]
         if exponent.real.max() > _OVERFLOW:  # far from any x of use: the bound is infinite
             exponent, self.cut = exponent * 0, math.inf
         self._terms = np.exp(exponent[:kept]) * weight[:kept] / square[:kept]
         self._block = math.isqrt(kept) + 1
         self.rounding = self._lost(log_modulus[:kept], error[:kept])
-        self.infinite = (1 + 1e-12) * sum(n * law.infinite for law, n in parts)
+        self.infinite = up(sum(n * law.infinite for law, n in parts), ARITHMETIC)
 
     def _lost(self, log_modulus: FloatArray, error: FloatArray) -> float:
         """What rounding may have done to the sum at x; K may be off by anything at tiny terms."""
         factor = np.expm1(np.minimum(error, 1.0)) + (4 * self._block + 64) * UNIT
         small = np.exp(np.minimum(log_modulus, _OVERFLOW)) * factor
         large = np.exp(np.minimum(log_modulus + error, _OVERFLOW))
-        return float(np.where(error < 1, small, large).sum()) * (1 + 1e-9)
+        return up(float(np.where(error < 1, small, large).sum()), NUMERICAL)
 
     def delta(self, x: FloatArray) -> FloatArray:
         """An upper bound on delta at each x."""
         value, slack = self._sum(x)
-        return (value + slack) * (1 + 1e-12) + self.infinite + _LEAST
+        return up(value + slack, ARITHMETIC) + self.infinite + _LEAST
 
     def _sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The trapezoid sum at each x, and a bound on its rounding and on what it leaves out."""
@@ -104,7 +104,7 @@ class Line:
         value = np.add.reduceat(waves.real, starts, axis=1).sum(axis=1)
         turned = np.abs(waves * self._theta).sum(axis=1) * np.abs(away[:, 0]) * (16 * UNIT)
         growth = np.exp(np.minimum(-self.plan.c * away[:, 0], _OVERFLOW))
-        return value, (self.rounding + self.cut) * growth * (1 + 1e-9) + turned
+        return value, up((self.rounding + self.cut) * growth, NUMERICAL) + turned
 
     def delta_lower(self, x: FloatArray) -> FloatArray:
         """A lower bound on delta at each x of the finite part, or 0."""
@@ -114,7 +114,7 @@ class Line:
         shares = 1e-4 * np.maximum(value, 1e-300)
         shift = normal.epsilon_of(shares, np.float64(math.sqrt(self.plan.smoothing)))
         value, slack = self._sum(x + shift)
-        return np.maximum(value - slack - self._aliases(x + shift) - shares * (1 + 1e-9), 0.0)
+        return np.maximum(value - slack - self._aliases(x + shift) - up(shares, NUMERICAL), 0.0)
 
     def _aliases(self, x: FloatArray) -> FloatArray:
         """An upper bound on all terms of Σ_j e^{cjΛ} delta(x + jΛ) but that of j = 0.
@@ -135,7 +135,7 @@ class Line:
             bound = np.exp(np.minimum(log_k - d * x, _OVERFLOW)) * ratio / (1 - ratio)
             best = np.minimum(best, bound)
         left = math.exp(-c * span)
-        return (best + left / (1 - left)) * (1 + 1e-9)
+        return up(best + left / (1 - left), NUMERICAL)
 
 
 def chernoff(parts: Parts, gaussian: float, c: float, x: float) -> float:
@@ -148,7 +148,7 @@ def chernoff(parts: Parts, gaussian: float, c: float, x: float) -> float:
     log_bound += c * math.log(c) - (1 + c) * math.log1p(c)
     rounding = 64 * UNIT * (abs(k[0]) + (gaussian + 1) * (c + 1) ** 2 + c * abs(x))
     infinite = sum(n * law.infinite for law, n in parts)
-    return _exp(log_bound + error[0] + rounding) + infinite * (1 + 1e-12) + _LEAST
+    return _exp(log_bound + error[0] + rounding) + up(infinite, ARITHMETIC) + _LEAST
 
 
 def _exp(x: float) -> float:
