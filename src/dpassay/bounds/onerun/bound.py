@@ -62,7 +62,7 @@ _RULES: dict[str, Callable[[Audit, Any], Found]] = {
 
 
 @dataclass(frozen=True)
-class Method:
+class OneRunMethod:
     """Which rule "auto" stands for, which others there is a proof for, and the bound itself."""
 
     automatic: str
@@ -71,11 +71,13 @@ class Method:
 
 
 _METHODS = {
-    "steinke": Method("automatic", ("fixed", "uniform", "split", "grid", "bonferroni"), _STEINKE),
-    "exact": Method("automatic", ("fixed", "uniform", "split", "grid", "bonferroni"), _EXACT),
-    "hoeffding": Method("split", ("fixed", "split", "grid", "bonferroni"), _hoeffding),
-    "fdp": Method("grid", ("fixed", "grid")),  # its bound depends on the family
-    "betting": Method("betting"),
+    "steinke": OneRunMethod(
+        "automatic", ("fixed", "uniform", "split", "grid", "bonferroni"), _STEINKE
+    ),
+    "exact": OneRunMethod("automatic", ("fixed", "uniform", "split", "grid", "bonferroni"), _EXACT),
+    "hoeffding": OneRunMethod("split", ("fixed", "split", "grid", "bonferroni"), _hoeffding),
+    "fdp": OneRunMethod("grid", ("fixed", "grid")),  # its bound depends on the family
+    "betting": OneRunMethod("betting"),
 }
 
 

@@ -41,7 +41,7 @@ _LEAST = 1e-300  # what underflow may hide
 
 
 @dataclass(frozen=True)
-class Plan:
+class Grid:
     """What is free to choose: the line Re θ = c, the sum on it, and the smoothing m²."""
 
     c: float
@@ -58,24 +58,24 @@ class Line:
     """
 
     def __init__(
-        self, parts: Parts, gaussian: float, plan: Plan, x: float, negligible: float
+        self, parts: Parts, gaussian: float, grid: Grid, x: float, negligible: float
     ) -> None:
-        self.plan, self._x, self._parts, self._gaussian = plan, x, parts, gaussian
-        theta = plan.c + 1j * plan.step * np.arange(plan.n)
+        self.grid, self._x, self._parts, self._gaussian = grid, x, parts, gaussian
+        theta = grid.c + 1j * grid.step * np.arange(grid.n)
         square = theta * (theta + 1)
-        smooth = (gaussian + plan.smoothing) / 2
-        k, error = cumulant(parts, plan.c, plan.step, plan.n)
+        smooth = (gaussian + grid.smoothing) / 2
+        k, error = cumulant(parts, grid.c, grid.step, grid.n)
         exponent = k + smooth * square - theta * x
         error += 16 * UNIT * (np.abs(k) + np.abs(theta * x) + smooth * np.abs(square))
-        weight = np.full(plan.n, plan.step / math.pi)
+        weight = np.full(grid.n, grid.step / math.pi)
         weight[0] /= 2  # f(-t) is the conjugate of f(t): twice the real part, but once at 0
         log_modulus = exponent.real + np.log(weight / np.abs(square))
         sizes = np.exp(np.minimum(log_modulus + np.minimum(error, _OVERFLOW), _OVERFLOW))
         rest = np.cumsum(sizes[::-1])[::-1]
         kept = max(int(np.searchsorted(-rest, -math.exp(negligible))), 1)
-        end = (plan.n - 1) * plan.step
+        end = (grid.n - 1) * grid.step
         self.cut = _exp(exponent[0].real + error[0] - smooth * end * end) / (math.pi * end)
-        self.cut += up(float(rest[kept]), NUMERICAL) if kept < plan.n else 0.0
+        self.cut += up(float(rest[kept]), NUMERICAL) if kept < grid.n else 0.0
         self._theta = theta[:kept]
         if exponent.real.max() > _OVERFLOW:  # far from any x of use: the bound is infinite
             exponent, self.cut = exponent * 0, math.inf
@@ -103,16 +103,16 @@ class Line:
         starts = np.arange(0, self._theta.size, self._block)
         value = np.add.reduceat(waves.real, starts, axis=1).sum(axis=1)
         turned = np.abs(waves * self._theta).sum(axis=1) * np.abs(away[:, 0]) * (16 * UNIT)
-        growth = np.exp(np.minimum(-self.plan.c * away[:, 0], _OVERFLOW))
+        growth = np.exp(np.minimum(-self.grid.c * away[:, 0], _OVERFLOW))
         return value, up((self.rounding + self.cut) * growth, NUMERICAL) + turned
 
     def delta_lower(self, x: FloatArray) -> FloatArray:
         """A lower bound on delta at each x of the finite part, or 0."""
         value, slack = self._sum(x)
-        if self.plan.smoothing == 0:
+        if self.grid.smoothing == 0:
             return np.maximum(value - slack - self._aliases(x), 0.0)
         shares = 1e-4 * np.maximum(value, 1e-300)
-        shift = normal.epsilon_of(shares, np.float64(math.sqrt(self.plan.smoothing)))
+        shift = normal.epsilon_of(shares, np.float64(math.sqrt(self.grid.smoothing)))
         value, slack = self._sum(x + shift)
         return np.maximum(value - slack - self._aliases(x + shift) - up(shares, NUMERICAL), 0.0)
 
@@ -122,14 +122,14 @@ class Line:
         Those below are at most e^{-cΛ}, e^{-2cΛ}, ... For those above, delta(y) <= exp(K(d) - dy)
         with any d > c makes a geometric series as well.
         """
-        span, c = 2 * math.pi / self.plan.step, self.plan.c
-        total = self._gaussian + self.plan.smoothing
+        span, c = 2 * math.pi / self.grid.step, self.grid.c
+        total = self._gaussian + self.grid.smoothing
         largest = max(float(law.losses.max()) for law, _ in self._parts)
         best = np.full(x.shape, math.inf)
         for d in c * np.geomspace(1.1, 30.0, 24):
             if d * largest > _OVERFLOW / 2:
                 break
-            k, error = cumulant(self._parts, d, self.plan.step, 1)
+            k, error = cumulant(self._parts, d, self.grid.step, 1)
             log_k = k[0].real + error[0] + total / 2 * d * (d + 1)
             ratio = math.exp(-(d - c) * span)
             bound = np.exp(np.minimum(log_k - d * x, _OVERFLOW)) * ratio / (1 - ratio)
