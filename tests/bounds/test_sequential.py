@@ -411,7 +411,7 @@ def test_the_bound_is_the_top_of_the_run_from_below():
         ([9, 2, 5, 7], 4.0),
     ):
         sequence._watch.refuted_at = np.array(refuted_at)
-        assert sequence.epsilon == epsilon
+        assert sequence.epsilon == (math.nextafter(epsilon, math.inf) if epsilon else 0.0)
 
 
 def errors_of(rule, streams=300, members=20):
