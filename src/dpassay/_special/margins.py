@@ -1,7 +1,7 @@
 """By how much a float may differ from the real number that it stands for; see the package."""
 
 import math
-from typing import Any, overload
+from typing import Any, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,7 @@ def round_down(x: Any, margin: float = ARITHMETIC, size: float = 0.0) -> Any:
     (0.4995, -0.5005)
 
     """
-    return -round_up(-x, margin, size)
+    return -cast(Any, round_up(-x, margin, size))
 
 
 # One-liners for formulae that are priced by the thousand: margins in units of the last place.

@@ -168,7 +168,8 @@ def delta_shown(epsilon: FloatArray, fpr: FloatArray, fnr: FloatArray) -> FloatA
     """
     growth = np.exp(epsilon)[:, None]
     one, other = 1 - fnr - growth * fpr, 1 - fpr - growth * fnr
-    return np.maximum(round_down(np.maximum(one, other).max(axis=1), ARITHMETIC, size=1.0), 0.0)
+    larger: FloatArray = np.maximum(one, other).max(axis=1)
+    return np.maximum(round_down(larger, ARITHMETIC, size=1.0), 0.0)
 
 
 def lower_bound_in_family(
@@ -215,7 +216,11 @@ def lower_bound_in_family(
     _, fpr, fnr = limits_at_cuts(scores, band, level)
     perfect = (BANDS[band].limits(np.zeros(1), n, level) for n in (n_out, n_in))
     epsilon_label(family(high), delta)  # refuse upper bounds before any work is done
-    points = functools.cache(lambda parameter: _Points(family(parameter)))
+
+    @functools.cache
+    def points(parameter: float) -> _Points:
+        return _Points(family(parameter))
+
     found = _largest_refuted(points, low, high, fpr, fnr)
     most = _largest_refuted(points, low, high, *perfect)
     return LowerBound(

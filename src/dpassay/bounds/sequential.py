@@ -63,17 +63,19 @@ class _Watch:
         path = self._play(*played)
         self.trials += len(played[0])
         if path.size:
-            self._note(path, per_round * (before + 1 + np.arange(path.shape[1])))
+            rounds = before + 1 + np.arange(int(path.shape[1]), dtype=np.int64)
+            self._note(path, per_round * rounds)
         return path
 
     def _play(self, worlds: list[int], scores: list[float]) -> FloatArray:
-        paths = []
+        paths: list[FloatArray] = []
         for sign, rounds, bettor in zip(self.signs, self.rounds, self.bettors, strict=True):
             signed = scores if sign == 1 else [-score for score in scores]
             paths.append(bettor.play(rounds.play(worlds, signed)))
         if len(paths) == 1:
             return paths[0]
-        return np.logaddexp.reduce(paths, axis=0) - math.log(len(paths))
+        both: FloatArray = np.logaddexp.reduce(paths, axis=0)
+        return both - math.log(len(paths))
 
     def _note(self, path: FloatArray, trials: NDArray[np.int64]) -> None:
         """Keep what the path after so many trials shows."""
@@ -334,6 +336,12 @@ def _family_book(family: Family, form: str) -> Book:
     return _book(family.curves, form)
 
 
+def _checked_family(family: Any) -> Family:
+    if not isinstance(family, Family):
+        raise InvalidArgument(f"family={family!r} must be a Family, such as Family.gdp(1e-5).")
+    return family
+
+
 def _leading(watch: _Watch) -> int:
     """The number of members, from the smallest on, that were all refuted."""
     return int(np.logical_and.accumulate(watch.refuted_at > 0).sum())
@@ -372,9 +380,7 @@ class ConfidenceSequence:
         form: FormName = "coin",
         both_ways: bool = False,
     ) -> None:
-        if not isinstance(family, Family):
-            raise InvalidArgument(f"family={family!r} must be a Family, such as Family.gdp(1e-5).")
-        self.family = family
+        self.family = _checked_family(family)
         confidence = _check.confidence(confidence)
         book = _family_book(family, form)
         self._watch = _Watch(book, confidence, rest=True, both_ways=both_ways)

@@ -142,16 +142,17 @@ def amplify(epsilon: float, delta: float, sampling_rate: float) -> tuple[float, 
 
 def amplified(epsilon: Any, sampling_rate: float) -> FloatArray:
     """The epsilon of :func:`amplify`, unchecked; inf stays so."""
-    epsilon, log_q = np.asarray(epsilon, float), math.log(sampling_rate)
-    small = np.minimum(epsilon, 30.0)
+    log_q = math.log(sampling_rate)
+    x: FloatArray = np.asarray(epsilon, float)
+    small = np.minimum(x, 30.0)
     direct = up(np.log1p(sampling_rate * np.expm1(small)))
     # log(1 + e^y) with y = log(q (e^epsilon - 1)): an error of y counts in full at most, and as
     # much of the result as e^y does where that is small.
     with np.errstate(divide="ignore", invalid="ignore"):
-        large = np.logaddexp(0.0, log_q + epsilon)
-        large = up(large) + 8 * UNIT * (epsilon - log_q) * np.minimum(large, 1.0)
-    value = np.where(epsilon < 30, direct, np.minimum(large, epsilon))
-    return np.where((epsilon > 0) & (value == 0), LEAST, value)
+        large = np.logaddexp(0.0, log_q + x)
+        large = up(large) + 8 * UNIT * (x - log_q) * np.minimum(large, 1.0)
+    value: FloatArray = np.where(x < 30, direct, np.minimum(large, x))
+    return np.where((x > 0) & (value == 0), LEAST, value)
 
 
 def unamplified(epsilon: FloatArray, sampling_rate: float) -> FloatArray:

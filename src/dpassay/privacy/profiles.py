@@ -10,7 +10,7 @@ the part for x >= 0 is enough.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -98,7 +98,8 @@ def _bounded_range(event: events.BoundedRange) -> Bracket:
             np.square(np.expm1(np.minimum(x - e + error, 0.0) / 2)) / -np.expm1(-e)
             for error in (slack, -np.asarray(slack))
         )
-        return down(low), np.where(x >= e, up(high), np.maximum(up(high), LEAST))
+        most = cast(FloatArray, np.where(x >= e, up(high), np.maximum(up(high), LEAST)))
+        return down(low), most
 
     return bracket
 

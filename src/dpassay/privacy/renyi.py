@@ -3,7 +3,7 @@
 All are upper bounds that carry their rounding margin (:mod:`dpassay._special.margins`).
 """
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def _terms(epsilon: Any, order: Any, divergence: Any) -> tuple[Any, Any, Any]:
     """
     with np.errstate(divide="ignore"):
         near = np.log(order - 1) - np.log(order)
-    log_share = np.where(order < 2, near, np.log1p(-1 / order))
+    log_share = cast(Any, np.where(order < 2, near, np.log1p(-1 / order)))
     return (order - 1) * (divergence - epsilon), order * log_share, -np.log(order - 1)
 
 
@@ -111,7 +111,8 @@ def from_log_excess(log_excess: Any, orders: FloatArray) -> FloatArray:
 def _log1mexp(x: Any) -> Any:
     """log(1 - e^-x) for x > 0."""
     with np.errstate(divide="ignore"):
-        return np.where(x < 0.7, np.log(-np.expm1(-x)), np.log1p(-np.exp(-np.maximum(x, 0.7))))
+        near, far = np.log(-np.expm1(-x)), np.log1p(-np.exp(-np.maximum(x, 0.7)))
+        return cast(Any, np.where(x < 0.7, near, far))
 
 
 def _log_f(t: Any) -> Any:
@@ -125,4 +126,5 @@ def _log_f(t: Any) -> Any:
         near = 2 * np.log(np.abs(small)) - np.log(2.0) + np.log(series)
         middle = np.log(np.expm1(np.minimum(t, 30.0)) - np.minimum(t, 30.0))
         far = t + np.log1p(-(1 + np.maximum(t, 30.0)) * np.exp(-np.maximum(t, 30.0)))
-    return np.where(np.abs(t) < 0.5, near, np.where(t < 30, middle, far))
+    beyond = cast(FloatArray, np.where(t < 30, middle, far))
+    return np.where(np.abs(t) < 0.5, near, beyond)

@@ -23,7 +23,7 @@ profile above (1 - e^x)⁺ and the larger of two is at most their sum: A - 1 is 
 
 import functools
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -121,7 +121,7 @@ def _chord(s: float, q: float, orders: FloatArray) -> FloatArray:
     log_moment = up((1 - share) * logs[0] + share * logs[1])
     with np.errstate(over="ignore", divide="ignore"):
         excess = np.log(np.expm1(np.minimum(log_moment, 700.0)))
-    return np.where(log_moment > 700, log_moment, excess) + CLOSED_FORM
+    return cast(FloatArray, np.where(log_moment > 700, log_moment, excess)) + CLOSED_FORM
 
 
 def _trapezoid(s: float, q: float, orders: FloatArray, step: float) -> FloatArray:

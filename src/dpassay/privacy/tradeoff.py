@@ -70,7 +70,7 @@ def _epsilon_grid(delta: Callable[[FloatArray], FloatArray], n_lines: int) -> Fl
     """Dense from 0 to where delta has fallen to its floor, and a few steeper lines beyond."""
     probe = np.concatenate([[0], np.geomspace(1e-9, 300.0, 200)])
     values = delta(probe)
-    top = max(probe[np.argmax(values <= values[-1] + 1e-16)], 1e-9)
+    top = max(float(probe[np.argmax(values <= values[-1] + 1e-16)]), 1e-9)
     half = n_lines // 2
     fine = [np.linspace(0, top, half), np.geomspace(top * 1e-6, top, half)]
     return np.unique(np.concatenate([*fine, np.linspace(top, 300.0, 100)]))

@@ -77,7 +77,8 @@ def _selected(leaf: events.Selected, orders: FloatArray) -> FloatArray:
     run = divergences(flatten(leaf.event), orders)
     if leaf.law == "poisson":
         # At log(a / (a - 1)), rounded down: delta falls.
-        deltas = account(leaf.event).delta(down(np.log1p(1 / (orders - 1))))
+        at: FloatArray = down(np.log1p(1 / (orders - 1)))
+        deltas = account(leaf.event).delta(at)
         return selection.poisson_price(orders, run, deltas, leaf.mean)
     return selection.negative_binomial_price(orders, run, leaf.mean, leaf.shape)
 

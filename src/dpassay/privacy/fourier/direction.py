@@ -214,7 +214,7 @@ class Direction:
         if not use.any():
             return None
         c, k = c[use], table[level, use] + smoothing / 2 * c[use] * (c[use] + 1)
-        spans = np.geomspace(-small / c[-1], -20 * small / c[0], _SPANS)
+        spans = np.geomspace(float(-small / c[-1]), float(-20 * small / c[0]), _SPANS)
         gain = np.maximum(k - c * low - floor, 0.0)
         reach = _reach(gain - log_share, smoothing + self._gaussian)
         points = np.multiply.outer(reach, spans) / (2 * math.pi)
