@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from dpassay import nets
-from dpassay.adversaries import ADVERSARIES, Data, Game, play, steps_bound
+from dpassay.adversaries import ADVERSARIES, Data, PlayedGame, play, steps_bound
 from dpassay.bounds import (
     check_claim,
     lower_bound,
@@ -160,7 +160,7 @@ def many_trained(quick: bool, store: Path) -> None:
     print(f"  a tenth less noise than stated: {cut.verdict(stated)}")
 
 
-def _first(game: Game, trials: int) -> tuple[np.ndarray, np.ndarray]:
+def _first(game: PlayedGame, trials: int) -> tuple[np.ndarray, np.ndarray]:
     worlds, scores = game.evidence.worlds[:trials], game.evidence.scores[:trials]
     return scores[worlds == 1], scores[worlds == 0]
 

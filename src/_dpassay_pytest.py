@@ -1,9 +1,12 @@
-"""The pytest plugin: a fixture that audits, and fails a test only when a claim is refuted.
+"""The pytest plugin: fixtures that check and audit, and fail a test when a claim does not hold.
 
 It lives outside the package so that pytest starts without importing dpassay.
 
     def test_my_release(dpassay):
+        dpassay.check(release, data, claim=da.ApproxDP(1.0, 1e-5))
         dpassay(release, (data, data_prime), claim=da.ApproxDP(1.0, 1e-5))
+
+A check plays a few executions and names the line; an audit plays many and refutes the claim.
 
 The chance that a true claim fails a test is at most ``--dpassay-false-alarm``, by default one in a
 million per audit, so that a suite does not flake; the summary says what that adds up to.
@@ -49,12 +52,13 @@ def dpassay(request):
     """Audit a mechanism: ``dpassay(mechanism, pair, claim=...)``; returns the verdict.
 
     Takes the arguments of ``dpassay.audit`` and ``false_alarm=`` in place of ``confidence=``.
+    ``dpassay.check`` is the fixture ``dpassay_check``.
     """
     marker = request.node.get_closest_marker("dpassay")
     given = _defaults(marker)
     option = request.config.getoption
 
-    def check(mechanism, pair, *, claim, false_alarm=None, **options):
+    def audit_or_fail(mechanism, pair, *, claim, false_alarm=None, **options):
         from dpassay import audit
         from dpassay.errors import VacuousAudit
 
@@ -73,7 +77,38 @@ def dpassay(request):
             pytest.fail(f"A test that cannot fail: {why[-1]}", pytrace=False)
         return verdict
 
-    return check
+    audit_or_fail.check = _checking(given.get("seed", option("--dpassay-seed")))
+    return audit_or_fail
+
+
+@pytest.fixture
+def dpassay_check(request):
+    """Check a mechanism: ``dpassay_check(mechanism, data, claim=...)``; returns the check.
+
+    Takes the arguments of ``dpassay.check``, or the path of a script in place of the mechanism and
+    its data. The test fails if an obligation of the proof is broken, with the line; and if nothing
+    could be decided, unless ``undecided="pass"``.
+    """
+    given = _defaults(request.node.get_closest_marker("dpassay"))
+    return _checking(given.get("seed", request.config.getoption("--dpassay-seed")))
+
+
+def _checking(seed):
+    def check_or_fail(mechanism, *data, undecided="fail", **options):
+        if undecided not in ("fail", "pass"):
+            pytest.fail(f"undecided={undecided!r} must be 'fail' or 'pass'.", pytrace=False)
+        options.setdefault("rng", seed)
+        if data:
+            from dpassay import check as play
+        else:
+            from dpassay.auditing.checking_script import check_script as play
+        found = play(mechanism, *data, **options)
+        if found.broken or not (found.decided or undecided == "pass"):
+            head = "" if found.broken else "A test that cannot fail: nothing could be decided.\n"
+            pytest.fail(f"{head}{found}", pytrace=False)
+        return found
+
+    return check_or_fail
 
 
 def _defaults(marker):

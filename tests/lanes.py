@@ -44,11 +44,13 @@ SLOW = (
     "test_datasets",
     "test_docs",
     "test_examples",
+    "test_golden",
     "test_handed",
     "test_no_record_is_quoted",
     "test_probe",
     "test_skips",
     "test_special",
+    "test_threads",
     "test_typing",
     "zoo",
 )

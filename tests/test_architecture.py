@@ -22,6 +22,7 @@ LEAVES = {
     "_rng",
     "_scratch",
     "_special",
+    "_threads",
     "types",
 }
 # Each part may import the leaves, what is listed, and itself.
@@ -61,6 +62,7 @@ ALLOWED = {part: LEAVES | left for part, left in LEFT_OF.items()} | {
     "_lazy": set(),
     "_scratch": set(),
     "_special": set(),
+    "_threads": set(),
     "types": {"_check", "_special", "errors"},
     "datasets": {"errors", "types", "_rng"},
     "cli": LEAVES | set(LEFT_OF),
@@ -102,6 +104,79 @@ def test_imports_point_to_the_left(path):
     assert part in ALLOWED, f"{part} has no place in the architecture; add it to ALLOWED"
     strangers = set(imported_parts(path)) - ALLOWED[part] - {part, "__version__"}
     assert not strangers, f"{part} must not import {sorted(strangers)}"
+
+
+def module_name(path):
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imported_modules(path, known):
+    """The modules of ``known`` that a file imports anywhere, also inside functions.
+
+    Not what is imported for type checkers alone, nor what a package imports lazily by name.
+    """
+    tree = ast.parse(path.read_text())
+    typing_only = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if node in typing_only:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module:
+            inner = {f"{node.module}.{alias.name}" for alias in node.names} & known
+            yield from inner
+            if len(inner) < len(node.names) and node.module in known:
+                yield node.module
+        elif isinstance(node, ast.Import):
+            yield from {alias.name for alias in node.names} & known
+
+
+def loops(graph):
+    """The sets of two and more nodes that reach each other (Tarjan 1972), and loops of one."""
+    order, low, stack, found = {}, {}, [], []
+
+    def visit(node):
+        order[node] = low[node] = len(order)
+        stack.append(node)
+        for other in graph[node]:
+            if other not in order:
+                visit(other)
+                low[node] = min(low[node], low[other])
+            elif other in stack:
+                low[node] = min(low[node], order[other])
+        if low[node] == order[node]:
+            part = stack[stack.index(node) :]
+            del stack[stack.index(node) :]
+            if len(part) > 1 or node in graph[node]:
+                found.append(sorted(part))
+
+    for node in graph:
+        if node not in order:
+            visit(node)
+    return found
+
+
+# The price of a selection rests on the best price of one run, by whatever method: a recursion.
+RECURSIONS = {("dpassay.privacy.accounting.rdp", "dpassay.privacy.accounting")}
+
+
+def test_loops_are_found():
+    assert loops({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"d"}}) == [["b", "c"], ["d"]]
+    assert loops({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+@pytest.mark.parametrize("package", [ROOT, NEXT_DOOR], ids=lambda p: p.name)
+def test_no_module_imports_itself_through_others(package):
+    paths = {module_name(path): path for path in sorted(package.rglob("*.py"))}
+    graph = {name: set(imported_modules(path, set(paths))) for name, path in paths.items()}
+    for importing, imported in RECURSIONS & {(a, b) for a in graph for b in graph[a]}:
+        graph[importing].remove(imported)
+    assert sum(map(len, graph.values())) > 30, "imports are found at all"
+    assert loops(graph) == []
 
 
 @pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))

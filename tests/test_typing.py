@@ -63,9 +63,9 @@ def test_lazy_names_and_typed_imports_agree(path):
     package = ".".join(path.parent.relative_to(SOURCE.parent).parts)
     module = importlib.import_module(package)
     lazy = dict(module._PUBLIC)
-    lazy |= {name: f"{package}.{name}" for name in getattr(module, "_SUBPACKAGES", ())}
-    typed = {  # a module of the package is imported from the package
-        name: f"{package}.{name}" if place == package else place
+    lazy |= getattr(module, "_MODULES", {})
+    typed = {  # a module is imported from the package that it stands in
+        name: f"{place}.{name}" if lazy.get(name) == f"{place}.{name}" else place
         for name, place in typed_imports(path).items()
     }
     assert typed == lazy

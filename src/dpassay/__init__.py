@@ -5,8 +5,9 @@ confidence, and puts the two beside what was claimed. Names are imported when th
 ``import dpassay`` itself loads nothing heavy.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from dpassay._lazy import lazily
 
 if TYPE_CHECKING:
     from dpassay import (
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
         zoo,
     )
     from dpassay.attacks import attack
-    from dpassay.auditing import Check, audit, audit_one_run, check
+    from dpassay.auditing import Check, audit, audit_one_run, check, inputs
     from dpassay.bounds import lower_bound, lower_bound_from_counts, one_run
     from dpassay.errors import DpassayError, InvalidArgument
     from dpassay.privacy import (
@@ -72,24 +73,25 @@ _PUBLIC = {
     "DpassayError": "dpassay.errors",
     "InvalidArgument": "dpassay.errors",
 }
-_SUBPACKAGES = (
-    "privacy",
-    "mechanisms",
-    "optim",
-    "learn",
-    "nets",
-    "synth",
-    "runs",
-    "bounds",
-    "replay",
-    "attacks",
-    "adversaries",
-    "probe",
-    "auditing",
-    "zoo",
-    "report",
-    "datasets",
-)
+_MODULES = {
+    "privacy": "dpassay.privacy",
+    "mechanisms": "dpassay.mechanisms",
+    "optim": "dpassay.optim",
+    "learn": "dpassay.learn",
+    "nets": "dpassay.nets",
+    "synth": "dpassay.synth",
+    "runs": "dpassay.runs",
+    "bounds": "dpassay.bounds",
+    "replay": "dpassay.replay",
+    "attacks": "dpassay.attacks",
+    "adversaries": "dpassay.adversaries",
+    "probe": "dpassay.probe",
+    "auditing": "dpassay.auditing",
+    "zoo": "dpassay.zoo",
+    "report": "dpassay.report",
+    "datasets": "dpassay.datasets",
+    "inputs": "dpassay.auditing.inputs",
+}
 _MOVED = {"reproduce": "dpassay_reproduce"}  # where a name went; the old one works and warns
 
 __all__ = [
@@ -120,6 +122,7 @@ __all__ = [
     "check",
     "datasets",
     "dp_sgd_event",
+    "inputs",
     "learn",
     "lower_bound",
     "lower_bound_from_counts",
@@ -137,24 +140,8 @@ __all__ = [
 ]
 
 
-def _find(name: str) -> Any:
-    """The value of a public name, imported when it is first asked for."""
-    if name in _PUBLIC:
-        value = getattr(importlib.import_module(_PUBLIC[name]), name)
-    elif name in _SUBPACKAGES:
-        value = importlib.import_module(f"dpassay.{name}")
-    elif name in _MOVED:
-        from dpassay._lazy import moved
-
-        return moved(f"dpassay.{name}", _MOVED[name])
-    else:
-        raise AttributeError(f"module 'dpassay' has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
 if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
-    __getattr__ = _find
+    __getattr__ = lazily(__name__, _PUBLIC | _MODULES, _MOVED)
 
 
 def __dir__() -> list[str]:

@@ -1,18 +1,24 @@
-"""Names of a package that are imported when they are first used, and names that have moved."""
+"""Names of a package that are imported when they are first used, and names that have changed."""
 
+import functools
 import importlib
 import sys
 import warnings
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeVar, cast
 
-__all__ = ["lazily", "moved"]
+__all__ = ["lazily", "moved", "renamed_arguments"]
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
-def lazily(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
+def lazily(
+    package: str, places: Mapping[str, str], old: Mapping[str, str] | None = None
+) -> Callable[[str], Any]:
     """A module's ``__getattr__``: imports a name from where ``places`` says, and keeps it.
 
-    A place that ends in the name itself is a module of the package.
+    A place that ends in the name itself is a module. Names in ``old`` are those of
+    before, each with the full name of what it is now; they work and warn.
 
     >>> lazily("dpassay.bounds", {"one_run": "dpassay.bounds.onerun"})("nothing")
     Traceback (most recent call last):
@@ -21,10 +27,12 @@ def lazily(package: str, places: Mapping[str, str]) -> Callable[[str], Any]:
     """
 
     def find(name: str) -> Any:
+        if old is not None and name in old:
+            return moved(f"{package}.{name}", old[name])
         if name not in places:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         value = importlib.import_module(places[name])
-        if places[name] != f"{package}.{name}":
+        if not places[name].endswith(f".{name}"):
             value = getattr(value, name)
         setattr(sys.modules[package], name, value)
         return value
@@ -45,3 +53,31 @@ def moved(old: str, new: str) -> Any:
         if not module:
             raise
         return getattr(importlib.import_module(module), name)
+
+
+def renamed_arguments(**new_names: str) -> Callable[[F], F]:
+    """A decorator: the function takes the old names of some arguments too, and warns of them.
+
+    >>> @renamed_arguments(frame="table")
+    ... def first(table):
+    ...     return table[0]
+    >>> first([3]), first(table=[3])
+    (3, 3)
+
+    """
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def call(*args: Any, **given: Any) -> Any:
+            for old in new_names.keys() & given.keys():
+                new = new_names[old]
+                if new in given:
+                    raise TypeError(f"{function.__name__}() got both {new!r} and {old!r}")
+                text = f"{old}= of {function.__name__} is now {new}=; the old name will go."
+                warnings.warn(text, DeprecationWarning, stacklevel=2)
+                given[new] = given.pop(old)
+            return function(*args, **given)
+
+        return cast(F, call)
+
+    return decorate

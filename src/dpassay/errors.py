@@ -6,6 +6,7 @@ column, a row number and the kind of the fault; they never quote a record.
 
 import os
 import traceback
+import warnings
 
 DEBUG = "DPASSAY_DEBUG"
 """The environment variable that ``dpassay --debug`` sets: errors are then shown with their words,
@@ -21,7 +22,6 @@ __all__ = [
     "CommandFailed",
     "DatasetMissing",
     "DpassayError",
-    "GameStopped",
     "InvalidArgument",
     "InvalidTarget",
     "LogDamaged",
@@ -30,7 +30,6 @@ __all__ = [
     "MissingDependency",
     "RunError",
     "ScriptFailed",
-    "ShadowsStopped",
     "TaskError",
     "UnsupportedEvent",
     "VacuousAudit",
@@ -86,19 +85,16 @@ class RunError(DpassayError):
 
 
 class AuditStopped(DpassayError):
-    """There is no verdict: too many trials failed, or outputs show a fixed seed or no noise."""
+    """A game ended before it could say anything: whatever was played, there is no result.
+
+    Too many trials failed (the first error is in the message), outputs show a fixed seed or no
+    noise, or the user interrupted a game that says nothing before it is complete. With a store the
+    same call goes on where it was.
+    """
 
 
 class VacuousAudit(UserWarning):
     """Even a perfect attack could not refute the claim in so many trials."""
-
-
-class GameStopped(DpassayError):
-    """Too many trainings failed, or the user interrupted; the first error is in the message."""
-
-
-class ShadowsStopped(DpassayError):
-    """Shadow trainings failed or were interrupted; the first error is in the message."""
 
 
 class CommandFailed(DpassayError):
@@ -115,6 +111,19 @@ class BatchOverflow(DpassayError):
 
 class DatasetMissing(DpassayError, FileNotFoundError):
     """A data set is neither in the folder nor to be downloaded; the message says what to do."""
+
+
+_OLD_NAMES = {"GameStopped": AuditStopped, "ShadowsStopped": AuditStopped}
+
+
+def __getattr__(name: str) -> type[DpassayError]:
+    """The classes of before that are one class now, with a warning."""
+    if name not in _OLD_NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    new = _OLD_NAMES[name].__qualname__
+    text = f"dpassay.errors.{name} is now dpassay.errors.{new}; the old name will go."
+    warnings.warn(text, DeprecationWarning, stacklevel=2)
+    return _OLD_NAMES[name]
 
 
 def debugging() -> bool:

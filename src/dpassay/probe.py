@@ -8,7 +8,9 @@
 
 ``python train.py`` works as before. ``dpassay audit train.py --claim 3,1e-5`` plays the script many
 times, with and without the canary as a fair coin says, and compares what it released. The two
-worlds differ by one record added, so the claim must be one of add/remove.
+worlds differ by one record added, so the claim must be one of add/remove. ``dpassay check train.py
+--claim 3,1e-5`` runs it a few times on neighbouring data and names the line that leaks; it needs no
+canary.
 """
 
 import contextlib
@@ -21,7 +23,10 @@ from typing import Any
 
 from dpassay.errors import InvalidTarget
 
-__all__ = ["Trial", "data", "playing", "release"]
+__all__ = ["OWN", "Checking", "Trial", "checking", "data", "playing", "release"]
+
+OWN = object()
+"""In a check: the data is the script's own."""
 
 
 @dataclass
@@ -57,7 +62,49 @@ class Trial:
         return self.released[0]
 
 
+@dataclass
+class Checking:
+    """What a script does with its probes in one run of a check.
+
+    Attributes:
+        given: the data that it gets, ``OWN`` for its own.
+        start: called when it has its data.
+        settle: copies what it releases.
+        own: the data that it had.
+        canary: what it passed, None without one.
+        n_data: how often it asked for its data.
+        released: all that it handed over, in order.
+
+    """
+
+    given: Any
+    start: Callable[[], Any] = lambda: None
+    settle: Callable[[Any], Any] = copy.deepcopy
+    own: Any = None
+    canary: Any = None
+    n_data: int = 0
+    released: list[Any] = field(default_factory=list)
+
+    def hand_over(self, records: Any, canary: Any) -> Any:
+        """The data of this run, in place of the records of the script."""
+        self.n_data += 1
+        self.own, self.canary = records, canary
+        self.start()
+        return records if self.given is OWN else self.given
+
+
 _TRIAL: ContextVar[Trial | None] = ContextVar("dpassay_trial", default=None)
+_CHECK: ContextVar[Checking | None] = ContextVar("dpassay_check", default=None)
+
+
+@contextlib.contextmanager
+def checking(state: Checking) -> Iterator[Checking]:
+    """Make this a run of a check until the context is left."""
+    token = _CHECK.set(state)
+    try:
+        yield state
+    finally:
+        _CHECK.reset(token)
 
 
 @contextlib.contextmanager
@@ -71,17 +118,18 @@ def playing(with_canary: bool) -> Iterator[Trial]:
         _TRIAL.reset(token)
 
 
-def data(records: Any, *, canary: Any) -> Any:
+def data(records: Any, *, canary: Any = None) -> Any:
     """The records as they are; in an audit, with or without the canary at their end.
 
     Both worlds get an object of the same kind, made in the same way, so that nothing but the
-    canary tells them apart.
+    canary tells them apart. In a check the records may differ by one that was searched.
 
     Args:
         records: a torch ``TensorDataset`` or any data set with a length (in an audit it becomes a
             ``Subset``, which has no ``targets``), a tensor, an array, a frame, a list of records,
             or a tuple or dict of these, such as (X, y).
-        canary: one record, of the form that ``records[0]`` has; for (X, y) a pair (x, y).
+        canary: one record, of the form that ``records[0]`` has; for (X, y) a pair (x, y). An audit
+            needs it; a check tries it first.
 
     Raises:
         InvalidTarget: in an audit, if the canary does not fit the records.
@@ -93,9 +141,17 @@ def data(records: Any, *, canary: Any) -> Any:
     [1, 2, 3, 4]
 
     """
+    checked = _CHECK.get()
+    if checked is not None:
+        return checked.hand_over(records, canary)
     trial = _TRIAL.get()
     if trial is None:
         return records
+    if canary is None:
+        raise InvalidTarget(
+            "canary is missing; an audit plays with and without one record. Pass one: "
+            "probe.data(records, canary=(x, y)). A check (dpassay check) needs none."
+        )
     trial.n_data += 1
     trial.canary = canary
     return _joined(records, canary, trial.with_canary)
@@ -114,6 +170,10 @@ def release(output: Any, *, score: Callable[[Any], float] | None = None) -> None
             real number. Anything else is handed over as it is, and the audit learns a score.
 
     """
+    checked = _CHECK.get()
+    if checked is not None:  # all of it, buffers included: a check needs no score
+        checked.released.append(checked.settle(output))
+        return
     trial = _TRIAL.get()
     if trial is None:
         return

@@ -5,6 +5,7 @@ A *claim* is a :class:`PrivacyCurve`; a mechanism returns a :class:`Release`; st
 """
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, Protocol, TypeVar, overload, runtime_checkable
@@ -20,6 +21,7 @@ __all__ = [
     "Evidence",
     "FloatArray",
     "Floats",
+    "GameKind",
     "Kind",
     "LowerBound",
     "Neighbouring",
@@ -33,6 +35,7 @@ __all__ = [
 
 Neighbouring = Literal["add-remove", "replace-one"]
 NeighboursSeen = Literal["checked", "trusted", "unseen"]
+GameKind = Literal["many trials", "one run", "single steps"]
 Kind = Literal["exact", "upper bound", "estimate"]
 NoiseLevel = Literal["exact", "cryptographic", "reproducible"]
 FloatArray = NDArray[Any]  # of float64; NumPy's stubs lose that in most expressions
@@ -133,7 +136,10 @@ class LowerBound:
         ceiling: the most that this audit could have shown, had the attack been perfect.
         threshold: the decision threshold or the number of guesses, where there is one.
         selection: how that was chosen and how the choice was paid for.
-        details: numbers behind the bound (counts, rates, limits), by name.
+        details: further numbers behind the bound (counts, rates, limits), by name.
+        p_value: of a claim that was tested beside the bound; None if there was none.
+        valid: False for a number that is *not* a lower bound with this confidence, such as the
+            largest of several bounds that nobody paid for; it is there for comparison alone.
 
     """
 
@@ -146,19 +152,27 @@ class LowerBound:
     threshold: float | tuple[int, int] | None = None
     selection: str = "fixed in advance"
     details: dict[str, float] | None = None
+    p_value: float | None = None
+    valid: bool = True
 
     def __post_init__(self) -> None:
         _check.epsilon(self.epsilon)
         _check.delta(self.delta)
         _check.confidence(self.confidence)
 
+    @property
+    def assumes_nothing(self) -> bool:
+        """Whether the bound holds whatever the mechanism does."""
+        return self.assumption == "none"
+
     def __str__(self) -> str:
         text = (
             f"epsilon >= {_rounded_down(self.epsilon)} at delta={self.delta:g} "
             f"(confidence {self.confidence:.10g}, {self.method}"
         )
-        text += f", assuming {self.assumption}" if self.assumption != "none" else ""
-        return text + f"; ceiling {self.ceiling:.4g})"
+        text += "" if self.assumes_nothing else f", assuming {self.assumption}"
+        text += f"; ceiling {self.ceiling:.4g})"
+        return text if self.valid else f"NOT A BOUND: {text}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,20 +282,29 @@ class Verdict:
         refuted: the claim is false, with ``confidence``.
         confidence: the probability that the pair of verdict and bound is right, at least: a true
             claim is not refuted, and the bound does not exceed the truth.
-        trials: how many were counted.
+        trials: how many were played, those that a score was learned from included.
         ended: why: "refuted", "budget spent", "interrupted" or "too many failures".
         evidence: the trials.
         attack: how outputs became scores.
         replay: a line that runs the same audit again.
-        details: numbers behind the verdict (wealth, p-value, learning trials), by name.
         log_wealth: of the bet against the claim, after each trial that was bet on; the claim falls
-            where it reaches -log of the level. None where nothing was bet.
+            where it reaches ``wealth_needed``. None where nothing was bet.
         fell_at: where on its curve the claim was exceeded; None if it was not refuted.
         neighbours: "checked": the two data sets are neighbours in the claim's relation. "trusted":
             the caller says so and nobody checked. "unseen": nobody could, since what a record is
             cannot be seen in them. None where there is no pair of data sets.
+        pair: how the two data sets were made, if they were searched; it tells nothing of a record.
         power: what the attack reached, beside the most that the claim allows.
         next_step: what to do now, in one sentence.
+        kind: what was played: "many trials", each with a world of its own; "one run", a training
+            with many canaries; or "single steps" of few trainings.
+        n_learning: trials that a score was learned from or chosen by; they do not count.
+        n_deaths: how often a worker died. What it played was played again or, where noise cannot
+            be replayed (``evidence.seed`` is None), counts as failed.
+        p_value: of the claim, where it was tested as a whole curve beside the bound.
+        wealth_needed: the log wealth at which the claim falls; None where nothing was bet.
+        n_executions: how often the mechanism ran, where a trial takes more than one execution;
+            None where it takes one.
 
     """
 
@@ -294,12 +317,42 @@ class Verdict:
     evidence: Evidence
     attack: str = ""
     replay: str = ""
-    details: dict[str, float] | None = None
     log_wealth: FloatArray | None = None
     fell_at: Fall | None = None
     neighbours: NeighboursSeen | None = None
+    pair: str = ""
     power: Power | None = None
     next_step: str = ""
+    kind: GameKind = "many trials"
+    n_learning: int = 0
+    n_deaths: int = 0
+    p_value: float | None = None
+    wealth_needed: float | None = None
+    n_executions: int | None = None
+
+    def __post_init__(self) -> None:
+        if not self.bound.valid:
+            raise InvalidArgument(
+                "bound.valid=False must be True: a number that is no lower bound refutes nothing."
+            )
+
+    @property
+    def details(self) -> dict[str, float]:
+        """Numbers that have fields of their own now: ``n_learning``, ``p_value``, and so on."""
+        warnings.warn(
+            "verdict.details is now verdict.n_learning, verdict.p_value, verdict.log_wealth and "
+            "verdict.wealth_needed; the old name will go.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        numbers = {"learning_trials": self.n_learning, "wealth_needed": self.wealth_needed}
+        numbers |= {"p_value": self.p_value}
+        return {name: float(value) for name, value in numbers.items() if value is not None}
+
+    @property
+    def n_counted(self) -> int:
+        """The trials that count: all that were not for learning."""
+        return self.trials - self.n_learning
 
     @property
     def tightness(self) -> float:
@@ -312,10 +365,11 @@ class Verdict:
         head = "refuted" if self.refuted else "not refuted"
         seen = _shown_above(self.bound.epsilon, claimed)
         shown = f"epsilon >= {seen} at delta={self.bound.delta:g}"
+        learned = f" ({self.n_learning} for learning)" if self.n_learning else ""
         if self.fell_at is not None and not self.bound.epsilon > claimed:
             shown = f"{self.fell_at}; {shown}"
         return (
             f"{head}: {shown} (confidence {self.confidence:.10g}), claimed {claimed:.4g}; "
-            f"{self.trials} trial{'' if self.trials == 1 else 's'}, {self.ended}"
+            f"{self.trials} trial{'' if self.trials == 1 else 's'}{learned}, {self.ended}"
             f"{'' if self.power is None else f'; {self.power}'}"
         )

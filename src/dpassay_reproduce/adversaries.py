@@ -24,7 +24,7 @@ from dpassay import _check, _files, nets
 from dpassay.adversaries import (
     ADVERSARIES,
     Data,
-    Game,
+    PlayedGame,
     capabilities,
     dirac_canaries,
     mislabelled_canaries,
@@ -172,7 +172,7 @@ class Played:
 
     """
 
-    game: Game
+    game: PlayedGame
     free: LowerBound
     family: LowerBound
     steps: LowerBound | None

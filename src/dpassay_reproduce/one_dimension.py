@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.adversaries.likelihood import LikelihoodRatio, along
+from dpassay.attacks.trajectories import LikelihoodRatio, along
 from dpassay.bounds.bands import common_level
 from dpassay.bounds.scores import limits_at_cuts, sorted_scores
 from dpassay.privacy import ApproxDP, account, calibrate, dp_sgd_event

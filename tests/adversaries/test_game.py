@@ -14,7 +14,7 @@ from dpassay import nets
 from dpassay.adversaries import (
     ADVERSARIES,
     VARIANTS,
-    GameStopped,
+    AuditStopped,
     GradientCanary,
     Searched,
     capabilities,
@@ -23,9 +23,10 @@ from dpassay.adversaries import (
 )
 from dpassay.adversaries.game import crafted_for, separation
 from dpassay.adversaries.trainers import at_once, by_epochs
+from dpassay.auditing import judge
 from dpassay.auditing.referee import CURVE
 from dpassay.errors import InvalidArgument
-from dpassay.runs import Workers, opened
+from dpassay.runs import MemoryLog, Workers, opened
 from extras import needs
 from rates import assert_rate
 
@@ -122,7 +123,7 @@ POISSON = training(sampling_rate=0.5, steps=12, noise_multiplier=1.5)
 def test_no_adversary_refutes_the_truth(name):
     """And each tells the worlds apart no better than the accountant lets it (1e-9)."""
     adversary = (ADVERSARIES | VARIANTS)[name]
-    game = play(adversary, POISSON, DATA, trials=60, choosing=20)
+    game = play(adversary, POISSON, DATA, trials=40, choosing=12)
     assert game.evidence.n_failed == 0
     assert np.isfinite(game.evidence.scores).all()
     assert np.std(game.evidence.scores) > 0
@@ -181,7 +182,7 @@ class Interrupted:
 def test_interrupted_games_go_on_and_end_the_same(tmp_path):
     adversary = replace(MALICIOUS, train=Interrupted(str(tmp_path / "note"), 7))
     options = {"trials": 20, "store": tmp_path / "trials.db"}
-    with pytest.raises(GameStopped, match=r"after \d of 20 trainings"):
+    with pytest.raises(AuditStopped, match=r"after \d of 20 trainings"):
         play(adversary, FULL, DATA, **options)
     game = play(adversary, FULL, DATA, **options)
     before, after = (tmp_path / "note").read_text().split("!")
@@ -200,10 +201,13 @@ def test_a_worker_that_dies_costs_its_own_trial_alone(tmp_path):
             os._exit(1)
         return at_once(plan, made, world, rng)
 
+    log = MemoryLog()
     with Workers(1, separate=True) as crew:
-        game = play(replace(MALICIOUS, train=deadly), FULL, DATA, trials=12, executor=crew)
+        options = {"executor": crew, "store": log}
+        game = play(replace(MALICIOUS, train=deadly), FULL, DATA, trials=12, **options)
     whole = play(MALICIOUS, FULL, DATA, trials=12)
     assert (game.n_deaths, game.evidence.n_failed) == (1, 0)
+    assert game.verdict().n_deaths == judge(log).n_deaths == 1
     np.testing.assert_array_equal(game.evidence.scores, whole.evidence.scores)
 
 
@@ -222,7 +226,7 @@ def test_a_training_that_fails_is_an_output():
     lost = np.isneginf(game.evidence.scores)
     assert 0 < lost.sum() == game.evidence.n_failed
     assert (game.evidence.worlds[lost] == 1).all()
-    with pytest.raises(GameStopped, match=r"Error(.|\n)*test_game.py"):
+    with pytest.raises(AuditStopped, match=r"Error(.|\n)*test_game.py"):
         play(replace(MALICIOUS, train=always_fails), FULL, DATA, trials=40)
 
 
@@ -353,7 +357,7 @@ def test_one_training_has_steps_of_both_kinds():
 
 def test_steps_of_a_training_that_failed_are_not_made_up():
     adversary = replace(MALICIOUS, train=fails_in_one_world)
-    with pytest.raises(GameStopped, match="trainings failed"):
+    with pytest.raises(AuditStopped, match="trainings failed"):
         steps_bound(adversary, FULL, DATA, trainings=40)
 
 

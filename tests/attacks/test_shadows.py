@@ -8,9 +8,9 @@ from scipy import sparse
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
-from dpassay.attacks import Outputs, Shadows, ShadowsStopped, attack, log_odds, train_shadows
+from dpassay.attacks import Outputs, Shadows, attack, log_odds, train_shadows
 from dpassay.attacks.shadows import KEEP, as_losses, assign
-from dpassay.errors import InvalidArgument
+from dpassay.errors import AuditStopped, InvalidArgument
 from rates import assert_rate
 
 RNG = np.random.default_rng(0)
@@ -147,7 +147,7 @@ def test_outputs_that_are_too_large_to_keep():
             return np.full((len(X), 3000), 1 / 3000)
 
     many = np.zeros((800, 1)), np.zeros(800, int)
-    with pytest.raises(ShadowsStopped, match="Pass keep='losses'"):
+    with pytest.raises(AuditStopped, match="Pass keep='losses'"):
         train_shadows(lambda X, y, rng: Wide(), many, n_shadows=2)
 
 
@@ -163,10 +163,10 @@ def failing(X, y, rng):
 
 
 def test_failures_are_told():
-    with pytest.raises(ShadowsStopped, match=r"ValueError(.|\n)*test_shadows.py"):
+    with pytest.raises(AuditStopped, match=r"ValueError(.|\n)*test_shadows.py"):
         train_shadows(failing, (X, Y), n_shadows=2)
     rare = np.where(np.arange(120) == 0, 7, Y)
-    with pytest.raises(ShadowsStopped, match=r"are missing in|never learned"):
+    with pytest.raises(AuditStopped, match=r"are missing in|never learned"):
         train_shadows(fit, (X, rare), n_shadows=4)
 
 

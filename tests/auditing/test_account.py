@@ -133,7 +133,7 @@ def test_more_trials_go_on_with_the_same_run(mechanism, score):
     second = da.audit(mechanism, PAIR, trials=480, **options)
     assert first.evidence.run == second.evidence.run
     assert len(log.runs()) == 1
-    np.testing.assert_array_equal(second.evidence.scores[: first.trials], first.evidence.scores)
+    np.testing.assert_array_equal(second.evidence.scores[: first.n_counted], first.evidence.scores)
 
 
 def test_a_question_smaller_than_what_was_learned_from_is_refused():

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import dpassay as da
@@ -112,6 +113,46 @@ def test_an_error_on_an_ordinary_neighbour_is_a_finding():
     assert da.check(release, VALUES, "1").findings[0].rule == "DPA302"
 
 
+def test_values_outside_of_the_range_seen_are_no_findings_of_their_own():
+    """Codes are declared; an honest program may refuse others, with an error."""
+
+    def counts(codes, rng):
+        return np.bincount(codes, minlength=4)[:4] + rng.laplace(size=4)
+
+    found = da.check(counts, CODES, "1")
+    assert found.findings == ()
+    table = np.stack([CODES, CODES % 2], axis=1)
+
+    def cells(rows, rng):
+        cells = np.zeros((4, 2))
+        np.add.at(cells, tuple(rows.T), 1)
+        return cells + rng.laplace(size=(4, 2))
+
+    assert da.check(cells, table, "1").findings == ()
+    frame = pd.DataFrame({"a": CODES, "b": CODES % 2})
+    assert da.check(lambda t, rng: cells(t.to_numpy(), rng), frame, "1").findings == ()
+
+
+def test_candidates_left_out_and_running_maxima_are_no_movement():
+    def peeled(codes, rng):
+        votes, won = np.bincount(codes, minlength=4).astype(float), []
+        for _ in range(2):
+            votes[won] = -np.inf
+            won.append(int(np.argmax(votes + rng.gumbel(scale=4.0, size=4))))
+        return won
+
+    assert da.check(peeled, CODES, da.PureDP(1.0), bounds=(0, 3)).findings == ()
+
+    def in_blocks(codes, rng):
+        best = -np.inf
+        for block in np.bincount(codes, minlength=4).reshape(2, 2):
+            noisy = block + rng.gumbel(scale=4.0, size=2)
+            best = noisy.max() if noisy.max() > best else best
+        return best
+
+    assert da.check(in_blocks, CODES, da.PureDP(1.0), bounds=(0, 3)).findings == ()
+
+
 def test_records_that_are_not_finite_are_a_warning():
     def clip(x, rng):
         norm = np.abs(x)
@@ -162,6 +203,35 @@ def test_a_line_that_never_moves_withholds_a_finding():
     found = da.check(release, VALUES, "1")
     assert found.findings == ()
     assert "never moved" in found.undecided[0].message
+
+
+def hidden(value, sigma, factor=1.0):
+    """Gaussian noise that cannot be followed."""
+    return value + factor * sigma * float(np.random.default_rng().normal())
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.4])
+def test_a_function_of_ones_own_is_one_primitive(scale):
+    """Without it the check stays open; with it price and scale are checked."""
+    release = lambda x, rng: hidden(np.clip(x, 0, 1).sum(), scale)  # noqa: E731
+    assert not da.check(release, VALUES, da.GDP(1.0)).decided
+    own = da.auditing.Primitive(f"{__name__}:hidden", value="value", scale="sigma")
+    original = hidden
+    found = da.check(release, VALUES, da.GDP(1.0), primitives=[own])
+    assert hidden is original
+    assert [finding.rule for finding in found.findings] == ([] if scale == 1 else ["DPA202"])
+    assert found.decided
+
+
+def test_a_function_whose_noise_is_too_small_is_found():
+    def release(x, rng):
+        return [hidden(np.clip(x, 0, 1).sum(), 20.0, factor=0.1) for _ in range(30)]
+
+    own = da.auditing.Primitive(f"{__name__}:hidden", value="value", scale="sigma")
+    found = da.check(release, VALUES, da.GDP(1.0), primitives=[own])
+    assert found.findings[0].rule == "DPA401"
+    with pytest.raises(InvalidArgument, match=r"package\.module"):
+        da.auditing.Primitive("hidden", value="value", scale="sigma")
 
 
 def test_laws_without_a_price_are_not_checked():

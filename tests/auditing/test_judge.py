@@ -36,7 +36,8 @@ def assert_same(one, other):
     """Every field, arrays by their bits."""
     assert one.claim == other.claim
     assert one.bound == other.bound
-    names = ("refuted", "confidence", "trials", "ended", "attack", "replay", "details", "fell_at")
+    names = ("refuted", "confidence", "trials", "ended", "attack", "replay", "fell_at")
+    names += ("kind", "n_learning", "n_deaths", "p_value", "wealth_needed", "power", "next_step")
     for name in names:
         assert getattr(one, name) == getattr(other, name), name
     paths = [None if v.log_wealth is None else v.log_wealth.tobytes() for v in (one, other)]
@@ -241,6 +242,7 @@ def test_what_a_log_says_of_an_audit(tmp_path):
         PAIR,
         claim=da.PureDP(1.0),
         trials=120,
+        sequential=False,  # With bets alone the score is learned while they go on.
         store=path,
         description={"target": "mine.py:f"},
     )
@@ -291,3 +293,9 @@ def test_claims_and_their_texts(claim):
     assert same == claim
     other = da.GDP(0.5, kind="estimate")
     assert claim_text(other) is None
+
+
+def test_numbers_that_were_details_are_fields():
+    found = da.audit(laplace(1.0), PAIR, claim=da.PureDP(1.0), trials=120, sequential=False)
+    with pytest.warns(DeprecationWarning, match="n_learning"):
+        assert found.details["learning_trials"] == found.n_learning == 60

@@ -48,7 +48,7 @@ def test_a_curve_is_tested_as_a_whole():
     weak = da.audit_one_run(noisy_sum(0.2), data, canaries(), **options)
     assert not honest.refuted
     assert weak.refuted
-    assert weak.details["p_value"] <= 0.05 < honest.details["p_value"]
+    assert weak.p_value <= 0.05 < honest.p_value
 
 
 def test_forms_of_records():

@@ -6,6 +6,9 @@ import textwrap
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
+
+from dpassay.cli import app
 
 TARGET = """
     import time
@@ -237,3 +240,42 @@ def test_a_report_that_cannot_be_is_told_before_anything_is_played(dpassay, fold
     assert done.code == 2
     assert named in done.err
     assert not (folder / "run.db").exists()
+
+
+SEARCHED = """
+import numpy as np
+
+def noisy_max(answers, rng, size):
+    return (np.asarray(answers) + rng.laplace(0.0, 2.0, size=(size, len(answers)))).max(axis=1)
+
+def leaky_mean(data, rng):
+    return float(np.mean(data)) + rng.laplace(scale=0.05)
+"""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["noisy_max", "--input", "vector:6,moves=all,low=0,high=2", "--trials", "60000"],
+        ["leaky_mean", "--data", "alone.npz", "--trials", "900"],
+    ],
+    ids=["input", "data alone"],
+)
+def test_the_pair_is_searched_and_named(options, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "searched_target", raising=False)
+    (tmp_path / "searched_target.py").write_text(SEARCHED)
+    np.savez(tmp_path / "alone.npz", data=np.linspace(0, 1, 20))
+    target, *rest = options
+    asked = ["audit", f"searched_target.py:{target}", *rest, "--claim", "1,0", "--workers", "0"]
+    result = CliRunner().invoke(app, [*asked, "--json"])
+    assert result.exit_code == 1, result.output
+    assert json.loads(result.stdout)["pair"]
+
+
+def test_an_input_is_instead_of_data(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    asked = ["audit", "example:honest", "--input", "vector:3", "--data", "d.npz", "--claim", "1,0"]
+    result = CliRunner().invoke(app, asked)
+    assert result.exit_code == 2
+    assert "leave --data out" in result.stderr

@@ -170,3 +170,29 @@ def test_a_fingerprint_survives_moved_lines(dpassay, folder, tmp_path):
         log = json.loads((tmp_path / "out.sarif").read_text())
         prints.append(log["runs"][0]["results"][0]["partialFingerprints"])
     assert prints[0] == prints[1]
+
+
+SCRIPT = """
+import sys
+import numpy as np
+from dpassay import probe
+
+x = probe.data(np.linspace(0, 1, 15))
+print("a line that must not be shown")
+scale = float(sys.argv[1]) if len(sys.argv) > 1 else 1.0
+probe.release(np.clip(x, 0, 1).sum() + np.random.default_rng().laplace(scale=scale))
+"""
+
+
+def test_a_whole_script(dpassay, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    broken = dpassay("check train.py --claim 1 --arguments 0.5")
+    assert broken.code == 1
+    assert "train.py:9" in broken.out
+    assert "must not be shown" not in broken.out
+    assert dpassay("check train.py --claim 1 --json").data["note"] == ""
+    (tmp_path / "bare.py").write_text("x = 1\n")
+    bare = dpassay("check bare.py --claim 1")
+    assert bare.code == 2
+    assert "probe.data(train_set)" in bare.err

@@ -318,7 +318,7 @@ def test_a_domain_that_is_declared_in_part(dpassay, files):
         ("", "pay for it, e.g. by --domain-epsilon 0.1"),
         ("--domain-epsilon 5", "domain_epsilon=5 must lie in (0, 4)"),
         ("--domain-epsilon nan", "domain_epsilon"),
-        ("--domain-epsilon .01", "stands out of the noise"),
+        ("--domain-epsilon .01", "stands out from the noise"),
         ("--domain-epsilon 2 --delta 0", "delta"),
         ("--domain-epsilon 2 --marginal kids,shoes", "column 'shoes' is not in the schema"),
         ("--domain-epsilon 2 --schema {schema}", "`impossible` of a schema cannot be kept"),

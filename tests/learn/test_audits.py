@@ -24,8 +24,10 @@ from dpassay.learn import (
     search,
 )
 from dpassay.learn.base import Budget, PrivateMixin
-from dpassay.learn.logistic_plans import GradientDescent, Setting, StochasticGradient
+from dpassay.learn.logistic_facts import LogisticFacts
+from dpassay.learn.logistic_plans import GradientDescent, StochasticGradient
 from dpassay.learn.perturbation import ObjectivePerturbation, OutputPerturbation
+from dpassay.learn.plans import PublicFacts
 from dpassay.learn.ridge_plans import SufficientStatistics
 from dpassay.learn.search_price import plan_search
 from dpassay.mechanisms import gaussian, gaussian_multiplier
@@ -75,9 +77,9 @@ def test_a_record_can_move_the_minimiser_by_the_sensitivity(n_classes):
     """Within 7 %, so that noise cut to 70 % is too little: the bound of the proof is attained."""
     with_it, without = pushed(0.02, 700) if n_classes == 2 else pushed(0.01, 1400)
     n = len(with_it[1])
-    setting = Setting(n, 1, n_classes, 1.0, Budget(2.0, 1e-3, "add-remove"), False, penalty=1.0)
-    plan = OutputPerturbation(setting)
-    start = np.zeros((2, setting.loss.n_scores))
+    facts = LogisticFacts(n, 1, n_classes, 1.0, Budget(2.0, 1e-3, "add-remove"), False, penalty=1.0)
+    plan = OutputPerturbation(facts)
+    start = np.zeros((2, facts.loss.n_scores))
     W, V = (plan._minimum(*data, start, 1.0) for data in (with_it, without))
     assert 0.92 < np.linalg.norm(W - V) / plan.sensitivity <= 1
 
@@ -103,7 +105,7 @@ class Tilted:
 
     def __init__(self, epsilon, delta, size, n, share):
         budget = Budget(epsilon, delta, "add-remove")
-        self.plan = ObjectivePerturbation(Setting(n, 1, 2, 1.0, budget, False, penalty=1e-9))
+        self.plan = ObjectivePerturbation(LogisticFacts(n, 1, 2, 1.0, budget, False, penalty=1e-9))
         self.penalty, self.s = self.plan.penalty, share * self.plan.deviation
         self.size, self.n = size, n
 
@@ -205,7 +207,7 @@ def test_gradient_steps(solver, honest, monkeypatch):
     claim, noise = fitted.privacy_, fitted.noise_multiplier_
     monkeypatch.setattr(GradientDescent, "_condition", spy)
     if not honest:
-        scaled(monkeypatch, Setting, "mu", 1 / share)  # the noise of preparation and of full steps
+        scaled(monkeypatch, PublicFacts, "mu", 1 / share)  # of preparation and of full steps
     if solver == "sgd":  # its calibration takes a second
         monkeypatch.setattr(
             StochasticGradient, "noise_multiplier", noise * (1 if honest else share)

@@ -227,7 +227,7 @@ def test_coefficients_return_to_the_units_of_the_data():
     coef, intercept = rng.normal(size=(2, 3)), rng.normal(size=2)
     for data in (rows, sparse.csr_matrix(rows)):
         features = bounded_features(data, None, (0, 10))
-        own_coef, own_intercept = features.restored(coef, intercept)
+        own_coef, own_intercept = features.restore(coef, intercept)
         seen = rows @ own_coef.T + own_intercept
         np.testing.assert_allclose(seen, features.values @ coef.T + intercept)
 

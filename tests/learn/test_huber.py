@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from dpassay.learn.huber import gram_matrix, products_with
-from dpassay.learn.ridge_plans import OutputPerturbation, Setting, SufficientStatistics
+from dpassay.learn.ridge_plans import OutputPerturbation, RidgeFacts, SufficientStatistics
 from dpassay.optim.products import sum_error
 from dpassay.privacy.budget import Budget
 
@@ -27,20 +27,20 @@ def test_sums_in_pieces_are_those_of_exact_arithmetic(kind):
         assert abs(products_with(kind(A), y)[j] - exact) <= sum_error(n) / 2
 
 
-def setting(n, alpha=None):
+def facts(n, alpha=None):
     budget = Budget(1.0, 1e-6, "add-remove")
-    return Setting(n, 3, 1.0, 1.0, budget, alpha=alpha)
+    return RidgeFacts(n, 3, 1.0, 1.0, budget, alpha=alpha)
 
 
 def test_rounding_is_charged_by_the_public_number():
     """Nothing to speak of for few records; for 10^7 the bound, 1 + 2 n (4096 + n/4096) u."""
-    few, many = (SufficientStatistics(setting(n)).sensitivities for n in (1000, 10**7))
-    square = setting(1000).full_bound ** 2
+    few, many = (SufficientStatistics(facts(n)).sensitivities for n in (1000, 10**7))
+    square = facts(1000).full_bound ** 2
     assert few[1] == pytest.approx(square, rel=2e-8)
     assert many[1] / few[1] - 1 == pytest.approx(sum_error(2e7), rel=1e-3)
     assert many[0] > many[1]  # the eigenvalue's own computation
-    outputs = [OutputPerturbation(setting(n, alpha=float(n))) for n in (1000, 10**7)]
-    excess = [plan.sensitivity * plan.alpha / (plan.threshold * plan.setting.full_bound) - 1
+    outputs = [OutputPerturbation(facts(n, alpha=float(n))) for n in (1000, 10**7)]
+    excess = [plan.sensitivity * plan.alpha / (plan.threshold * plan.facts.full_bound) - 1
               for plan in outputs]  # fmt: skip
     assert 1e-6 <= excess[0] < 2e-6  # the solver's tolerance
     assert excess[1] > sum_error(2e7)
@@ -50,4 +50,4 @@ def test_rounding_is_charged_by_the_public_number():
 def test_more_rows_than_are_charged_for_are_refused(plan):
     X, y = np.zeros((9000, 3)), np.zeros(9000)
     with pytest.raises(ValueError, match="n_records=100 is less than half"):
-        plan(setting(100)).solve(X, y, 0)
+        plan(facts(100)).solve(X, y, 0)

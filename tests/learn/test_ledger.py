@@ -144,3 +144,9 @@ def test_a_file_that_is_something_else_is_not_overwritten(path):
     with pytest.raises(InvalidArgument, match="cannot be used as a ledger"):
         spend(Ledger(path))
     assert path.read_text().startswith("not a ledger")
+
+
+def test_a_path_is_no_ledger():
+    model = PrivateRidge(data_norm=1.0, target_bound=1.0, ledger="spent.db")
+    with pytest.raises(InvalidArgument, match=r"ledger='spent\.db' must be a Ledger"):
+        model.fit(np.ones((5, 1)), np.ones(5))

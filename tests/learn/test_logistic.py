@@ -21,8 +21,9 @@ from dpassay.errors import InvalidArgument
 from dpassay.learn.base import Budget
 from dpassay.learn.ledger import Ledger
 from dpassay.learn.logistic import PrivateLogisticRegression
+from dpassay.learn.logistic_facts import LogisticFacts
 from dpassay.learn.logistic_frank_wolfe import FrankWolfe
-from dpassay.learn.logistic_plans import GradientDescent, Setting, plan_for
+from dpassay.learn.logistic_plans import GradientDescent, plan_for
 from dpassay.learn.perturbation import ObjectivePerturbation, OutputPerturbation, minimiser
 from dpassay.optim.conditioning import column_sizes, condition_rows, second_moment, typical_norm
 from dpassay.optim.losses import Logistic, Multinomial, Rows
@@ -173,12 +174,12 @@ def test_which_frank_wolfe_takes_sparse_rows(thin_rows, monkeypatch, settings, l
 
 def test_frank_wolfe_ends_by_a_public_rule():
     budget = Budget(100.0, 1e-6, "add-remove")
-    setting = Setting(10**7, 50, 2, 1.0, budget)
-    plan = plan_for("frank-wolfe", setting)
+    facts = LogisticFacts(10**7, 50, 2, 1.0, budget)
+    plan = plan_for("frank-wolfe", facts)
     assert plan.steps == 3000
     assert da.account(plan.event).epsilon(1e-6) <= 100
-    assert plan_for("frank-wolfe", replace(setting, max_iter=4000)).steps == 4000
-    assert plan_for("frank-wolfe", replace(setting, n_records=1000)).steps < 3000
+    assert plan_for("frank-wolfe", replace(facts, max_iter=4000)).steps == 4000
+    assert plan_for("frank-wolfe", replace(facts, n_records=1000)).steps < 3000
 
 
 def test_sparse_input_is_never_densified(monkeypatch):
@@ -326,7 +327,7 @@ def test_typical_norm_is_the_median_to_its_grid():
 
 def test_noise_of_the_preparation_is_what_the_event_says():
     """The share of column means within a deviation of the truth, over draws; erf(1/√2)."""
-    plan = GradientDescent(Setting(50, 40, 2, 1.0, Budget(1.0, 1e-5, "replace-one")))
+    plan = GradientDescent(LogisticFacts(50, 40, 2, 1.0, Budget(1.0, 1e-5, "replace-one")))
     deviation = plan.event.events[0].noise_multiplier * 2 / 50  # sensitivity 2 under replace-one
     # Both halves far from zero, where shrinking does nothing; the bound enters the noise alone.
     X = np.full((50, 40), 1e6) * np.where(np.arange(50) % 2, 1, -1)[:, None]
@@ -346,7 +347,7 @@ def test_conditioned_rows_have_unit_size_and_go_back():
     even = condition_rows(X, evenness=0.1, rng=np.random.default_rng(0), **options)
     assert np.median(even.rows.norms()) == pytest.approx(1, abs=0.15)
     W = rng.normal(size=(5, 2))
-    coef, intercept = even.restored(W)
+    coef, intercept = even.restore(W)
     np.testing.assert_allclose(X @ coef.T + intercept, even.rows.scores(W))
     thin = condition_rows(
         sparse.csr_matrix(X), evenness=0.1, rng=np.random.default_rng(0), **options
@@ -376,11 +377,13 @@ def test_sensitivity_of_the_minimiser_by_brute_force(n_classes):
     rng, ratios = np.random.default_rng(7), []
     for _ in range(60):
         penalty = 10.0 ** rng.uniform(-1, 2)
-        setting = Setting(6, 3, n_classes, 1.0, Budget(1.0, 1e-5, "add-remove"), penalty=penalty)
-        plan = OutputPerturbation(setting)
+        facts = LogisticFacts(
+            6, 3, n_classes, 1.0, Budget(1.0, 1e-5, "add-remove"), penalty=penalty
+        )
+        plan = OutputPerturbation(facts)
         X, y = table(rng, p=3), rng.integers(0, n_classes, 6)
         X[0] /= np.linalg.norm(X[0])
-        empty = np.zeros((4, setting.loss.n_scores))
+        empty = np.zeros((4, facts.loss.n_scores))
         W, V = (plan._minimum(X[part], y[part], empty, penalty) for part in (slice(0), slice(1)))
         ratios.append(np.linalg.norm(W - V) / plan.sensitivity)
         W, V = (plan._minimum(X[part], y[part], empty, penalty) for part in (slice(6), slice(1, 6)))
@@ -392,16 +395,16 @@ def test_sensitivity_of_the_minimiser_by_brute_force(n_classes):
 @pytest.mark.parametrize("neighbouring", ["add-remove", "replace-one"])
 def test_objective_perturbation_spends_what_its_proof_says(neighbouring):
     """The tail of the tilt by simulation, and the determinant, against the plan's numbers."""
-    setting = Setting(100, 2, 3, 1.0, Budget(2.0, 0.05, neighbouring))
-    plan = ObjectivePerturbation(setting)
-    changes = setting.budget.record_changes
+    facts = LogisticFacts(100, 2, 3, 1.0, Budget(2.0, 0.05, neighbouring))
+    plan = ObjectivePerturbation(facts)
+    changes = facts.budget.record_changes
     ratio = plan.noise_multiplier  # s/L, L = the change of the gradient
     epsilon = plan._exact[0] * 0.75
     normal = np.random.default_rng(8).normal(size=(200_000, 3))
     loss = 1 / (2 * ratio**2) + np.linalg.norm(normal, axis=1) / ratio
     exceeds = int((loss > epsilon).sum())
     assert_rate(exceeds, len(normal), plan._exact[1] / changes)
-    beta = 0.5 * setting.full_bound**2
+    beta = 0.5 * facts.full_bound**2
     assert 3 * math.log1p(beta / plan.penalty) <= plan._exact[0] * 0.25 * (1 + 1e-9)
 
 

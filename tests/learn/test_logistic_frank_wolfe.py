@@ -10,8 +10,8 @@ from sklearn.datasets import load_digits
 import dpassay as da
 from dpassay.learn import PrivateLogisticRegression
 from dpassay.learn.base import Budget
+from dpassay.learn.logistic_facts import LogisticFacts
 from dpassay.learn.logistic_frank_wolfe import _UNITS, FrankWolfe, _in_units, unit_scores
-from dpassay.learn.logistic_plans import Setting
 from rates import assert_rate
 
 BUDGET = Budget(1.0, 1e-6, "add-remove")
@@ -40,7 +40,7 @@ def test_the_best_unit_is_the_bin_of_the_quantile():
 
 def test_the_unit_is_drawn_with_the_noise_of_its_event():
     """One unit against all others, 2 behind it: the odds of the exponential mechanism."""
-    plan = FrankWolfe(Setting(8, 1, 2, 1.0, Budget(6.0, 0.0, "add-remove"), max_iter=1))
+    plan = FrankWolfe(LogisticFacts(8, 1, 2, 1.0, Budget(6.0, 0.0, "add-remove"), max_iter=1))
     epsilon = plan.event.event.epsilon
     assert plan.event.count == 2
     assert epsilon == pytest.approx(3.0)  # of each of two selections, by basic composition
@@ -57,7 +57,7 @@ def test_the_unit_is_drawn_with_the_noise_of_its_event():
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_all_selections_together_meet_the_target(delta, n_classes):
-    plan = FrankWolfe(Setting(5000, 20, n_classes, 1.0, Budget(1.0, delta, "add-remove")))
+    plan = FrankWolfe(LogisticFacts(5000, 20, n_classes, 1.0, Budget(1.0, delta, "add-remove")))
     spent = da.account(plan.event).epsilon(delta)
     assert 0.99 < spent <= 1.0
     assert plan.event.count == plan.steps + 1
@@ -66,9 +66,9 @@ def test_all_selections_together_meet_the_target(delta, n_classes):
 @pytest.mark.parametrize("unit", [1.0, 0.25])
 def test_sensitivity_is_that_of_rows_in_units(unit):
     """A score is a sum of -<gradient, vertex>/N: entries within 1, the radius in that unit."""
-    plan = FrankWolfe(Setting(100, 3, 2, 1.0, BUDGET))
+    plan = FrankWolfe(LogisticFacts(100, 3, 2, 1.0, BUDGET))
     assert plan._selection(unit).sensitivity == pytest.approx(30 / 100)
-    given = FrankWolfe(Setting(100, 3, 2, 1.0, BUDGET, radius=8.0))
+    given = FrankWolfe(LogisticFacts(100, 3, 2, 1.0, BUDGET, radius=8.0))
     assert given._selection(unit).sensitivity == pytest.approx(8 * unit / 100)
 
 

@@ -11,7 +11,7 @@ from dpassay.learn.logistic_shrinkage import (
     _POWER,
     _VARIANCES,
     Shrinkage,
-    shrunk,
+    shrink_factors,
 )
 from rates import assert_rate
 
@@ -43,7 +43,7 @@ def test_the_variance_is_that_of_the_walk(momentum):
 def test_one_round_of_the_fit_against_quadrature():
     """With one weight and many rounds behind it, the factor is E[w | u]/u of the mixture."""
     u = 2.5
-    factors, shares = shrunk(np.array([u**2]), EVEN)
+    factors, shares = shrink_factors(np.array([u**2]), EVEN)
     parts = list(zip(shares, np.sqrt(_VARIANCES), strict=True))
 
     def joint(w):
@@ -58,7 +58,7 @@ def test_one_round_of_the_fit_against_quadrature():
 
 def test_factors_are_shares_that_grow_with_the_weight():
     ratios = np.concatenate([[0.0], np.geomspace(1e-4, 1e9, 300)])
-    factors, shares = shrunk(ratios, EVEN)
+    factors, shares = shrink_factors(ratios, EVEN)
     assert shares.sum() == pytest.approx(1)
     assert (shares > 0).all()
     assert ((factors >= 0) & (factors < 1)).all()
@@ -71,7 +71,7 @@ def test_few_large_weights_are_kept_and_noise_is_taken_out():
     truth = np.where(np.arange(1000) < 20, 30.0, 0.0)
     walk, shares = truth + rng.standard_normal(1000), EVEN
     for _ in range(50):
-        factors, shares = shrunk(walk**2, shares)
+        factors, shares = shrink_factors(walk**2, shares)
     error = np.square(walk * factors - truth).sum()
     assert error < 0.2 * np.square(walk - truth).sum()  # a common factor would take out .05 at most
     assert factors[:20].min() > 0.95

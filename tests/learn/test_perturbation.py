@@ -9,11 +9,11 @@ from scipy import special
 from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.learn import PrivateLogisticRegression
 from dpassay.learn.base import Budget
-from dpassay.learn.logistic_plans import Setting
+from dpassay.learn.logistic_facts import LogisticFacts
 from dpassay.learn.perturbation import (
     ObjectivePerturbation,
     OutputPerturbation,
-    accelerated,
+    descend_accelerated,
 )
 
 # The solver.
@@ -29,16 +29,16 @@ def test_accelerated_steps_end_where_they_should(condition):
         seen.append(w)
         return curvatures * (w - 3)
 
-    w = accelerated(gradient, np.full(5, 1e4), 1.0, condition, 1e-6)
+    w = descend_accelerated(gradient, np.full(5, 1e4), 1.0, condition, 1e-6)
     assert np.linalg.norm(curvatures * (w - 3)) <= 1e-6
     assert len(seen) <= 5 + 4 * math.sqrt(condition) * math.log(2e4 * condition**2 / 1e-6)
 
 
 def test_a_gradient_that_rounding_keeps_up_is_an_error_and_no_loop():
     with pytest.raises(DpassayError, match="Nothing was released"):
-        accelerated(lambda w: w - w + 1e-3, np.zeros(3), 1.0, 2.0, 1e-6)
+        descend_accelerated(lambda w: w - w + 1e-3, np.zeros(3), 1.0, 2.0, 1e-6)
     with pytest.raises(DpassayError, match="gradient of norm nan"):
-        accelerated(lambda w: w * math.nan, np.zeros(3), 1.0, 2.0, 1e-6)
+        descend_accelerated(lambda w: w * math.nan, np.zeros(3), 1.0, 2.0, 1e-6)
 
 
 def test_a_penalty_at_which_the_solver_might_fail_on_some_data_is_refused_on_all():
@@ -48,8 +48,8 @@ def test_a_penalty_at_which_the_solver_might_fail_on_some_data_is_refused_on_all
         PrivateLogisticRegression(solver="output", penalty=1e-9, **options).fit(X, y)
     PrivateLogisticRegression(solver="output", penalty=1e-6, **options).fit(X, y)
     budget = Budget(200.0, 1e-5, "add-remove")  # the proof alone would do with 1e-17
-    setting = Setting(50, 50, 2, 1.0, budget, False, penalty=1e-12)
-    assert ObjectivePerturbation(setting).penalty == pytest.approx(5e-7)
+    facts = LogisticFacts(50, 50, 2, 1.0, budget, False, penalty=1e-12)
+    assert ObjectivePerturbation(facts).penalty == pytest.approx(5e-7)
 
 
 # What rounding hides from the solver.
@@ -76,7 +76,7 @@ def test_the_gradient_where_the_solver_stops_is_within_what_is_charged(n_classes
     X = (X + 1e-6 * rng.standard_normal((n, p))) / np.linalg.norm(X, axis=1)[:, None] / 1.001
     codes = rng.integers(0, n_classes, n)
     plan = OutputPerturbation(
-        Setting(n, p, n_classes, 1.0, Budget(1.0, 1e-6, "add-remove"), penalty=6.1e-5)
+        LogisticFacts(n, p, n_classes, 1.0, Budget(1.0, 1e-6, "add-remove"), penalty=6.1e-5)
     )
     W = plan._minimum(X, codes, np.zeros(plan._shape), plan.penalty)
     found = float(np.linalg.norm(exact_gradient(X, codes, n_classes, W, plan.penalty)))
@@ -90,7 +90,7 @@ def test_the_gradient_where_the_solver_stops_is_within_what_is_charged(n_classes
 @pytest.mark.parametrize("n", [10**5, 10**7])
 def test_sums_of_many_records_are_charged_for(kind, n):
     """n γ_k L, by Higham's bound: it was not in the sensitivity, which had one millionth of L."""
-    plan = kind(Setting(n, 10, 2, 1.0, Budget(1.0, 1e-6, "add-remove")))
+    plan = kind(LogisticFacts(n, 10, 2, 1.0, Budget(1.0, 1e-6, "add-remove")))
     hidden = n * (4096 + n / 4096) * 2.0**-53 * plan.lipschitz
     assert plan._inexactness(plan.penalty, 1.0) >= plan.stop + hidden
     if kind is OutputPerturbation:

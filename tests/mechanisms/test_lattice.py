@@ -129,7 +129,7 @@ def test_draws_beyond_64_bits_are_no_overflow(monkeypatch):
     )
     words = np.array([1 << 32, 0], np.uint64)  # a sign, and digits that keep
     generator = Scripted(np.array([0, 0]), words)
-    kept = lattice._kept("laplace", 2**47, 2, generator)
+    kept = lattice._keep_some("laplace", 2**47, 2, generator)
     assert kept.tolist() == [-(2**69), 2**69]
     assert kept.dtype == object
 

@@ -97,3 +97,47 @@ def test_what_would_be_ignored_is_refused_and_no_seed_is_not_replayed(tmp_path):
 def test_pytest_starts_without_dpassay():
     code = "import sys, _dpassay_pytest; sys.exit('dpassay' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+CHECKS = """
+    import numpy as np
+    import pytest
+
+    DATA = np.linspace(0, 1, 9)
+
+    def release(data, rng):
+        return np.clip(data, 0, 1).sum() + rng.laplace(scale=0.5)  # the line
+
+    def test_broken(dpassay):
+        dpassay.check(release, DATA, claim="1")
+
+    def test_honest(dpassay_check):
+        assert dpassay_check(release, DATA, claim="2").epsilon_seen == pytest.approx(2.0)
+
+    def test_script(dpassay_check):
+        dpassay_check("train.py", claim="2")
+
+    def unseen(data, rng):
+        return data.sum() + float(rng.laplace())
+
+    def test_undecided(dpassay_check):
+        dpassay_check(unseen, DATA, claim="1", undecided="pass")
+        dpassay_check(unseen, DATA, claim="1")
+"""
+TRAIN = """
+import numpy as np
+from dpassay import probe
+x = probe.data(np.linspace(0, 1, 9))
+probe.release(np.clip(x, 0, 1).sum() + np.random.laplace(scale=0.5))
+"""
+
+
+def test_checks_fail_tests_and_name_the_line(tmp_path):
+    (tmp_path / "test_checks.py").write_text(textwrap.dedent(CHECKS))
+    (tmp_path / "train.py").write_text(TRAIN)
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-q"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert "2 failed, 2 passed" in ran.stdout
+    for part in ("DPA202", "test_checks.py:8", "# the line", "epsilon 2 at delta 0; claimed 1",
+                 "A test that cannot fail", "undecided: "):  # fmt: skip
+        assert part in ran.stdout

@@ -4,11 +4,12 @@ import math
 import os
 import re
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from dpassay import _files
+from dpassay import _files, audit
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import ApproxDP, PureDP
 from dpassay.report import (
@@ -127,6 +128,45 @@ def test_long_texts_do_not_make_long_pages():
     assert len(report.html()) < LIMIT
 
 
+def test_a_report_of_version_1_is_read():
+    """A file that version 0.1.0 wrote, its curves thinned; what it did not know stays unsaid."""
+    report = load_report(Path(__file__).with_name("version_1.json"))
+    kinds = [audit["verdict"]["kind"] for audit in report.data["audits"]]
+    assert kinds == ["many trials", "one run"]
+    assert [audit["verdict"]["trials"] for audit in report.data["audits"]] == [60 + 50, 1 + 50]
+    assert all(audit["verdict"]["power"] is None for audit in report.data["audits"])
+    page = Page(report.html())
+    assert page.faults == []
+    assert "In 60 trials the attack did not refute" in page.text
+
+
+def test_the_page_shows_power_fall_and_next_step():
+    """All that an audit itself says of its verdict; nothing here is made by hand."""
+    options = {"score": float, "trials": 120}
+    found = audit(lambda x, rng: x + rng.laplace(scale=0.2), (1.0, 0.0), claim="1", **options)
+    page = Page(audit_report(found).html())
+    assert f"It fell at ε = {found.fell_at.epsilon:.4g}" in page.text
+    assert f"Next: {found.next_step}" in page.text
+    assert f"{found.power.auc:.3f} (about" in page.text
+    data = audit_report(found).data["audits"][0]["verdict"]
+    assert data["power"]["auc"] == found.power.auc
+    assert data["fell_at"]["delta_seen"] == found.fell_at.delta_seen
+
+
+def test_the_page_says_what_learned_and_who_died():
+    options = {"claim": "1", "trials": 120, "sequential": False}
+    learned = audit(lambda x, rng: x + rng.laplace(), (1.0, 0.0), **options)
+    assert (learned.trials, learned.n_learning, learned.n_counted) == (120, 60, 60)
+    text = Page(audit_report(learned).html()).text
+    assert "60 trials, which do not count" in text
+    assert "In 60 trials the attack" in text
+    for seed, said in ((7, "were played again"), (None, "cannot be replayed, count as failed")):
+        evidence = replace(learned.evidence, seed=seed)
+        page = Page(audit_report(replace(learned, n_deaths=3, evidence=evidence)).html())
+        assert f"3; their trials{',' if seed is None else ''} " in page.text
+        assert said in page.text
+
+
 def test_several_audits_on_one_page():
     names = ("refuted", "standing", "one run")
     reports = [audit_report(CASES[name](), title=f"The case {name}") for name in names]
@@ -199,7 +239,9 @@ def test_half_a_file_is_never_seen(tmp_path, monkeypatch, raised, seen, at):
         ("[]", "is not a report"),
         ('{"schema": "other"}', "is not a report"),
         ('{"schema": "dpassay-report", "schema_version": 99}', "schema_version 99"),
-        ('{"schema": "dpassay-report", "schema_version": 1}', "it has no title"),
+        ('{"schema": "dpassay-report", "schema_version": 2}', "it has no title"),
+        ('{"schema": "dpassay-report", "schema_version": 1}', "audits is not a list"),
+        ('{"schema": "dpassay-report", "schema_version": 1, "audits": [1]}', "not a mapping"),
     ],
 )
 def test_files_that_are_no_reports(tmp_path, text, message):

@@ -61,7 +61,7 @@ def test_large_delta(delta, n, expected):
 
 
 def test_the_number_of_records_may_stand_in_the_claim():
-    found = verdict(claim=GDP(1.0, assumptions=("labels", "n=200")))
+    found = verdict(claim=GDP(1.0, assumptions=("labels",), n_records=200))
     assert status("Delta", found) == (PASS, "computed")
     assert status("Delta", found, n_records=10**6) == (FAIL, "declared")
 

@@ -34,12 +34,14 @@ def verdict(
         bound=LowerBound(epsilon, delta, 0.95, "sequential", **bound),
         refuted=refuted,
         confidence=0.95,
-        trials=scores.size if trials is None else trials,
+        trials=(scores.size if trials is None else trials) + 50,
         ended=ended or ("refuted" if refuted else "budget spent"),
         evidence=evidence,
         attack=rest.pop("attack", "a threshold on the output"),
         replay="dpassay audit train.py:train",
-        details={"learning_trials": 50.0, "deaths": 1.0},
+        n_learning=50,
+        n_deaths=1,
+        wealth_needed=3.0,
         log_wealth=None if path is None else np.asarray(path, float),
         **rest,
     )
@@ -67,11 +69,17 @@ CASES = {
     "bound above, standing": lambda: _some(2.0, epsilon=1.2),
     "interrupted": lambda: _some(0.4, ended="interrupted"),
     "one run": lambda: verdict(
-        *_normal(90, 110, 1.0), trials=1, bound={"threshold": (40, 40)}, attack="200 canaries"
+        *_normal(90, 110, 1.0),
+        trials=1,
+        kind="one run",
+        bound={"threshold": (40, 40)},
+        attack="200 canaries",
     ),
-    "one run, a curve": lambda: verdict(*_normal(90, 110, 1.0), GDP(1.0), trials=1, refuted=True),
+    "one run, a curve": lambda: verdict(
+        *_normal(90, 110, 1.0), GDP(1.0), trials=1, kind="one run", refuted=True
+    ),
     "gaussian": lambda: _some(
-        claim=GDP(1.0, assumptions=("n=200",)), bound={"assumption": "Gaussian trade-off"}
+        claim=GDP(1.0, n_records=200), bound={"assumption": "Gaussian trade-off"}
     ),
     "pld": lambda: _some(claim=account(dp_sgd_event(1.1, 0.01, 50), "pld")),
     "rdp": lambda: _some(claim=RDP(orders=[2, 8], epsilons=[0.1, 0.4])),

@@ -11,14 +11,14 @@ from dpassay.bounds.onerun.pvalues import Steinke, largest_epsilon, pure_epsilon
 from dpassay.errors import InvalidArgument
 from dpassay.learn import Ledger, PrivateLasso
 from dpassay.learn.base import Budget
-from dpassay.learn.ridge_plans import Setting
+from dpassay.learn.ridge_plans import RidgeFacts
 from dpassay.optim import frank_wolfe as fw
 from dpassay.optim.losses import Logistic, Rows
 from dpassay.optim.polytopes import L1Ball
 from dpassay.privacy import account
 from dpassay_reproduce.printed import frank_wolfe as printed_fw
 from dpassay_reproduce.printed.frank_wolfe import PrintedLasso, noise_scale
-from dpassay_reproduce.printed.one_run import INVALID, naive_one_run
+from dpassay_reproduce.printed.one_run import ASSUMED, naive_one_run
 from dpassay_reproduce.printed.ridge import PrintedPerturbation, PrintedRidge
 from dpassay_reproduce.printed.sgd import PrintedLogisticRegression, bst14_noise, bst14_sgd
 from rates import assert_rate, assert_rate_at_most
@@ -52,8 +52,9 @@ def test_naive_maximum_is_the_largest_of_the_pure_bounds():
     bound = naive_one_run(scores, members, delta=0, max_guesses=100)
     assert bound.epsilon == pytest.approx(best.max(), abs=1e-8)
     assert bound.threshold == (k[best.argmax()], k[best.argmax()])
-    assert bound.assumption == INVALID
-    assert "INVALID" in bound.selection
+    assert bound.assumption == ASSUMED
+    assert not bound.valid
+    assert str(bound).startswith("NOT A BOUND")
     assert bound.details["correct"] == right[best.argmax()]
     assert naive_one_run(scores, members, delta=0).details["looks"] == 150
 
@@ -114,10 +115,10 @@ def test_the_printed_ridge_is_the_ridge_plus_noise():
     )  # fmt: skip
     expected = Ridge(alpha=50.0, fit_intercept=False).fit(X, y).coef_
     plan = PrintedPerturbation(
-        Setting(100, 4, 2.0, 3.0, Budget(50.0, 1e-5, "add-remove"), False, alpha=50.0)
+        RidgeFacts(100, 4, 2.0, 3.0, Budget(50.0, 1e-5, "add-remove"), False, alpha=50.0)
     )
     np.testing.assert_allclose(
-        means, expected, atol=6 * plan.sensitivity / plan.setting.mu / math.sqrt(200)
+        means, expected, atol=6 * plan.sensitivity / plan.facts.mu / math.sqrt(200)
     )
 
 
@@ -137,9 +138,9 @@ def test_printed_scale(form, value):
 def test_printed_scale_with_its_own_delta_grows_with_epsilon():
     """delta = exp(-epsilon³ N), T = epsilon N: 16 √2 L0 C1 epsilon, whatever N."""
     for epsilon in (0.2, 0.3):
-        setting = SETTING | {"epsilon": epsilon, "delta": math.exp(-(epsilon**3) * 1000)}
+        facts = SETTING | {"epsilon": epsilon, "delta": math.exp(-(epsilon**3) * 1000)}
         steps = round(epsilon * 1000)
-        scale = noise_scale(steps=steps, **setting)
+        scale = noise_scale(steps=steps, **facts)
         assert scale == pytest.approx(16 * math.sqrt(2) * epsilon, rel=1e-9)
 
 

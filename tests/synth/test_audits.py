@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from dpassay import audit
-from dpassay.synth import ProductMixture, Schema, Workload, mixture
+from dpassay.synth import ProductMixture, Schema, Workload
 from dpassay.synth.measurements import measure
+from dpassay.synth.methods import product_mixture
 
 SCHEMA = Schema({"a": range(2), "b": range(2)})
 PAIR = Workload.marginals([("a", "b")])
@@ -28,7 +29,7 @@ def less(share):
 @pytest.mark.parametrize(("share", "refuted"), [(1.0, False), (0.65, True)])
 def test_mixtures(share, refuted, monkeypatch):
     """One record is replaced; whether one that is added shows as well was not tested."""
-    monkeypatch.setattr(mixture, "measure", less(share))
+    monkeypatch.setattr(product_mixture, "measure", less(share))
     options = {"epsilon": 8.0, "delta": 1e-6, "neighbouring": "replace-one"}
     options |= {"components": 4, "steps": 60, "penalty": 0.02}
 

@@ -19,7 +19,7 @@ from dpassay.synth import (
     quality,
     train_on_synthetic,
 )
-from dpassay.synth.measurements import measure, measuring, on_simplex
+from dpassay.synth.measurements import measure, measurement_event, on_simplex
 from dpassay.synth.models import Records
 from rates import assert_rate
 
@@ -98,8 +98,8 @@ def test_one_record_moves_a_table_by_its_sensitivity():
 
 
 def test_events_add_up_as_one_table_of_all():
-    event = measuring([3.0, 3.0, 3.0, 3.0], "add-remove")
-    single = measuring([1.5], "add-remove")
+    event = measurement_event([3.0, 3.0, 3.0, 3.0], "add-remove")
+    single = measurement_event([1.5], "add-remove")
     assert account(event).epsilon(1e-5) == pytest.approx(account(single).epsilon(1e-5))
 
 
@@ -207,3 +207,14 @@ def test_train_on_synthetic():
     assert scores["synthetic"] == pytest.approx(scores["real"], abs=0.05)
     with pytest.raises(InvalidArgument, match="target"):
         train_on_synthetic(frame, frame, "z", test=frame)
+
+
+def test_what_is_no_workload_or_condition_is_refused():
+    schema = Schema({"a": [0, 1]})
+    with pytest.raises(InvalidArgument, match=r"workload=.* must be a Workload"):
+        Independent(schema, [("a",)])
+    fitted = Independent(schema, delta=1e-5, rng=0).fit(np.zeros((50, 1), int))
+    with pytest.raises(InvalidArgument, match=r"workload=.* must be a Workload"):
+        fitted.answer([("a",)])
+    with pytest.raises(InvalidArgument, match=r"where=.* must be a mapping"):
+        fitted.sample(3, rng=0, where=["a"])

@@ -9,7 +9,7 @@ import pytest
 
 from dpassay.errors import InvalidArgument
 from dpassay.synth import BLR, Schema, Workload, blr_accuracy
-from dpassay.synth.blr import (
+from dpassay.synth.methods.blr import (
     all_multisets,
     largest_size,
     log_candidates,
@@ -146,7 +146,7 @@ def test_query_values_by_hand():
 
 
 def test_random_candidates_are_uniform_multisets():
-    from dpassay.synth.blr import _random_tables
+    from dpassay.synth.methods.blr import _random_tables
 
     rng = np.random.default_rng(0)
     rows = np.concatenate(list(_random_tables(3, 2, 6000, "multisets", rng)))

@@ -14,7 +14,8 @@ from dpassay.privacy import Approx, Gaussian, account
 from dpassay.privacy.budget import budget
 from dpassay.privacy.events import Sequence
 from dpassay.synth import MWEM, Categorical, Date, Numeric, Schema, Workload, measure_domain
-from dpassay.synth.domains import Undeclared, _priced, fit_with_domain
+from dpassay.synth.recommended import fit_with_domain
+from dpassay.synth.tables.domains import Undeclared, _price_domain
 from rates import assert_rate
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}
@@ -142,7 +143,7 @@ def excess(make, n_columns, neighbouring="add-remove", shrink=1.0, lower=0.0):
     """
     given = {f"c{j}": Undeclared("categorical") for j in range(n_columns)}
     allowed = budget(1.0, 1e-3, neighbouring)
-    noise, event = _priced(given, allowed, np.random.default_rng(0))
+    noise, event = _price_domain(given, allowed, np.random.default_rng(0))
     tables = make(noise.threshold, noise.sigma)
     places = sorted({place for table in tables for place in table})
     p, q = (law(t, places, shrink * noise.sigma, noise.threshold - lower) for t in tables)
@@ -198,7 +199,7 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_stated(neighbouring):
     distance = {"add-remove": 1, "replace-one": 2}[neighbouring]
     allowed = budget(3.0, 1e-6, neighbouring)
     given = {name: Undeclared("categorical") for name in "xy"}
-    noise, event = _priced(given, allowed, np.random.default_rng(0))
+    noise, event = _price_domain(given, allowed, np.random.default_rng(0))
     assert isinstance(event, Sequence)
     gaussian, rare = event.events
     assert isinstance(gaussian, Gaussian)
@@ -226,7 +227,7 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_stated(neighbouring):
 def test_noise_alone_gives_no_bound(rng):
     """2000 columns without a record: at most one in a thousand passes anywhere."""
     from dpassay.mechanisms.noise import source
-    from dpassay.synth.domains import FALSE_CELL, _Noise, _outermost
+    from dpassay.synth.tables.domains import FALSE_CELL, _Noise, _outermost
     from rates import assert_rate_at_most
 
     noise, passed = _Noise(3.0, math.inf, source(rng), "add-remove"), 0
@@ -341,12 +342,12 @@ def test_saved_and_read_back(tmp_path):
         ({"neighbouring": "near"}, "neighbouring"),
         ({"columns": {"age": "number"}}, "kind of column 'age'='number' must be one of"),
         ({"columns": {"age": {"kind": "numeric", "bins": 0}}}, "bins=0"),
-        ({"columns": {"town": {"kind": "categorical", "nullable": False}}}, "rare ones are read"),
+        ({"columns": {"town": {"kind": "categorical", "nullable": False}}}, "rare values are read"),
         ({"columns": {"age": range(120)}}, "nothing to measure"),
         ({"columns": {"shoes": "numeric"}}, "column 'shoes' is not in the table"),
         ({"columns": {"seen": "categorical"}}, "column 'seen' holds values of the type"),
-        ({"epsilon": 0.01}, "nothing of column 'age' stands out of the noise"),
-        ({"columns": {"pay": "categorical"}}, "nothing of column 'pay' stands out of the noise"),
+        ({"epsilon": 0.01}, "nothing of column 'age' stands out from the noise"),
+        ({"columns": {"pay": "categorical"}}, "nothing of column 'pay' stands out from the noise"),
         ({"table": np.zeros((3, 2))}, "the table is no frame"),
         ({"columns": ["age"]}, "must be a mapping from names"),
     ],
@@ -368,10 +369,31 @@ def test_measuring_is_refused(arguments, message):
         ({"domain_epsilon": math.nan}, "domain_epsilon=nan"),
         ({"schema": Schema({"age": range(120)})}, "is not needed: the schema declares"),
         ({"schema": {"age": range(120)}}, "nothing to measure"),
-        ({"frame": table(9)[:0]}, "the table is empty"),
+        ({"table": table(9)[:0]}, "the table is empty"),
         ({"delta": 0.0}, "delta"),
     ],
 )
 def test_fitting_is_refused(arguments, message):
     with pytest.raises(InvalidArgument, match=message):
-        synth.fit(**({"frame": table(300), "domain_epsilon": 0.5, "rng": 0} | arguments))
+        synth.fit(**({"table": table(300), "domain_epsilon": 0.5, "rng": 0} | arguments))
+
+
+@pytest.mark.parametrize("method", ["FEM", MWEM(Schema({"a": [0, 1]})), dict])
+def test_a_method_is_a_class_of_ours(method):
+    with pytest.raises(InvalidArgument, match="must be a class, such as"):
+        fit_with_domain(method, table(300), domain_epsilon=0.5)
+
+
+@pytest.mark.parametrize("wrong", [None, 3])
+def test_a_table_has_rows(wrong):
+    with pytest.raises(InvalidArgument, match="must be a frame or an array"):
+        fit_with_domain(MWEM, wrong, domain_epsilon=0.5)
+
+
+def test_the_table_may_still_be_called_frame():
+    schema = Schema({"a": range(2)})
+    with pytest.warns(DeprecationWarning, match="frame= of fit is now table="):
+        fitted = synth.fit(frame=np.zeros((50, 1), int), schema=schema, delta=1e-5, rng=0)
+    assert fitted.n_records_ == 50
+    with pytest.raises(TypeError, match="both 'table' and 'frame'"):
+        synth.fit(table=[[0]], frame=[[0]], schema=schema)

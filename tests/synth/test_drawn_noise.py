@@ -28,15 +28,10 @@ from dpassay.synth import (
     ProductMixture,
     Schema,
     Workload,
-    baselines,
-    dual_frank_wolfe,
-    dual_query,
-    fem,
-    mixture,
-    mwem,
 )
-from dpassay.synth.descent import column_shares
 from dpassay.synth.measurements import SENSITIVITY, measure
+from dpassay.synth.methods import baselines, dual_query, fem, frank_wolfe, mwem, product_mixture
+from dpassay.synth.methods.descent import column_shares
 from dpassay.synth.models import Mixture, Records
 from synth.games_by_hand import Toy, first_best
 
@@ -125,8 +120,8 @@ def test_mixtures(picks, relation, share, monkeypatch):
         seen[:] = found
         return Mixture(schema, np.ones(1), np.concatenate(column_shares(schema, found))[None])
 
-    monkeypatch.setattr(mixture, "fit_mixture", kept)
-    monkeypatch.setattr(mixture, "measure", less(share))
+    monkeypatch.setattr(product_mixture, "fit_mixture", kept)
+    monkeypatch.setattr(product_mixture, "measure", less(share))
     schema = Schema({"a": range(70), "b": range(70), "c": range(6)})
     codes, workload = np.zeros((900, 3), int), Workload.all_marginals(schema, 3)
     options = {"epsilon": 2.0, "delta": 1e-6, "neighbouring": relation, "picks": picks, "rng": 1}
@@ -148,9 +143,9 @@ def test_columns_of_a_followed_universe(relation, share, monkeypatch):
     def stop(schema, workload, truth, base, **rest):
         raise Stop(base)
 
-    monkeypatch.setattr(dual_frank_wolfe, "on_simplex", lambda shares: shares)
-    monkeypatch.setattr(dual_frank_wolfe, "measure", less(share))
-    monkeypatch.setattr(dual_frank_wolfe, "Particles", stop)
+    monkeypatch.setattr(frank_wolfe, "on_simplex", lambda shares: shares)
+    monkeypatch.setattr(frank_wolfe, "measure", less(share))
+    monkeypatch.setattr(frank_wolfe, "Particles", stop)
     schema = Schema({"a": range(20_000), "b": range(2)})
     workload = Workload.marginals([("b",)])
     fitted = FrankWolfe(schema, workload, neighbouring=relation, universe="followed", steps=3)
@@ -176,7 +171,7 @@ def test_selected_sets(relation):
     """One record moves a score by 1, or by 2 where it is replaced: noise of 2 such over epsilon."""
     schema = Schema({name: range(2) for name in "abcd"})
     workload = Workload.marginals([("a", "b", "c"), ("b", "c", "d")])
-    plan = mixture.plan_mixture(schema, workload, budget(1.0, 1e-6, relation), 1)
+    plan = product_mixture.plan_mixture(schema, workload, budget(1.0, 1e-6, relation), 1)
     data = Records(schema, np.array([[0, 0, 0, 0]] * 7 + [[1, 0, 0, 0]] * 5), 12)
     model = Mixture(schema, np.ones(1), np.full((1, 8), 0.5))
     scores = [np.abs(data.counts(c) - 12 * model.marginal(c)).sum() for c in plan.candidates]
@@ -185,7 +180,7 @@ def test_selected_sets(relation):
 
     def choice(noise):
         gumbels = np.where(np.arange(2) == worse, noise, 0)
-        return mixture.select_sets(
+        return product_mixture.select_sets(
             data, model, plan, relation, Source("reproducible", Chosen(gumbels))
         )
 

@@ -12,15 +12,15 @@ from dpassay.optim.frank_wolfe import calibrated_selection, nonprivate_gap
 from dpassay.privacy import account
 from dpassay.privacy.budget import budget
 from dpassay.synth import FrankWolfe, Independent, Schema, Workload, compare
-from dpassay.synth.dual_frank_wolfe import (
+from dpassay.synth.methods.frank_wolfe import (
     Dual,
     QueryHull,
     average_error,
     best_steps,
     last_iterate,
 )
+from dpassay.synth.methods.particles import Particles
 from dpassay.synth.models import Records
-from dpassay.synth.particles import Particles
 from dpassay_reproduce.synth.cells import tiny
 
 MIXED = Schema({"a": range(2), "b": range(3), "c": range(2)})
@@ -31,7 +31,7 @@ QUERIES = (
 
 def dense(schema, workload):
     """Every query as a row over all cells, by the definition of ``spread``."""
-    from dpassay.synth.mwem import spread_out
+    from dpassay.synth.queries.blocks import spread_out
 
     rows = []
     for block in workload:

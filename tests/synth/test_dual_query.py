@@ -13,14 +13,14 @@ from dpassay.privacy.accounting import flatten
 from dpassay.privacy.accounting.rdp import divergences
 from dpassay.privacy.budget import budget
 from dpassay.synth import DQRS, DualQuery, Schema, Workload, compare, load
-from dpassay.synth.dual_query import (
+from dpassay.synth.methods.dual_query import (
     carried_event,
     draws_event,
     keep_probability,
     most_redraws,
     slack,
 )
-from dpassay.synth.games import Rounds, SignedQueries, affordable, draw, most_rounds
+from dpassay.synth.methods.games import Rounds, SignedQueries, affordable, draw, most_rounds
 from dpassay.synth.models import Records
 from rates import assert_rate
 from synth.games_by_hand import ORDERS, Toy, first_best, softmax, worst

@@ -16,13 +16,10 @@ from dpassay.synth import (
     FrankWolfe,
     ProductMixture,
     Schema,
-    blr,
-    games,
-    mixture,
-    mwem,
 )
-from dpassay.synth.dual_query import keep_probability, log_keep_probability
-from dpassay.synth.workload import Workload
+from dpassay.synth.methods import blr, games, mwem, product_mixture
+from dpassay.synth.methods.dual_query import keep_probability, log_keep_probability
+from dpassay.synth.queries.workload import Workload
 from rates import assert_rate
 
 SCHEMA = Schema({"a": range(2), "b": range(3)})
@@ -60,7 +57,7 @@ def test_draws():
 
 def test_peeling_is_the_exponential_mechanism_without_replacement():
     generator = noise.secure_generator()
-    pairs = [tuple(mixture._peeled(LOGITS, 2, generator)) for _ in range(N)]
+    pairs = [tuple(product_mixture._peel(LOGITS, 2, generator)) for _ in range(N)]
     p = special.softmax(LOGITS)
     assert all(first != second for first, second in pairs)
     for pair in ((2, 0), (0, 2), (1, 3)):
@@ -70,7 +67,7 @@ def test_peeling_is_the_exponential_mechanism_without_replacement():
 
 def test_queries_that_are_done_are_not_picked_again():
     chosen = noise.source(None)
-    picks = [mwem._picked(LOGITS.copy(), [2], chosen) for _ in range(N)]
+    picks = [mwem._pick_query(LOGITS.copy(), [2], chosen) for _ in range(N)]
     left = special.softmax(LOGITS[[0, 1, 3]])
     for i, p in zip((0, 1, 3), left, strict=True):
         assert_rate(picks.count(i), N, p)
@@ -79,9 +76,9 @@ def test_queries_that_are_done_are_not_picked_again():
 
 @pytest.mark.parametrize("gaussian", [False, True])
 def test_noise_on_a_count(gaussian):
-    plan = mwem.Rounds(1, 1.0, 5.0, gaussian, None)
+    plan = mwem.MWEMPlan(1, 1.0, 5.0, gaussian, None)
     chosen = noise.source(None)
-    errors = [100 * (mwem._measured(0.3, 100, plan, chosen) - 0.3) / 5 for _ in range(N)]
+    errors = [100 * (mwem._measure_share(0.3, 100, plan, chosen) - 0.3) / 5 for _ in range(N)]
     beyond = np.sum(np.abs(errors) > 1)
     p = 2 * special.ndtr(-1) if gaussian else math.exp(-1)
     assert_rate(beyond, N, p)
@@ -101,7 +98,7 @@ def test_tables_are_made_again():
 
     chosen = noise.source(None)
     picks = [
-        int(blr._chosen_exactly(tables, lambda chunk: LOGITS[chunk[:, 0]], chosen)[0])
+        int(blr._choose_exactly(tables, lambda chunk: LOGITS[chunk[:, 0]], chosen)[0])
         for _ in range(N)
     ]
     for i, p in enumerate(special.softmax(LOGITS)):

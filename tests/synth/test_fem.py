@@ -13,8 +13,8 @@ from dpassay.privacy.accounting import flatten
 from dpassay.privacy.accounting.rdp import divergences
 from dpassay.privacy.budget import budget
 from dpassay.synth import FEM, Schema, SepFEM, Workload, compare
-from dpassay.synth.fem import selections_event
-from dpassay.synth.games import Rounds, affordable, most_rounds
+from dpassay.synth.methods.fem import selections_event
+from dpassay.synth.methods.games import Rounds, affordable, most_rounds
 from dpassay.synth.models import Records
 from rates import assert_rate
 from synth.games_by_hand import ORDERS, Toy, first_best, softmax, worst

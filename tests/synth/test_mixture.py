@@ -20,11 +20,11 @@ from dpassay.synth import (
     Workload,
     compare,
     load,
-    mixture,
 )
-from dpassay.synth.descent import Target, _Descent, column_shares, information
 from dpassay.synth.measurements import Measurement
-from dpassay.synth.mixture import Plan, plan_mixture, select_sets
+from dpassay.synth.methods import product_mixture
+from dpassay.synth.methods.descent import Target, _Descent, column_shares, information
+from dpassay.synth.methods.product_mixture import MixturePlan, plan_mixture, select_sets
 from dpassay.synth.models import Mixture, Records
 from rates import assert_rate
 
@@ -172,7 +172,7 @@ def noise_energy(plan, neighbouring, monkeypatch, shrink=1.0):
         seen.extend(found)
         return Mixture(schema, np.ones(1), np.concatenate(column_shares(schema, found))[None])
 
-    monkeypatch.setattr(mixture, "fit_mixture", kept)
+    monkeypatch.setattr(product_mixture, "fit_mixture", kept)
     codes = table(400)
     ProductMixture(SCHEMA, TRIPLES, epsilon=1.0, delta=1e-6, neighbouring=neighbouring, rng=5).fit(
         codes
@@ -232,7 +232,7 @@ def test_selections_have_the_probabilities_of_the_exponential_mechanism(rng):
     )
     model = Mixture(SCHEMA, np.ones(1), np.full((1, 14), 0.3))
     base = plan_mixture(SCHEMA, TRIPLES, budget(1.0, 1e-6, "add-remove"), 1)
-    plan = Plan(base.columns, base.sigmas, candidates, 1, 0.8, 0.5, base.event)
+    plan = MixturePlan(base.columns, base.sigmas, candidates, 1, 0.8, 0.5, base.event)
     scores = np.array(
         [
             np.abs(data.counts(c) - 60 * model.marginal(c)).sum()
@@ -276,11 +276,11 @@ def test_large_sets_are_left_to_selection_or_to_their_pairs():
     plan = plan_mixture(schema, workload, budget(1.0, 1e-6, "add-remove"))
     assert {len(names) for names in plan.columns} == {1, 2, 3}  # 907 200 cells: all at once
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mixture, "MOST_CELLS", 100_000)
+        patch.setattr(product_mixture, "MOST_CELLS", 100_000)
         plan = plan_mixture(schema, workload, budget(1.0, 1e-6, "add-remove"))
         assert {names[-1] for names in plan.candidates} == {"d"}  # the others are above LARGEST
         assert plan.picks == 5
-        patch.setattr(mixture, "LARGEST", 100)
+        patch.setattr(product_mixture, "LARGEST", 100)
         plan = plan_mixture(schema, workload, budget(1.0, 1e-6, "add-remove"))
         assert plan.picks == 0
         assert {len(names) for names in plan.columns} == {1, 2}

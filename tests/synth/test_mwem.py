@@ -10,8 +10,8 @@ from dpassay.errors import InvalidArgument
 from dpassay.privacy import account
 from dpassay.privacy.budget import budget
 from dpassay.synth import MWEM, Schema, Workload, compare
+from dpassay.synth.methods.mwem import Weights, default_rounds, plan_rounds
 from dpassay.synth.models import Distribution, Records
-from dpassay.synth.mwem import Weights, default_rounds, plan_rounds
 from synth.tables_by_hand import with_impossible_cells
 
 BITS = Schema({f"b{j}": [0, 1] for j in range(10)})

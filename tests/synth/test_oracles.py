@@ -14,7 +14,7 @@ from dpassay.synth.oracles import (
     LocalSearch,
     oracle_for,
 )
-from dpassay.synth.terms import Terms
+from dpassay.synth.queries.terms import Terms
 from extras import needs
 
 SCHEMA = Schema(
@@ -86,7 +86,7 @@ def test_clauses_agree_with_enumeration(seed):
 
 
 def test_clauses_see_that_nothing_is_possible_and_stop_in_time():
-    clauses = needs("dpassay.synth.clauses")
+    clauses = needs("dpassay.synth.oracles.clauses")
     needs("ortools.sat.python.cp_model", extra="cp-sat")
     schema = Schema({"a": range(2), "b": range(2)}, impossible=[{"a": [0, 1]}])
     goal = Terms.of(schema, Workload.all_marginals(schema, 2), np.array([0, 5]))

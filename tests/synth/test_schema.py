@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpassay.errors import InvalidArgument
-from dpassay.synth.columns import Categorical, Date, Numeric, Ordinal
-from dpassay.synth.schema import Schema
-from dpassay.synth.tables import Form
+from dpassay.synth.tables.columns import Categorical, Date, Numeric, Ordinal
+from dpassay.synth.tables.form import Form
+from dpassay.synth.tables.schema import Schema
 
 
 def mixed(nullable=True):
@@ -227,7 +227,7 @@ def test_tables_keep_types_order_and_missing_values(columns, seed):
     frame = schema.decode(codes, rng)[list(reversed(schema.names))].infer_objects()
     form = Form.of(frame, schema)
     form = Form.from_dict(json.loads(json.dumps(form.as_dict())))
-    again = form.shaped(schema.decode(codes, rng), schema)
+    again = form.apply(schema.decode(codes, rng), schema)
     assert list(again.columns) == list(frame.columns)
     for name, column in schema.columns.items():
         if not column.nullable:
@@ -239,9 +239,7 @@ def test_tables_keep_types_order_and_missing_values(columns, seed):
 def test_a_missing_value_in_a_type_that_has_none_widens_it():
     schema = Schema({"n": Ordinal((1, 2), nullable=True), "b": Categorical((True, False))})
     form = Form.of(pd.DataFrame({"n": [1, 2], "b": [True, False]}), schema)
-    shaped = form.shaped(
-        schema.decode(np.array([[2, 0], [0, 1]]), np.random.default_rng(0)), schema
-    )
+    shaped = form.apply(schema.decode(np.array([[2, 0], [0, 1]]), np.random.default_rng(0)), schema)
     assert [str(dtype) for dtype in shaped.dtypes] == ["Int64", "bool"]
     assert shaped["n"].isna().tolist() == [True, False]
 
@@ -271,7 +269,7 @@ def test_one_record_does_not_change_the_form(column, common, rare, container):
     forms = [Form.of(table, schema) for table in tables]
     assert forms[0] == forms[1]
     codes = np.arange(column.size)[:, None]
-    shaped = forms[0].shaped(schema.decode(codes, np.random.default_rng(0)), schema)
+    shaped = forms[0].apply(schema.decode(codes, np.random.default_rng(0)), schema)
     assert (schema.encode(shaped) == codes).all()  # no value is cut, rounded or lost
 
 
@@ -280,13 +278,13 @@ def test_categories_and_arrays_keep_their_form():
     frame = pd.DataFrame(
         {"g": pd.Categorical(["low", "high"], ["low", "high"], ordered=True), "h": [0, 1]}
     )
-    again = Form.of(frame, schema).shaped(
+    again = Form.of(frame, schema).apply(
         schema.decode(schema.encode(frame), np.random.default_rng(0)), schema
     )
     pd.testing.assert_frame_equal(again, frame)
     numbers = Schema({"g": range(3), "h": range(2)})
     array = np.array([[2, 1], [0, 0]])
-    back = Form.of(array, numbers).shaped(
+    back = Form.of(array, numbers).apply(
         numbers.decode(numbers.encode(array), np.random.default_rng(0)), numbers
     )
     assert isinstance(back, np.ndarray)

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from dpassay.errors import InvalidArgument
-from dpassay.synth.columns import Categorical
 from dpassay.synth.models import Distribution, Mixture, Records, universe
-from dpassay.synth.queries import Conjunction, Marginal, Parity, Predicate, Prefix
-from dpassay.synth.schema import Schema
-from dpassay.synth.workload import Workload
+from dpassay.synth.queries.blocks import Conjunction, Marginal, Parity, Predicate, Prefix
+from dpassay.synth.queries.workload import Workload
+from dpassay.synth.tables.columns import Categorical
+from dpassay.synth.tables.schema import Schema
 
 SCHEMA = Schema({"a": range(3), "b": Categorical(("x", "y"), nullable=True), "c": range(2)})
 RNG = np.random.default_rng(0)

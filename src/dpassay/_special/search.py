@@ -18,6 +18,7 @@ Condition = Callable[[Any], Any]
 """x -> whether it holds at x; an array of the shape of the bracket in, truth values out."""
 
 _LARGEST = float(np.finfo(float).max)
+_NEAR = 1e-12  # how good a guess is, relatively
 _ENOUGH = 1100  # halvings bring any two finite floats together
 
 
@@ -30,6 +31,7 @@ def first_true(
     absolute: float = 0.0,
     whole: bool = False,
     most: int = _ENOUGH,
+    guess: ArrayLike | None = None,
 ) -> Floats:
     """The smallest x in [low, high] at which a condition holds that, once true, stays true.
 
@@ -46,6 +48,8 @@ def first_true(
         absolute: stop also where the bracket is narrower than this.
         whole: search whole numbers only; the ends must be whole.
         most: stop after so many halvings; the answer is as safe, and less tight.
+        guess: where the answer is thought to be. A narrow bracket around it is asked first, and
+            taken only if the condition is false at its lower and true at its upper end.
 
     >>> float(first_true(lambda x: x * x >= 2, 0.0, 2.0)) ** 2
     2.0
@@ -55,7 +59,20 @@ def first_true(
     """
     low, high = _ends(low, high)
     high = np.where(condition(low), low, high)
+    if guess is not None:
+        low, high = _around(condition, np.asarray(guess, float), low, high)
     return _bracket(condition, low, high, within, absolute, whole, most)[1]
+
+
+def _around(
+    condition: Condition, guess: Floats, low: Floats, high: Floats
+) -> tuple[Floats, Floats]:
+    """The bracket about a guess, wherever the condition changes inside it; else the one given."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        below, above = (np.clip(guess * (1 + side * _NEAR), low, high) for side in (-1, 1))
+    changes = np.isfinite(guess) & ~np.asarray(condition(below), bool)
+    changes &= np.asarray(condition(above), bool)
+    return np.where(changes, below, low), np.where(changes, above, high)
 
 
 def last_true(

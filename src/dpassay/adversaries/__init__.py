@@ -22,11 +22,10 @@ if TYPE_CHECKING:
     )
     from dpassay.adversaries.family import lower_bound_in_noise
     from dpassay.adversaries.game import (
-        Game,
+        PlayedGame,
         play,
         steps_bound,
     )
-    from dpassay.adversaries.likelihood import LikelihoodRatio, LossScore, along
     from dpassay.adversaries.one_run import OneRun, dirac_canaries, mislabelled_canaries
     from dpassay.adversaries.opacus import CanaryOptimizer
     from dpassay.adversaries.search import Searched
@@ -36,12 +35,13 @@ if TYPE_CHECKING:
         Adversary,
         capabilities,
     )
-    from dpassay.errors import GameStopped
+    from dpassay.attacks.trajectories import LikelihoodRatio, LossScore, along
+    from dpassay.errors import AuditStopped
 
 _PUBLIC = {
-    "LikelihoodRatio": "dpassay.adversaries.likelihood",
-    "LossScore": "dpassay.adversaries.likelihood",
-    "along": "dpassay.adversaries.likelihood",
+    "LikelihoodRatio": "dpassay.attacks.trajectories",
+    "LossScore": "dpassay.attacks.trajectories",
+    "along": "dpassay.attacks.trajectories",
     "Data": "dpassay.adversaries.crafters",
     "Crafted": "dpassay.adversaries.crafters",
     "NaturalExample": "dpassay.adversaries.crafters",
@@ -55,8 +55,8 @@ _PUBLIC = {
     "VARIANTS": "dpassay.adversaries.six",
     "Adversary": "dpassay.adversaries.six",
     "capabilities": "dpassay.adversaries.six",
-    "Game": "dpassay.adversaries.game",
-    "GameStopped": "dpassay.errors",
+    "PlayedGame": "dpassay.adversaries.game",
+    "AuditStopped": "dpassay.errors",
     "play": "dpassay.adversaries.game",
     "steps_bound": "dpassay.adversaries.game",
     "lower_bound_in_noise": "dpassay.adversaries.family",
@@ -72,19 +72,19 @@ __all__ = [
     "VARIANTS",
     "AdaptivePoison",
     "Adversary",
+    "AuditStopped",
     "CanaryOptimizer",
     "ClipBKD",
     "Crafted",
     "Data",
     "FromTrainedStart",
-    "Game",
-    "GameStopped",
     "GradientCanary",
     "LikelihoodRatio",
     "LossScore",
     "MaliciousData",
     "NaturalExample",
     "OneRun",
+    "PlayedGame",
     "Searched",
     "StaticPoison",
     "along",
@@ -97,7 +97,11 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
-    __getattr__ = lazily(__name__, _PUBLIC)
+    _OLD = {
+        "Game": "dpassay.adversaries.PlayedGame",
+        "GameStopped": "dpassay.errors.AuditStopped",
+    }
+    __getattr__ = lazily(__name__, _PUBLIC, _OLD)
 
 
 def __dir__() -> list[str]:

@@ -9,7 +9,7 @@ look share their trainings, and so that a distinguisher can be chosen among seve
 its own, which do not count afterwards.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,24 +23,31 @@ from dpassay.adversaries.crafters import Crafted, Data
 from dpassay.adversaries.family import lower_bound_in_noise
 from dpassay.adversaries.insertions import Coined
 from dpassay.adversaries.six import Adversary, Score
-from dpassay.adversaries.trainers import Trainer
+from dpassay.adversaries.training_game import (
+    CHOOSING,
+    CRAFTING,
+    TrainingGame,
+    claimed_text,
+    proved_curve,
+)
 from dpassay.auditing.account import Account
+from dpassay.auditing.engine import Engine
+from dpassay.auditing.question import CHOOSING as CHOOSING_KIND
+from dpassay.auditing.question import Question
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
-from dpassay.bounds import lower_bound, lower_bound_from_steps
+from dpassay.auditing.stepwise import StepsQuestion
+from dpassay.bounds import lower_bound
 from dpassay.bounds.sequential import sequential_bound
-from dpassay.errors import GameStopped, InvalidArgument
+from dpassay.errors import InvalidArgument
 from dpassay.nets import Training
-from dpassay.privacy import account
-from dpassay.runs import Outcome, Outcomes, Played, TrialLog, Workers, opened, run_key
-from dpassay.runs import play as play_trials
+from dpassay.runs import Played, TrialLog, Workers, opened
 from dpassay.types import Evidence, FloatArray, LowerBound, PrivacyCurve, Verdict
 
-_COIN, _TRAINING, _CRAFTING, _CHOOSING = range(4)  # streams of randomness
 CHOOSING_TRIALS = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Game:
+class PlayedGame:
     """What a game came to.
 
     Attributes:
@@ -48,9 +55,8 @@ class Game:
         training: against what.
         crafted: with what.
         evidence: worlds and scores.
-        distinguisher: the score that was used.
-        n_choosing: trials that chose it, which do not count.
-        n_deaths: how often a worker died.
+        question: what was asked of the trials, and how they are read.
+        run: the trials as they are in the log.
         watched: whether playing was to stop when a claim was refuted. Then the number of trials
             says something as well, and only bounds that hold at all times are valid.
 
@@ -60,10 +66,24 @@ class Game:
     training: Training
     crafted: Crafted
     evidence: Evidence
-    distinguisher: str
-    n_choosing: int
-    n_deaths: int
+    question: Question
+    run: Played
     watched: bool = False
+
+    @property
+    def distinguisher(self) -> str:
+        """The name of the score that was used."""
+        return self.question.distinguisher or ""
+
+    @property
+    def n_choosing(self) -> int:
+        """Trials that chose it, which do not count."""
+        return self.question.n_choosing
+
+    @property
+    def n_deaths(self) -> int:
+        """How often a worker died."""
+        return self.run.n_deaths
 
     def bounds(self, delta: float, confidence: float = 0.95) -> dict[str, LowerBound]:
         """Lower bounds on epsilon(delta), by method: "clopper-pearson", which assumes nothing, and
@@ -108,29 +128,21 @@ class Game:
         statement of the same bets: both hold together with ``confidence``, however often the game
         is extended. The bound is stated at ``delta``, by default the claim's own (1e-5 for curves).
         """
-        claim = account(self.training.event()) if claim is None else claim
-        referee = _referee(claim, delta, confidence)
+        rules = _rules(self.training, claim, delta, confidence)
+        question = replace(self.question, rules=rules)
+        referee = Referee(rules)
         referee.take(self.evidence.worlds, self.evidence.scores)
-        refuted, bound, fell_at = referee.statement()
-        return Verdict(
-            claim,
-            bound,
-            refuted,
-            confidence,
-            referee.trials,
-            "refuted" if refuted else "budget spent",
-            self.evidence,
-            f"{self.adversary.name}, by {self.distinguisher}",
-            log_wealth=referee.wealth_path(),
-            fell_at=fell_at,
-        )
+        return question.verdict(referee, self.run, question.prints())
 
 
-def _referee(claim: PrivacyCurve, delta: float | None, confidence: float) -> Referee:
-    """One that bets on every trial; higher scores say "with"."""
+def _rules(
+    training: Training, claim: PrivacyCurve | None, delta: float | None, confidence: float
+) -> Rules:
+    """Bets on every trial; higher scores say "with"."""
+    claim = proved_curve(training.event()) if claim is None else claim
     confidence = _check.confidence(confidence)
     bets = Account(betting=1.0, n_betting=None)
-    return Referee(Rules(claim, claimed_delta(claim, delta), confidence, False, bets))
+    return Rules(claim, claimed_delta(claim, delta), confidence, False, bets)
 
 
 def play(
@@ -148,7 +160,7 @@ def play(
     workers: int = 1,
     rng: int = 0,
     progress: Any = "quiet",
-) -> Game:
+) -> PlayedGame:
     """What an adversary sees in many trainings, as worlds and scores.
 
     Args:
@@ -169,7 +181,7 @@ def play(
 
     Raises:
         InvalidArgument: a value out of range.
-        GameStopped: too many trainings failed, or the user interrupted; with a store the same call
+        AuditStopped: too many trainings failed, or the user interrupted; with a store the same call
             goes on.
 
     """
@@ -177,29 +189,42 @@ def play(
     choosing = _check.count("choosing", choosing, low=4)
     seed = _check.seed("rng", rng, remedy="Pass a seed: a game must be reproducible.")
     crafted = crafted_for(adversary, training, data, seed) if crafted is None else crafted
-    options = {"executor": executor, "workers": workers, "progress": progress}
+    game = TrainingGame(adversary.train, training, crafted, seed)
+    candidates = dict(adversary.distinguish(training, crafted))
+    n_choosing = choosing if len(candidates) > 1 else 0
     with opened(store) as log:
-        task = _Trials(adversary.train, training, crafted, seed)
-        candidates = dict(adversary.distinguish(training, crafted))
-        n_choosing = choosing if len(candidates) > 1 else 0
-        name, score = _choose(candidates, task, n_choosing, log, options)
-        bets = None if claim is None else _referee(claim, None, confidence)
-
-        def refuted(seen: Outcomes) -> bool:
-            assert bets is not None
-            return bets.take(*_score_all(task, seen, score))
-
-        run = _play_all(task, trials, log, options, None if bets is None else refuted)
-    worlds, scores = _score_all(task, run.outcomes, score)
+        engine = Engine(log, executor, workers, progress=progress)
+        name, score = _choose(candidates, game, n_choosing, engine)
+        question = Question(
+            key=game.key,
+            seed=seed,
+            block=0,
+            n_learning=0,
+            n_calls=trials,
+            sequential=True,
+            rules=_rules(training, claim, None, confidence),
+            distinguisher=name,
+            max_failed_share=engine.max_failed_share,
+            replay="",
+            steps=game.reader(score),
+            attacker=adversary.name,
+            n_choosing=n_choosing,
+            claim_text=claimed_text(training) if claim is None else None,
+        )
+        stop = None
+        if claim is not None:
+            stop = question.watch(question.prints(), Referee(question.rules))
+        about = question.description() | {"target": "DP-SGD"}
+        run = engine.play(game, trials, description=about, stop=stop)
+    run.require_whole(trials, "trainings", failures=True)
+    worlds, scores = question.reader()(run.outcomes)
     evidence = Evidence(worlds, scores, run.key, seed, run.n_failed)
-    return Game(
-        adversary, training, crafted, evidence, name, n_choosing, run.n_deaths, bets is not None
-    )
+    return PlayedGame(adversary, training, crafted, evidence, question, run, claim is not None)
 
 
 def crafted_for(adversary: Adversary, training: Training, data: Data, rng: int = 0) -> Crafted:
     """What an adversary brings to the game with this seed."""
-    return adversary.craft(training, data, for_trial(rng, 0, _CRAFTING))
+    return adversary.craft(training, data, for_trial(rng, 0, CRAFTING))
 
 
 def steps_bound(
@@ -243,131 +268,42 @@ def steps_bound(
             "Take ADVERSARIES['gradient'] or ADVERSARIES['malicious data']."
         )
     hooks = replace(crafted.hooks, gradient=Coined(crafted.hooks.gradient), rate=1.0)
-    task = _Trials(adversary.train, training, replace(crafted, hooks=hooks), rng, by_steps=True)
-    with opened(store) as log:
-        run = _play_all(task, trainings, log)
-    if run.n_failed:
-        raise GameStopped(f"{run.n_failed} trainings failed; the first said:\n{run.first_error}")
-    seen = np.concatenate([_observe(run.outcomes.payloads[k]) for k in range(trainings)])
-    coins = np.concatenate([task.coins(k) for k in range(trainings)]) > 0
+    game = TrainingGame(
+        adversary.train, training, replace(crafted, hooks=hooks), rng, by_steps=True
+    )
     noise = training.clip * training.noise_multiplier
-    known = {
-        "threshold": {"threshold": training.clip / 2},
-        "location": {"sigma": float(np.hypot(noise, crafted.interference))},
-    }
-    return lower_bound_from_steps(
-        seen[coins],
-        seen[~coins],
+    question = StepsQuestion(
+        key=game.key,
+        seed=rng,
+        stream=game.stream,
+        trainings=trainings,
         sampling_rate=training.sampling_rate,
         steps=training.steps,
+        claim=proved_curve(training.event()),
         delta=delta,
         confidence=confidence,
-        estimator=estimator,
-        **known[_check.choice("estimator", estimator, tuple(known))],
+        estimator=_check.choice("estimator", estimator, ("threshold", "location")),
+        threshold=training.clip / 2,
+        sigma=float(np.hypot(noise, crafted.interference)),
+        attacker=adversary.name,
+        claim_text=claimed_text(training),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _Trials:
-    """The task of a game: trainings, and what each showed at every step."""
-
-    train: Trainer
-    training: Training
-    crafted: Crafted
-    seed: int
-    stream: int = _TRAINING
-    by_steps: bool = False  # a coin for every step, not for the training
-
-    def __call__(self, trials: Sequence[int]) -> list[Outcome]:
-        return [Outcome(payload=self._seen(trial)) for trial in trials]
-
-    def _seen(self, trial: int) -> bytes:
-        rng = for_trial(self.seed, trial, self.stream)
-        crafted, world = self.crafted, bool(self.world(trial))
-        if self.by_steps:
-            world, context = True, crafted.context | {"coins": self.coins(trial)}
-            crafted = replace(crafted, context=context)
-        seen = self.train(self.training, crafted, world, rng)
-        return np.asarray(seen, np.float32).tobytes()
-
-    def world(self, trial: int) -> int:
-        """The world of a trial: 1 with the canary, 0 without."""
-        return int(for_trial(self.seed, trial, _COIN, self.stream).integers(2))
-
-    def coins(self, trial: int) -> FloatArray:
-        """1 where a step has the gradient, 0 where it has not."""
-        random = for_trial(self.seed, trial, _COIN, self.stream)
-        return random.integers(2, size=self.training.steps).astype(np.float32)
-
-    def key(self) -> str:
-        """The name of the run: everything that its trainings depend on."""
-        made = self.crafted
-        configuration = {"seed": self.seed, "stream": self.stream, "by_steps": self.by_steps}
-        hooks = [made.hooks.example, made.hooks.gradient, made.hooks.observe, made.hooks.rate]
-        return run_key(
-            configuration,
-            code=[self.train],
-            data=[self.training, hooks, made.records, made.context, made.start],
-        )
-
-
-def _play_all(
-    task: _Trials,
-    trials: int,
-    log: TrialLog,
-    options: Mapping[str, Any] | None = None,
-    stop: Any = None,
-) -> Played:
-    options = {"workers": 1} if options is None else options
-    about = {"game": "against DP-SGD", "seed": task.seed}
-    run = play_trials(
-        task, trials, key=task.key(), configuration=about, store=log, stop=stop, **options
-    )
-    if run.ended == "interrupted":
-        raise GameStopped(
-            f"interrupted after {len(run.outcomes)} of {trials} trainings. With store= the same "
-            "call goes on."
-        )
-    if run.ended == "too many failures":
-        raise GameStopped(f"too many trainings failed; the first said:\n{run.first_error}")
-    return run
-
-
-def _observe(payload: bytes) -> FloatArray:
-    return np.frombuffer(payload, np.float32).astype(float)
-
-
-def _score_all(task: _Trials, outcomes: Outcomes, score: Score) -> tuple[Any, FloatArray]:
-    """Worlds and scores in number order.
-
-    A training that failed, or showed what is not finite, has the lowest score there is.
-    """
-    numbers = outcomes.trials.tolist()
-    worlds = np.array([task.world(trial) for trial in numbers], dtype=int)
-    scores = np.full(len(numbers), -np.inf)
-    shown = {
-        i: _observe(outcomes.payloads[k]) for i, k in enumerate(numbers) if k in outcomes.payloads
-    }
-    done = [i for i, seen in shown.items() if np.isfinite(seen).all()]
-    if done:
-        found = score(np.stack([shown[i] for i in done]))
-        scores[done] = np.where(np.isnan(found), -np.inf, found)
-    return worlds, scores
+    with opened(store) as log:
+        about = question.description() | {"target": "DP-SGD"}
+        return question.bound(Engine(log).play(game, trainings, description=about))
 
 
 def _choose(
-    candidates: dict[str, Score],
-    task: _Trials,
-    trials: int,
-    log: TrialLog,
-    options: Mapping[str, Any],
+    candidates: dict[str, Score], game: TrainingGame, trials: int, engine: Engine
 ) -> tuple[str, Score]:
     """The distinguisher that does best in trials of its own; where there is one, no trial."""
     if not trials:
         return next(iter(candidates.items()))
-    task = replace(task, stream=_CHOOSING)
-    run = _play_all(task, trials, log, options)
-    shown = {name: separation(*_score_all(task, run.outcomes, s)) for name, s in candidates.items()}
+    game = replace(game, stream=CHOOSING)
+    about = {"audit": CHOOSING_KIND, "trials": trials, "target": "DP-SGD"}
+    run = engine.play(game, trials, description=about)
+    run.require_whole(trials, "trainings", failures=True)
+    shown = {name: separation(*game.reader(s)(run.outcomes)) for name, s in candidates.items()}
     best = max(shown, key=shown.__getitem__)
     return best, candidates[best]
 

@@ -7,25 +7,31 @@ records with wrong labels, scored by the last model's loss (black box). Steinke,
 (2023).
 """
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpassay import _check
 from dpassay._rng import for_trial
 from dpassay.adversaries.crafters import Data
-from dpassay.adversaries.likelihood import LikelihoodRatio
+from dpassay.adversaries.training_game import claimed_text, proved_curve
+from dpassay.attacks.trajectories import LikelihoodRatio
+from dpassay.auditing.engine import Engine
+from dpassay.auditing.referee import claimed_delta
+from dpassay.auditing.single import OneRunQuestion, canary_coins
 from dpassay.bounds import one_run
-from dpassay.errors import DpassayError, InvalidArgument
+from dpassay.errors import InvalidArgument
 from dpassay.nets import Hooks, Network, Records, Seen, Trained, Training, train
 from dpassay.nets._jax import jax, jnp
-from dpassay.runs import TrialLog, play, run_key
-from dpassay.types import FloatArray, LowerBound
+from dpassay.runs import Outcome, Played, TrialLog, opened, run_key
+from dpassay.types import FloatArray, LowerBound, PrivacyCurve, Verdict
 
-_COINS, _TRAINING = 0, 1
+_TRAINING = 1  # the stream of the training's randomness; 0 is that of the coins
 _BRIGHT = 10.0  # of a lit input: the share of the gradient outside it is below a hundredth
 
 
@@ -73,12 +79,10 @@ class OneRun:
 
     def coins(self, rng: int) -> Any:
         """Which canaries are in."""
-        return for_trial(rng, 0, _COINS).integers(0, 2, self.n_canaries).astype(bool)
+        return canary_coins(rng, self.n_canaries)
 
-    def __call__(self, trials: Any, rng: int = 0) -> list[bytes]:
-        return [np.asarray(self._scores(rng), float).tobytes() for _ in trials]
-
-    def _scores(self, rng: int) -> FloatArray:
+    def train_and_score(self, rng: int) -> FloatArray:
+        """Train once, with the canaries that this seed puts in, and score them all."""
         members = np.ones(len(self.records), bool)
         members[-self.n_canaries :] = self.coins(rng)
         trained = train(
@@ -101,15 +105,8 @@ class OneRun:
             rng: seed of coins and training.
 
         """
-        seed = _check.seed("rng", rng)
-        hooks = [self.hooks.example, self.hooks.gradient, self.hooks.observe, self.hooks.rate]
-        data = [self.training, self.records, self.context, self.n_canaries, hooks]
-        key = run_key({"one run": seed}, code=[self.score], data=data)
-        run = play(lambda trials: self(trials, seed), 1, key=key, store=store, workers=1)
-        if run.n_failed or run.ended != "done":
-            raise DpassayError(f"the training did not end: {run.first_error or 'interrupted'}")
-        scores = np.frombuffer(run.outcomes.payloads[0])
-        return np.where(np.isnan(scores), -np.inf, scores), self.coins(seed)
+        question = self._question(_check.seed("rng", rng))
+        return question.read(self._play(question, store))
 
     def bound(self, *, delta: float, confidence: float = 0.95, **options: Any) -> LowerBound:
         """The lower bound on epsilon(delta) from one training.
@@ -119,6 +116,96 @@ class OneRun:
         how = {name: options.pop(name) for name in ("store", "rng") if name in options}
         scores, members = self.play(**how)
         return one_run(scores, members, delta=delta, confidence=confidence, **options)
+
+    def verdict(
+        self,
+        claim: PrivacyCurve | None = None,
+        *,
+        delta: float | None = None,
+        confidence: float = 0.95,
+        method: str = "steinke",
+        guesses: str | int | tuple[int, int] = "auto",
+        store: str | Path | TrialLog | None = None,
+        rng: int = 0,
+    ) -> Verdict:
+        """Whether a claim stands after one training: by default the accountant's curve of it.
+
+        Args:
+            claim: the privacy curve to be tested.
+            delta: where the bound is stated; by default at the claim's own delta, else 1e-5.
+            confidence: the probability that verdict and bound are both right, at least.
+            method: of :func:`dpassay.one_run`.
+            guesses: how many, see there.
+            store: a file that keeps the scores; the same call then does not train again.
+            rng: seed of coins and training.
+
+        """
+        question = self._question(_check.seed("rng", rng), claim, delta)
+        question = replace(
+            question,
+            confidence=_check.confidence(confidence),
+            method=method,
+            guesses=guesses,
+        )
+        return question.verdict(self._play(question, store))
+
+    def _question(
+        self, seed: int, claim: PrivacyCurve | None = None, delta: float | None = None
+    ) -> OneRunQuestion:
+        training = self.training
+        text = claimed_text(training) if claim is None else None
+        claim = proved_curve(training.event()) if claim is None else claim
+        return OneRunQuestion(
+            key=_OneRunGame(self, seed).key,
+            seed=seed,
+            claim=claim,
+            delta=claimed_delta(claim, delta),
+            confidence=0.95,
+            claim_text=text,
+        )
+
+    def _play(self, question: OneRunQuestion, store: str | Path | TrialLog | None) -> Played:
+        assert question.seed is not None
+        about = question.description() | {"target": "DP-SGD"}
+        with opened(store) as log:
+            engine = Engine(log, max_failed_share=1.0)
+            return engine.play(_OneRunGame(self, question.seed), 1, description=about)
+
+
+@dataclass(frozen=True, eq=False)
+class _OneRunGame:
+    """The game of one training with many canaries: it has one trial."""
+
+    run: OneRun
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """The name of the training in a log."""
+        return self._key
+
+    @functools.cached_property
+    def _key(self) -> str:
+        run = self.run
+        hooks = [run.hooks.example, run.hooks.gradient, run.hooks.observe, run.hooks.rate]
+        data = [run.training, run.records, run.context, run.n_canaries, hooks]
+        return run_key({"one run": self.seed}, code=[run.score], data=data)
+
+    def configuration(self) -> dict[str, Any]:
+        """What the log says of the run for good."""
+        return {"seed": self.seed, "one_run": True}
+
+    def worlds(self, trial: int) -> NDArray[np.bool_]:
+        """Which canaries are in."""
+        return self.run.coins(self.seed)
+
+    def __call__(self, trials: Sequence[int], /) -> list[Outcome]:
+        return [self.play(trial) for trial in trials]
+
+    def play(self, trial: int) -> Outcome:
+        """Train once; the scores of all canaries are kept."""
+        scores = np.asarray(self.run.train_and_score(self.seed), float)
+        return Outcome(payload=scores.tobytes())
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from dpassay.adversaries.crafters import (
     NaturalExample,
     StaticPoison,
 )
-from dpassay.adversaries.likelihood import LikelihoodRatio, LossScore
 from dpassay.adversaries.trainers import Trainer, at_once, by_epochs
+from dpassay.attacks.trajectories import LikelihoodRatio, LossScore
 from dpassay.nets import Training
 from dpassay.types import FloatArray
 

@@ -14,15 +14,14 @@ if TYPE_CHECKING:
     from dpassay.attacks.counters import below_threshold_accuracy, sorted_half_accuracy
     from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
     from dpassay.attacks.learned import shadow_scores
-    from dpassay.attacks.likelihood import lira_scores, rmia_scores, tuned_offline_slope
     from dpassay.attacks.membership import AttackResult, attack
     from dpassay.attacks.methods import METHODS
     from dpassay.attacks.outputs import Outputs, observe
     from dpassay.attacks.quantile import quantile_scores
+    from dpassay.attacks.ratio_attacks import lira_scores, rmia_scores, tuned_offline_slope
     from dpassay.attacks.scores import log_odds, metric_scores
     from dpassay.attacks.shadows import Shadows, train_shadows
     from dpassay.attacks.whitebox import WhiteBox, full_vector, white_box_features
-    from dpassay.errors import ShadowsStopped
 
 _PUBLIC = {
     "attack": "dpassay.attacks.membership",
@@ -34,11 +33,10 @@ _PUBLIC = {
     "metric_scores": "dpassay.attacks.scores",
     "log_odds": "dpassay.attacks.scores",
     "Shadows": "dpassay.attacks.shadows",
-    "ShadowsStopped": "dpassay.errors",
     "train_shadows": "dpassay.attacks.shadows",
-    "lira_scores": "dpassay.attacks.likelihood",
-    "rmia_scores": "dpassay.attacks.likelihood",
-    "tuned_offline_slope": "dpassay.attacks.likelihood",
+    "lira_scores": "dpassay.attacks.ratio_attacks",
+    "rmia_scores": "dpassay.attacks.ratio_attacks",
+    "tuned_offline_slope": "dpassay.attacks.ratio_attacks",
     "shadow_scores": "dpassay.attacks.learned",
     "quantile_scores": "dpassay.attacks.quantile",
     "WhiteBox": "dpassay.attacks.whitebox",
@@ -57,7 +55,6 @@ __all__ = [
     "Distinguisher",
     "Outputs",
     "Shadows",
-    "ShadowsStopped",
     "WhiteBox",
     "attack",
     "below_threshold_accuracy",
@@ -79,7 +76,7 @@ __all__ = [
 ]
 
 if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
-    __getattr__ = lazily(__name__, _PUBLIC)
+    __getattr__ = lazily(__name__, _PUBLIC, {"ShadowsStopped": "dpassay.errors.AuditStopped"})
 
 
 def __dir__() -> list[str]:

@@ -16,7 +16,7 @@ from scipy import special
 from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay.attacks.ceilings import MEMBERSHIPS, AttackCeilings, ceilings
-from dpassay.attacks.methods import METHODS, Method, candidates, check_options
+from dpassay.attacks.methods import METHODS, Attack, candidates, check_options
 from dpassay.attacks.shadows import Shadows
 from dpassay.attacks.thresholds import RULES, Cut, Scored, rates
 from dpassay.attacks.whitebox import WhiteBox, white_box_features
@@ -226,7 +226,7 @@ def _check_coins(n_in: int, n: int) -> None:
         )
 
 
-def _cut(threshold: str | float, scored: Scored, how: Method) -> Cut:
+def _cut(threshold: str | float, scored: Scored, how: Attack) -> Cut:
     if threshold == "auto":
         if how.cut is not None:
             return Cut("its own threshold", how.cut, how.knows, chosen_here=False)

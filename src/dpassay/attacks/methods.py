@@ -13,9 +13,9 @@ import numpy as np
 from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay.attacks.learned import shadow_scores
-from dpassay.attacks.likelihood import lira_scores, rmia_scores
 from dpassay.attacks.outputs import Outputs, dense, observe, records
 from dpassay.attacks.quantile import quantile_scores
+from dpassay.attacks.ratio_attacks import lira_scores, rmia_scores
 from dpassay.attacks.scores import metric_scores
 from dpassay.attacks.shadows import Shadows, records_of
 from dpassay.attacks.whitebox import WhiteBox
@@ -60,7 +60,7 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Method:
+class Attack:
     """An attack: how it scores, what it must know, who published it, where it cuts by itself."""
 
     score: Callable[..., FloatArray]
@@ -127,25 +127,25 @@ _YEOM, _SALEM, _SONG = "Yeom et al. 2018", "Salem et al. 2019", "Song and Mittal
 _CARLINI, _ZARIFZADEH = "Carlini et al. 2022", "Zarifzadeh, Liu and Shokri 2024"
 _TRAINING = "outputs, labels, how the target was trained, and data like its own"
 _CANDIDATES = _TRAINING + " with the candidates in it"
-METHODS: dict[str, Method] = {
-    "loss": Method(_metric("loss"), "the losses of the candidates", _YEOM),
-    "correctness": Method(_metric("correctness"), "guessed and true labels", _YEOM, 0.5),
-    "confidence": Method(_metric("confidence"), "the largest probability", _SALEM),
-    "entropy": Method(_metric("entropy"), "the output vectors", _SALEM),
-    "modified-entropy": Method(_metric("modified-entropy"), "output vectors and labels", _SONG),
-    "lira": Method(_lira(True), _CANDIDATES, _CARLINI, 0.0, ("variance",)),
-    "lira-offline": Method(_lira(False), _TRAINING, _CARLINI, None, ("variance",)),
-    "rmia": Method(_rmia(True), _CANDIDATES, _ZARIFZADEH, None, ("gamma",)),
-    "rmia-offline": Method(_rmia(False), _TRAINING, _ZARIFZADEH, None, ("gamma", "offline_slope")),
-    "shadow": Method(_black_box, _TRAINING, "Shokri et al. 2017", 0.0, ("learner", "per_class")),
-    "white-box": Method(
+METHODS: dict[str, Attack] = {
+    "loss": Attack(_metric("loss"), "the losses of the candidates", _YEOM),
+    "correctness": Attack(_metric("correctness"), "guessed and true labels", _YEOM, 0.5),
+    "confidence": Attack(_metric("confidence"), "the largest probability", _SALEM),
+    "entropy": Attack(_metric("entropy"), "the output vectors", _SALEM),
+    "modified-entropy": Attack(_metric("modified-entropy"), "output vectors and labels", _SONG),
+    "lira": Attack(_lira(True), _CANDIDATES, _CARLINI, 0.0, ("variance",)),
+    "lira-offline": Attack(_lira(False), _TRAINING, _CARLINI, None, ("variance",)),
+    "rmia": Attack(_rmia(True), _CANDIDATES, _ZARIFZADEH, None, ("gamma",)),
+    "rmia-offline": Attack(_rmia(False), _TRAINING, _ZARIFZADEH, None, ("gamma", "offline_slope")),
+    "shadow": Attack(_black_box, _TRAINING, "Shokri et al. 2017", 0.0, ("learner", "per_class")),
+    "white-box": Attack(
         _white_box,
         _TRAINING + ", and the model itself",
         "Nasr, Shokri and Houmansadr 2019",
         0.0,
         ("learner", "per_class"),
     ),
-    "quantile": Method(
+    "quantile": Attack(
         _quantile,
         "outputs, labels and records known not to be members",
         "Bertran et al. 2023",

@@ -6,7 +6,7 @@ configuration are never taken for these.
 """
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +19,12 @@ from dpassay import _check
 from dpassay._rng import for_trial
 from dpassay.attacks.outputs import Outputs, observe, records
 from dpassay.attacks.scores import log_odds
-from dpassay.errors import InvalidArgument, ShadowsStopped
+from dpassay.errors import InvalidArgument
 from dpassay.runs import PAYLOAD_MAX, Outcome, TrialLog, Workers, fingerprint, play, run_key
 from dpassay.types import FloatArray
 
 UNUSED = -1
+SHADOWS = "shadow models"  # the kind of game, in its log
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +126,7 @@ def train_shadows(
 
     Raises:
         InvalidArgument: a value out of range, or X and y that do not fit together.
-        ShadowsStopped: a training failed (a shadow that never saw a class counts as failed), or
+        AuditStopped: a training failed (a shadow that never saw a class counts as failed), or
             the user interrupted; with a store the same call goes on.
 
     """
@@ -140,24 +141,20 @@ def train_shadows(
         )
     inside = assign(len(y), n_shadows, design, seed)
     at = (X, y) if observed is None else records("observed", observed)
-    configuration = {"design": design, "seed": seed, "keep": keep}
-    configuration |= {"shadows": n_shadows} if design == "disjoint" else {}
-    key = run_key(configuration, code=[train, features], data=[X, y, *at])
-    task = _Training(train, features, X, y, inside, at, seed, keep)
+    game = _Training(train, features, X, y, inside, at, seed, keep, design)
     run = play(
-        task,
+        game,
         n_shadows,
-        key=key,
-        configuration=configuration,
+        key=game.key,
+        configuration=game.configuration(),
+        description=game.description(),
         store=store,
         executor=executor,
         workers=workers,
         timeout=timeout,
         max_failed_share=0.0,
         progress=progress,
-    )
-    if run.n_failed or len(run.outcomes) < n_shadows:
-        raise ShadowsStopped(_what_happened(run.first_error, len(run.outcomes), n_shadows))
+    ).require_whole(n_shadows, "shadow trainings")
     seen = inside if observed is None else np.zeros((n_shadows, len(at[1])), np.int8)
     return _gather([run.outcomes.payloads[i] for i in range(n_shadows)], seen, records_of(*at))
 
@@ -179,19 +176,13 @@ def _values(X: Any) -> Any:
     return values.astype(float) if values.dtype.kind in "biuf" else values
 
 
-def _what_happened(error: str | None, ended: int, wanted: int) -> str:
-    if error is not None:
-        return f"a shadow training failed:\n{error}"
-    return f"interrupted after {ended} of {wanted} shadows. With store= the same call goes on."
-
-
 def _rows(X: Any, chosen: Any) -> Any:
     return X.iloc[np.flatnonzero(chosen)] if hasattr(X, "iloc") else X[np.flatnonzero(chosen)]
 
 
 @dataclass(frozen=True, eq=False)
 class _Training:
-    """A trial: train one shadow, observe it, keep what it says."""
+    """The game of a shadow farm: each trial trains one shadow, observes it, keeps what it says."""
 
     train: Callable[..., Any]
     features: Callable[..., Any] | None
@@ -201,12 +192,37 @@ class _Training:
     at: tuple[Any, Any]
     seed: int
     keep: str
+    design: str
 
-    def __call__(self, trials: Any) -> list[Outcome]:
-        return [Outcome(payload=self._one(trial)) for trial in trials]
+    def configuration(self) -> dict[str, Any]:
+        """What fixes the trials; more shadows in halves are more trials of the same run."""
+        several = {"shadows": len(self.inside)} if self.design == "disjoint" else {}
+        return {"design": self.design, "seed": self.seed, "keep": self.keep} | several
+
+    @property
+    def key(self) -> str:
+        """The name of the run in its log."""
+        data = [self.X, self.y, *self.at]
+        return run_key(self.configuration(), code=[self.train, self.features], data=data)
+
+    def description(self) -> dict[str, Any]:
+        """What the log says of the run."""
+        name = getattr(self.train, "__qualname__", type(self.train).__qualname__)
+        return {"audit": SHADOWS, "trials": len(self.inside), "target": name}
+
+    def worlds(self, trial: int) -> NDArray[np.int8]:
+        """Which records a shadow is trained on: 1 in, 0 out, -1 unused."""
+        return self.inside[trial]
+
+    def play(self, trial: int) -> Outcome:
+        """Train one shadow and keep what it says."""
+        return Outcome(payload=self._one(trial))
+
+    def __call__(self, trials: Sequence[int], /) -> list[Outcome]:
+        return [self.play(trial) for trial in trials]
 
     def _one(self, trial: int) -> bytes:
-        chosen = self.inside[trial] == 1
+        chosen = self.worlds(trial) == 1
         y = self.y[chosen]
         model = self.train(_rows(self.X, chosen), y, for_trial(self.seed, trial, 1))
         outputs = observe(model, *self.at)

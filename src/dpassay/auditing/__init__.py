@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from dpassay._lazy import lazily
 
 if TYPE_CHECKING:
+    from dpassay.auditing import inputs
     from dpassay.auditing.adapters import (
         from_command,
         from_estimator,
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
         from_script,
     )
     from dpassay.auditing.checking import check
+    from dpassay.auditing.checking_script import check_script
     from dpassay.auditing.claims import parse_claim
     from dpassay.auditing.findings import Check, Finding
     from dpassay.auditing.judging import judge
@@ -22,20 +24,24 @@ if TYPE_CHECKING:
     from dpassay.auditing.single import audit_one_run
     from dpassay.auditing.targets import load_data, load_pair, load_target
     from dpassay.errors import AuditStopped, CommandFailed, ScriptFailed
+    from dpassay.replay.primitives import Primitive
 
 _PUBLIC = {
     "AuditStopped": "dpassay.errors",
     "Check": "dpassay.auditing.findings",
     "CommandFailed": "dpassay.errors",
     "Finding": "dpassay.auditing.findings",
+    "Primitive": "dpassay.replay.primitives",
     "ScriptFailed": "dpassay.errors",
     "audit": "dpassay.auditing.many",
     "audit_one_run": "dpassay.auditing.single",
     "check": "dpassay.auditing.checking",
+    "check_script": "dpassay.auditing.checking_script",
     "from_command": "dpassay.auditing.adapters",
     "from_estimator": "dpassay.auditing.adapters",
     "from_jax": "dpassay.auditing.adapters",
     "from_script": "dpassay.auditing.adapters",
+    "inputs": "dpassay.auditing.inputs",
     "judge": "dpassay.auditing.judging",
     "load_data": "dpassay.auditing.targets",
     "load_pair": "dpassay.auditing.targets",
@@ -48,14 +54,17 @@ __all__ = [
     "Check",
     "CommandFailed",
     "Finding",
+    "Primitive",
     "ScriptFailed",
     "audit",
     "audit_one_run",
     "check",
+    "check_script",
     "from_command",
     "from_estimator",
     "from_jax",
     "from_script",
+    "inputs",
     "judge",
     "load_data",
     "load_pair",

@@ -9,16 +9,20 @@ or that nothing broke on so many pairs.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from dpassay import _check
 from dpassay.auditing.checking_session import Question, Session
 from dpassay.auditing.claims import Claim, as_claim
-from dpassay.auditing.findings import Check
+from dpassay.auditing.findings import Check, Open
 from dpassay.auditing.referee import claimed_delta
-from dpassay.errors import InvalidArgument
+from dpassay.errors import AuditStopped, InvalidArgument
 from dpassay.privacy import account, events
+from dpassay.replay.datasets import form_of, record_of
+from dpassay.replay.patches import finish
 from dpassay.replay.playing import Player, Relocated
+from dpassay.replay.primitives import Primitive
 from dpassay.types import Neighbouring, PrivacyCurve
 
 
@@ -34,13 +38,18 @@ def check(
     sensitivity: float | None = None,
     delta: float | None = None,
     limit: int = 24,
+    own: Any = None,
+    primitives: Sequence[Primitive] = (),
+    evidence: int = 0,
+    confidence: float = 0.95,
     rng: int = 0,
 ) -> Check:
     """Broken obligations of a mechanism's privacy proof, found by recording and replaying it.
 
     Args:
         mechanism: ``mechanism(data, rng)`` or ``mechanism(data)``; returns what is released.
-        data: one data set: an array with a record per row, a list, a frame or a pair (X, y).
+        data: one data set: an array with a record per row, a list, a frame, a pair (X, y), a
+            tensor or a torch data set.
         claim: what is promised: a curve, an event (whose sampling is then checked too), a text
             such as "3,1e-5", or (epsilon, delta). Without one nothing is compared with the price.
         neighbours: data sets to play instead of searched ones, for data of another kind.
@@ -50,11 +59,17 @@ def check(
         sensitivity: the most that one record may move any query in the l2 norm, if declared.
         delta: where epsilon is stated; the claim's own by default.
         limit: the most neighbours that are tried.
+        own: one record to try first, of the form that a record of the data has.
+        primitives: functions of yours that add noise which cannot be followed, such as
+            ``Primitive("my.noise:add", value="x", scale="sigma")``.
+        evidence: the most trials to refute the claim itself by, on the worst pair, from replayed
+            likelihood ratios; see :meth:`Check.evidence`. 0 plays none.
+        confidence: of that refutation.
         rng: the seed.
 
     Returns:
         A :class:`Check`. A finding is a counterexample to the proof of the claim, not by itself
-        a refutation: hand ``check.pair`` to :func:`dpassay.audit` for that.
+        a refutation: ``check.evidence()`` and ``check.audit()`` go on from its worst pair.
 
     Raises:
         InvalidArgument: no records can be seen in the data, or an argument is out of range.
@@ -70,19 +85,45 @@ def check(
         rate = _check.sampling_rate(sampling_rate)
     if sensitivity is not None:
         _check.sensitivity(sensitivity)
+    form = form_of(data)
+    given = None if neighbours is None else [form_of(other).arrays for other in neighbours]
     question = Question(
-        mechanism, data, curve, relation, rate, sensitivity, bounds, neighbours,
+        mechanism, form.arrays, form.rebuild, curve, relation, rate, sensitivity, bounds, given,
         0.0 if curve is None and delta is None else claimed_delta(curve, delta),  # type: ignore[arg-type]
         _check.count("limit", limit), _check.count("rng", rng, low=0),
+        None if own is None else record_of(own, form.arrays),
     )  # fmt: skip
+    try:
+        found = _run(question, form.rebuild, tuple(primitives))
+        return _with_evidence(found, evidence, confidence, question.seed)
+    finally:
+        finish()
+
+
+def _run(
+    question: Question, rebuild: Callable[[Any], Any], primitives: tuple[Primitive, ...]
+) -> Check:
+    """The check, begun anew where the location of a draw turns out to be a query."""
     located: frozenset[tuple[str, int]] = frozenset()
     played = 0
     while True:
-        session = Session(question, Player(mechanism, question.seed, located, played))
+        player = Player(question.mechanism, question.seed, rebuild, located, primitives, played)
+        session = Session(question, player)
         try:
             return session.run()
         except Relocated as more:
             located, played = located | more.places, session.player.executions
+
+
+def _with_evidence(found: Check, trials: int, confidence: float, seed: int) -> Check:
+    if not trials or found.pair is None or found.claim is None:
+        return found
+    try:
+        verdict = found.evidence(trials, confidence=confidence, rng=seed)
+    except AuditStopped as why:
+        return replace(found, not_checked=(*found.not_checked, Open(str(why))))
+    executions = found.executions + (verdict.n_executions or 0)
+    return replace(found, refutation=verdict, executions=executions)
 
 
 def _claim(claim: Any, neighbouring: str | None) -> tuple[PrivacyCurve | None, float | None]:

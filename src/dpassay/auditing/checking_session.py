@@ -33,6 +33,7 @@ class Question:
 
     mechanism: Callable[..., Any]
     data: Any
+    rebuild: Callable[[Any], Any]
     claim: PrivacyCurve | None
     neighbouring: Neighbouring
     rate: float | None
@@ -42,6 +43,7 @@ class Question:
     delta: float
     limit: int
     seed: int
+    own: Any = None
 
     @property
     def n(self) -> int | None:
@@ -53,9 +55,9 @@ class Question:
         if self.given is not None:
             return nearby.given(self.data, list(self.given))
         rng = _rng.for_trial(self.seed, 0, 3)
-        return nearby.candidates(self.data, self.neighbouring, rng, self.bounds, drawn)
+        return nearby.candidates(self.data, self.neighbouring, rng, self.bounds, drawn, self.own)
 
-    @property
+    @functools.cached_property
     def claimed(self) -> float | None:
         return None if self.claim is None else float(self.claim.epsilon(self.delta))
 
@@ -87,7 +89,9 @@ class _Seen:
     broken: tuple[Broken, ...]
     bill: prices.Bill
     event: events.Event | None
+    event_low: events.Event | None  # the same, less what rounding may have added
     blind: tuple[Site, ...]  # lost draws and public coins: findings of some rules do not count
+    per_record: bool  # a noisy value has one entry per record, and the outputs are equal
     thresholded: bool  # noisy values of the first call that differs are compared
     execution: int
 
@@ -147,6 +151,7 @@ class Session:
         """Rules that need no neighbour."""
         alone = [
             *obligations.fixed_seed(first.tape, second.tape),
+            *obligations.accounting(first.tape),
             *obligations.sampling(first.tape, self.question.rate),
         ]
         pair = Pair(self.question.data, self.question.data, "D alone")
@@ -170,6 +175,9 @@ class Session:
             if any(finding.rule != "DPA202" for finding in self.findings):
                 break
         self._judge_price(first)
+        if lines and not (self.moved or self.findings or self.undecided):
+            self._leave_out("no query moved on any pair: is the data that was varied used at all?",
+                            None)  # fmt: skip
         for _, broken in self.waiting[:1]:
             still = sorted(lines - self.moved, key=str)
             self._open(broken, f"the query at {still[0]} never moved, so its noise may protect it")
@@ -177,26 +185,34 @@ class Session:
     def _see(self, first: Played, neighbour: Neighbour) -> _Seen:
         played = self.player.replay(first, neighbour.data, neighbour.edit)
         tape = played.tape
-        broken = [*obligations.calls(tape), *obligations.shapes(tape)]
+        calls = [*obligations.calls(tape), *obligations.shapes(tape)]
+        broken = [*obligations.rates(tape), *calls]
         bill = prices.Bill()
         if played.error is not None:
             text = f"The mechanism raises {played.error} on D', and not on D."
             broken = [Broken("DPA302", None, text)]
-        elif not broken:
-            broken += [*obligations.scales(tape), *obligations.rates(tape)]
+        elif not calls:
+            broken += obligations.scales(tape)
             where = first_difference(first.output, played.output)
             if where is not None:
                 text = f"{where} differs, although all noisy values are as on D."
-                broken.append(Broken("DPA301", None, text[0].upper() + text[1:]))
+                broken.append(Broken("DPA301", tape.met_at, text[0].upper() + text[1:]))
             bill = prices.price(tape)
             broken += obligations.reuse(bill)
             broken += self._too_far(bill)
+            broken += obligations.norms(tape, self.question.neighbouring)
         event = prices.event_of(bill, tape, self.question.neighbouring)
+        low = prices.event_of(prices.lowered(bill), tape, self.question.neighbouring)
         return _Seen(
-            neighbour, tuple(broken), bill, event, self._blind(first, played),
+            neighbour, tuple(broken), bill, event, low, self._blind(first, played),
+            self._is_per_record(first, played),
             obligations.is_thresholded(tape, broken[0].site if broken else None),
             self.player.executions,
         )  # fmt: skip
+
+    def _is_per_record(self, first: Played, played: Played) -> bool:
+        same = first_difference(first.output, played.output) is None
+        return played.error is None and same and obligations.is_per_record(played.tape)
 
     def _blind(self, first: Played, played: Played) -> tuple[Site, ...]:
         lost = [draw.site for tape in (first.tape, played.tape) for draw in tape.lost]
@@ -219,7 +235,10 @@ class Session:
 
     def _take(self, seen: _Seen, first: Played) -> None:
         for broken in seen.broken:
-            if broken.rule == "DPA101" and self.question.delta > 0 and seen.thresholded:
+            if broken.rule == "DPA103" and seen.per_record:
+                self._open(broken, "the noise has one entry per record, and nothing that is "
+                           "released differs; it may be an augmentation")  # fmt: skip
+            elif broken.rule == "DPA101" and self.question.delta > 0 and seen.thresholded:
                 self._open(broken, "noisy values are compared with a threshold there, which may "
                            "hide the calls at a price in delta that is not known here")  # fmt: skip
             elif broken.rule in _HIDDEN and seen.blind:
@@ -237,7 +256,7 @@ class Session:
             cost = _epsilon(seen.event, self.question.delta)
             if self.dearest is None or cost > self.dearest[0]:
                 self.dearest = (cost, seen)
-            if self.too_dear_at is None and self._exceeds(seen.event, cost):
+            if self.too_dear_at is None and self._exceeds(seen, cost):
                 self.too_dear_at = seen.execution
 
     def _is_covered(self, event: events.Event) -> bool:
@@ -256,7 +275,7 @@ class Session:
         if self.dearest is None or claimed is None:
             return
         cost, seen = self.dearest
-        if seen.event is None or not self._exceeds(seen.event, cost):
+        if seen.event is None or not self._exceeds(seen, cost):
             return
         sampler = self._unpriced_sampler(first)
         if sampler is not None:
@@ -281,18 +300,23 @@ class Session:
             )
         )
 
-    def _exceeds(self, event: events.Event, cost: float) -> bool:
+    def _exceeds(self, seen: _Seen, cost: float) -> bool:
         """Whether a price is above the claim by more than its own rounding."""
-        claimed = self.question.claimed
-        slack = EXACT if _is_exact(event) else DISCRETISED
-        return claimed is not None and not cost <= claimed * slack + 1e-12
+        claimed, event = self.question.claimed, seen.event
+        if claimed is None or event is None:
+            return False
+        slack = claimed * (EXACT if _is_exact(event) else DISCRETISED) + 1e-12
+        if cost <= slack:
+            return False
+        low = seen.event_low
+        return low is not None and not _epsilon(low, self.question.delta) <= slack
 
     def _with_price(self, seen: _Seen) -> _Seen:
         """The same, with a price above the claim among what is broken."""
         claimed = self.question.claimed
         if seen.event is None or claimed is None or seen.broken:
             return seen
-        if _epsilon(seen.event, self.question.delta) <= claimed * DISCRETISED:
+        if not self._exceeds(seen, _epsilon(seen.event, self.question.delta)):
             return seen
         part = max(seen.bill.parts, key=lambda part: (part.mu, part.epsilon))
         return replace(seen, broken=(Broken("DPA202", part.entry.site, _moved(part)),))
@@ -377,9 +401,8 @@ class Session:
             return False
         if rule != "DPA202":
             return any(broken.rule == rule for broken in seen.broken)
-        claimed = self.question.claimed
         cost = 0.0 if seen.event is None else _epsilon(seen.event, self.question.delta)
-        return claimed is not None and cost > claimed * DISCRETISED
+        return self._exceeds(seen, cost)
 
     def _result(self) -> Check:
         dearest = self.dearest
@@ -389,18 +412,27 @@ class Session:
             pair = self._pair(dearest[1])
         return Check(
             claim=self.question.claim,
-            findings=tuple(self.findings),
-            warnings=tuple(self.warnings),
+            findings=tuple(self._in_its_kind(finding) for finding in self.findings),
+            warnings=tuple(self._in_its_kind(finding) for finding in self.warnings),
             undecided=tuple(self.undecided) if not self.findings else (),
             not_checked=tuple(self.not_checked),
             event=event,
             privacy=None if event is None else account(event),
-            pair=pair,
+            pair=None if pair is None else self._rebuilt(pair),
             epsilon_seen=None if dearest is None else dearest[0],
             delta=self.question.delta,
             executions=self.player.executions,
             pairs=self.pairs,
+            mechanism=self.question.mechanism,
         )
+
+    def _rebuilt(self, pair: Pair) -> Pair:
+        """The pair as data of the kind that the mechanism takes."""
+        rebuild = self.question.rebuild
+        return replace(pair, data=rebuild(pair.data), data_prime=rebuild(pair.data_prime))
+
+    def _in_its_kind(self, finding: Finding) -> Finding:
+        return replace(finding, pair=self._rebuilt(finding.pair))
 
 
 def _definition(mechanism: Any) -> Site | None:

@@ -30,12 +30,15 @@ def relative(file: str) -> str:
 def text(check: "Check") -> str:
     """All that a check found, line by line."""
     lines: list[str] = []
+    if check.refutation is not None:
+        lines += [str(check.refutation), f"  assuming {check.refutation.bound.assumption}."]
     for finding in check.findings:
         lines += _finding_lines(finding, "broken")
     for finding in check.warnings:
         lines += _finding_lines(finding, "warning")
     lines += [_open_line("undecided", entry) for entry in check.undecided]
     lines += [_open_line("not checked", entry) for entry in check.not_checked]
+    lines += [check.note] if check.note else []
     lines.append(_last_line(check))
     return "\n".join(lines)
 
@@ -48,8 +51,8 @@ def _finding_lines(finding: "Finding", word: str) -> list[str]:
     if finding.n_records is not None and word == "broken" and finding.pair.how != "D alone":
         size = f"{finding.n_records} record{'' if finding.n_records == 1 else 's'}"
         lines.append(
-            f"  Smallest data that shows it: {size}. This breaks the proof of the claim; to refute "
-            "the claim itself, audit this pair."
+            f"  Smallest data that shows it: {size}. This breaks the proof of the claim; it does "
+            "not by itself refute the claim."
         )
     return lines
 

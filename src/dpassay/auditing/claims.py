@@ -18,22 +18,32 @@ EXAMPLES = (
 
 
 def parse_claim(
-    text: str, *, neighbouring: str = "add-remove", assumptions: Iterable[str] = ()
+    text: str,
+    *,
+    neighbouring: str = "add-remove",
+    assumptions: Iterable[str] = (),
+    n_records: int | None = None,
 ) -> Curve:
     """The privacy curve that a short text stands for.
 
     Args:
         text: ``epsilon``, ``epsilon,delta``, ``gdp:mu``, ``rho:rho`` or ``dp-sgd:`` with the
-            arguments of :func:`dpassay.dp_sgd_event`, which is priced by its PLD.
+            arguments of :func:`dpassay.dp_sgd_event`, which is priced by its PLD; with
+            ``method=best`` by the best of all methods.
         neighbouring: the relation that the claim is made under.
         assumptions: what it takes as public; ``dp-sgd:`` says so itself.
+        n_records: the number of records, if it is public.
 
     >>> parse_claim("3,1e-5")
     ApproxDP(epsilon=3, delta=1e-05)
 
     """
     word, colon, rest = text.strip().partition(":")
-    statement = {"neighbouring": neighbouring, "assumptions": tuple(assumptions)}
+    statement = {
+        "neighbouring": neighbouring,
+        "assumptions": tuple(assumptions),
+        "n_records": n_records,
+    }
     if not colon:
         return _epsilon_delta(text, statement)
     if word not in _WORDS:
@@ -82,7 +92,12 @@ def claim_text(claim: Any) -> str | None:
     if write is None:
         return None
     text = write(claim)
-    same = parse_claim(text, neighbouring=claim.neighbouring, assumptions=claim.assumptions)
+    same = parse_claim(
+        text,
+        neighbouring=claim.neighbouring,
+        assumptions=claim.assumptions,
+        n_records=claim.n_records,
+    )
     return text if same == claim else None
 
 
@@ -105,7 +120,8 @@ def _epsilon_delta(text: str, statement: dict[str, Any]) -> Curve:
 
 def _dp_sgd(text: str, statement: dict[str, Any]) -> Curve:
     pairs = [part.partition("=") for part in text.split(",")]
-    given = {name.strip(): value for name, _, value in pairs}
+    given = {name.strip(): value.strip() for name, _, value in pairs}
+    method = given.pop("method", None)
     needed = ("noise_multiplier", "sampling_rate", "steps")
     if set(given) != set(needed):
         raise InvalidArgument(
@@ -118,7 +134,23 @@ def _dp_sgd(text: str, statement: dict[str, Any]) -> Curve:
         values["steps"],  # type: ignore[arg-type]
         neighbouring=statement["neighbouring"],
     )
-    return account(event, "best" if values["sampling_rate"] == 1 else "pld")
+    if method is None:
+        method = "best" if values["sampling_rate"] == 1 else "pld"
+    method = _check.choice("method", method, ("best", "pld"))
+    return account(event, method, n_records=statement["n_records"])
+
+
+def dp_sgd_text(noise_multiplier: float, sampling_rate: float, steps: int) -> str:
+    """The text of the best curve that is proved for DP-SGD.
+
+    >>> dp_sgd_text(1.1, 0.01, 1000)
+    'dp-sgd:noise_multiplier=1.1,sampling_rate=0.01,steps=1000,method=best'
+
+    """
+    return (
+        f"dp-sgd:noise_multiplier={float(noise_multiplier)!r},"
+        f"sampling_rate={float(sampling_rate)!r},steps={steps},method=best"
+    )
 
 
 _WORDS: dict[str, Callable[[str, dict[str, Any]], Curve]] = {

@@ -1,13 +1,15 @@
 """What a check says: findings with their lines and pairs, and what stays open."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from dpassay.errors import InvalidArgument
 from dpassay.privacy import events
 from dpassay.privacy.curves import Curve
 from dpassay.replay.obligations import RULES
 from dpassay.replay.tape import Site
-from dpassay.types import PrivacyCurve
+from dpassay.types import PrivacyCurve, Verdict
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,11 @@ class Finding:
         """The rule in words."""
         return RULES[self.rule].text
 
+    @property
+    def help(self) -> str:
+        """How to repair it."""
+        return RULES[self.rule].help
+
 
 @dataclass(frozen=True)
 class Open:
@@ -83,6 +90,9 @@ class Check:
         delta: the claim's delta.
         executions: how often the mechanism was played.
         pairs: how many neighbours were tried.
+        note: what the user must know about how it was checked, empty if there is nothing.
+        refutation: the verdict on the claim itself by :meth:`evidence`, if it was asked for.
+        mechanism: what was checked.
 
     """
 
@@ -98,11 +108,45 @@ class Check:
     delta: float
     executions: int
     pairs: int
+    note: str = ""
+    refutation: Verdict | None = None
+    mechanism: Callable[..., Any] | None = field(default=None, repr=False, compare=False)
 
     @property
     def broken(self) -> bool:
         """Whether an obligation broke."""
         return bool(self.findings)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the claim itself was refuted."""
+        return self.refutation is not None and self.refutation.refuted
+
+    def evidence(self, trials: int = 100, *, confidence: float = 0.95, rng: int = 0) -> Verdict:
+        """The verdict on the claim from replayed likelihood ratios on :attr:`pair`.
+
+        See :func:`dpassay.auditing.replayed.audit_by_replay`, also for what is raised.
+        """
+        from dpassay.auditing.replayed import audit_by_replay
+
+        mechanism, pair, claim = self._parts()
+        return audit_by_replay(mechanism, (pair.data, pair.data_prime), claim=claim,
+                               trials=trials, confidence=confidence, delta=self.delta,
+                               rng=rng)  # fmt: skip
+
+    def audit(self, trials: int = 1000, *, confidence: float = 0.95, rng: int = 0) -> Verdict:
+        """The verdict of :func:`dpassay.audit` on :attr:`pair`: by outputs, without assumptions."""
+        from dpassay.auditing.many import audit
+
+        mechanism, pair, claim = self._parts()
+        return audit(mechanism, (pair.data, pair.data_prime), claim=claim, trials=trials,
+                     confidence=confidence, delta=self.delta, rng=rng)  # fmt: skip
+
+    def _parts(self) -> tuple[Callable[..., Any], Pair, PrivacyCurve]:
+        if self.mechanism is None or self.pair is None or self.claim is None:
+            missing = "a claim" if self.claim is None else "a pair of data sets that moved anything"
+            raise InvalidArgument(f"there is nothing to test: the check has not seen {missing}.")
+        return self.mechanism, self.pair, self.claim
 
     @property
     def decided(self) -> bool:

@@ -1,22 +1,25 @@
-"""The game of an audit: a fair coin picks one of two data sets, the mechanism runs on it once.
+"""What is played many times: the protocol of a game, and that of a mechanism with two data sets.
 
-A trial's world and noise depend on its number alone, so that trials can be played in any order, by
+In the game of an audit a fair coin picks one of two data sets and the mechanism runs on it once. A
+trial's world and noise depend on its number alone, so that trials can be played in any order, by
 any worker, and again after a crash. A mechanism that draws many outputs at once,
 ``mechanism(data, rng, size=n)``, is played in blocks of a fixed size: then it is a block whose
 number fixes everything.
 """
 
 import inspect
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpassay._rng import for_trial
 from dpassay.attacks.distinguisher import Distinguisher
 from dpassay.attacks.features import MAX_FEATURES, features
 from dpassay.auditing.prints import prints_of
+from dpassay.auditing.reading import coins
 from dpassay.errors import InvalidTarget
 from dpassay.runs import Outcome
 from dpassay.runs.guard import error_text
@@ -24,7 +27,43 @@ from dpassay.types import FloatArray
 
 Mechanism = Callable[..., Any]
 Score = Callable[[Any], float]
-_COIN, _NOISE = 0, 1  # streams of a trial's randomness
+_NOISE = 1  # the stream of a trial's randomness that the mechanism draws from
+
+
+@runtime_checkable
+class Game(Protocol):
+    """What is played many times: a trial's number in, what that trial showed out.
+
+    A higher score says "with the canary". Everything about a trial depends on its number alone, so
+    that trials can be played in any order, by any worker, and again after a crash. What a trial
+    raises is its outcome. Games of one training have one trial, with many worlds.
+    """
+
+    @property
+    def seed(self) -> int | None:
+        """Of worlds and noise; None where the noise is the operating system's: not replayable."""
+        ...
+
+    @property
+    def key(self) -> str:
+        """The name of the run in a log: a hash of all that its trials depend on."""
+        ...
+
+    def configuration(self) -> Mapping[str, Any]:
+        """What fixes the trials beside code and data, as plain JSON for the log."""
+        ...
+
+    def worlds(self, trial: int) -> NDArray[Any]:
+        """The coins of a trial: one, or many for a block of outputs or the canaries of a run."""
+        ...
+
+    def play(self, trial: int) -> Outcome:
+        """Play one trial: its score, or what another score can be made of."""
+        ...
+
+    def __call__(self, trials: Sequence[int], /) -> list[Outcome]:
+        """Play several trials: the task that :func:`dpassay.runs.play` hands to workers."""
+        ...
 
 
 def draws_many(mechanism: Mechanism) -> bool:
@@ -33,11 +72,6 @@ def draws_many(mechanism: Mechanism) -> bool:
         return "size" in inspect.signature(mechanism).parameters
     except (TypeError, ValueError):
         return False
-
-
-def coins(seed: int, trial: int, block: int) -> Any:
-    """The worlds of a trial: one, or as many as a block has."""
-    return for_trial(seed, trial, _COIN).integers(0, 2, max(block, 1))
 
 
 def fresh(data: Any) -> Any:
@@ -57,34 +91,44 @@ def fresh(data: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Game:
+class PairGame:
     """A mechanism and two data sets; world 1 is ``data``, world 0 ``data_prime``.
 
     Attributes:
         mechanism: ``mechanism(data, rng)``, or with ``size=n``.
         data: the data set of world 1.
         data_prime: that of world 0.
+        key: of the run.
         coin_seed: of the worlds.
-        noise_seed: of the mechanism's generator; None passes ``rng=None``, the secure path.
+        seed: of the mechanism's generator; None passes ``rng=None``, the secure path.
         block: outputs per call; 0 for a mechanism that draws one at a time.
+        settings: what the log says that fixes the trials.
+        score: a function of one output; None to keep features, for learning.
 
     """
 
     mechanism: Mechanism
     data: Any
     data_prime: Any
+    key: str
     coin_seed: int
-    noise_seed: int | None
+    seed: int | None
     block: int = 0
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    score: Score | Distinguisher | None = None
 
-    def worlds(self, trial: int) -> Any:
+    def configuration(self) -> Mapping[str, Any]:
+        """What fixes the trials; the claim and the number of trials do not."""
+        return self.settings
+
+    def worlds(self, trial: int) -> NDArray[Any]:
         """The coins of a trial."""
         return coins(self.coin_seed, trial, self.block)
 
     def _rng(self, trial: int, world: int) -> np.random.Generator | None:
-        if self.noise_seed is None:
+        if self.seed is None:
             return None
-        return for_trial(self.noise_seed, trial, _NOISE, world)
+        return for_trial(self.seed, trial, _NOISE, world)
 
     def outputs(self, trial: int) -> list[Any] | Any:
         """What the mechanism returned, one for each coin of the trial."""
@@ -110,32 +154,23 @@ class Game:
             both[worlds == w] = values
         return both
 
+    def table(self, trial: int) -> FloatArray:
+        """Features of the outputs of a trial, a row for each."""
+        return _table(self.outputs(trial), bool(self.block))
 
-@dataclass(frozen=True)
-class Watch:
-    """The task of an audit: plays trials and keeps what is needed of their outputs.
+    def __call__(self, trials: Sequence[int], /) -> list[Outcome]:
+        return [self.play(trial) for trial in trials]
 
-    Attributes:
-        game: what is played.
-        score: a function of one output; None to keep features, for learning.
-
-    """
-
-    game: Game
-    score: Score | Distinguisher | None = None
-
-    def __call__(self, trials: Sequence[int]) -> list[Outcome]:
-        return [self._play(trial) for trial in trials]
-
-    def _play(self, trial: int) -> Outcome:
+    def play(self, trial: int) -> Outcome:
         """One trial; what the mechanism or the score raises is its outcome."""
         try:
-            return self._seen(trial, self.game.outputs(trial))
+            return self._seen(self.outputs(trial))
         except Exception as error:
             return Outcome(error=error_text(error))
 
-    def _seen(self, trial: int, outputs: Any) -> Outcome:
-        block = bool(self.game.block)
+    def _seen(self, outputs: Any) -> Outcome:
+        """What is kept of a trial's outputs: their scores, or their features to learn from."""
+        block = bool(self.block)
         if not block and _is_nan(outputs[0]):
             return Outcome(error="the mechanism returned NaN.")
         prints = prints_of(outputs, block)
@@ -149,9 +184,9 @@ class Watch:
     def _scores(self, outputs: Any) -> FloatArray:
         score = self.score
         if isinstance(score, Distinguisher):
-            return score.of_table(_table(outputs, bool(self.game.block)))
+            return score.of_table(_table(outputs, bool(self.block)))
         assert score is not None
-        if self.game.block:
+        if self.block:
             return _all_at_once(score, outputs)
         return np.array([float(score(output)) for output in outputs])
 

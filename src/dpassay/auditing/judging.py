@@ -1,11 +1,18 @@
-"""``judge``: the verdict on trials that a log holds; nothing is played."""
+"""``judge``: the verdict on trials that a log holds, whatever game they are of; nothing is played.
+
+Every game describes in the log what was asked of it. The description names its kind, and the kind
+knows how to read the question back: one line in a table below.
+"""
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
+from dpassay.attacks.shadows import SHADOWS
 from dpassay.auditing.claims import Claim, as_claim
-from dpassay.auditing.question import MANY, Change, question_of
-from dpassay.auditing.single import ONE_RUN, judged_one_run
+from dpassay.auditing.question import CHOOSING, MANY, Change, question_of
+from dpassay.auditing.single import ONE_RUN, one_run_question_of
+from dpassay.auditing.stepwise import STEPS, steps_question_of
 from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.runs import RunRecord, TrialLog, opened
 from dpassay.types import Verdict
@@ -47,7 +54,7 @@ def judge(
     with opened(store, make=False) as log:
         record = find_run(log, run)
         curve = None if claim is None else as_claim(claim, neighbouring=_relation(record))
-        return judged(log, record, Change(curve, confidence, delta))
+        return judge_run(log, record, Change(curve, confidence, delta))
 
 
 def _relation(record: RunRecord) -> str:
@@ -71,16 +78,37 @@ def find_run(log: TrialLog, run: str | None = None) -> RunRecord:
     return found[0]
 
 
-def judged(log: TrialLog, record: RunRecord, change: Change | None = None) -> Verdict:
+class _Question(Protocol):
+    """What was asked of the trials of a run."""
+
+    def judge(self, log: TrialLog) -> Verdict: ...
+
+
+_QUESTIONS: dict[str, Callable[[RunRecord, Change], _Question]] = {
+    MANY: question_of,
+    ONE_RUN: one_run_question_of,
+    STEPS: steps_question_of,
+}
+_NO_QUESTION = {
+    SHADOWS: "holds shadow models, which by themselves say nothing about a claim. Attack a model "
+    "with them: dpassay.attacks.attack.",
+    CHOOSING: "holds the trials that chose a distinguisher; they do not count. Judge the run of "
+    "the game that was played after them.",
+}
+
+
+def judge_run(log: TrialLog, record: RunRecord, change: Change | None = None) -> Verdict:
     """The verdict on one run of an open log."""
     kind = record.description.get("audit")
-    if kind not in _JUDGES:
+    if kind in _NO_QUESTION:
+        raise InvalidArgument(f"run {record.key[:12]} {_NO_QUESTION[kind]}")
+    if kind not in _QUESTIONS:
         raise InvalidArgument(
             f"run {record.key[:12]} was not written by an audit of this version: its log does not "
             "say what was asked. Give the audit again with this store; nothing is played twice."
         )
     try:
-        return _JUDGES[kind](log, record, change or Change())
+        return _QUESTIONS[kind](record, change or Change()).judge(log)
     except DpassayError:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError):
@@ -88,9 +116,3 @@ def judged(log: TrialLog, record: RunRecord, change: Change | None = None) -> Ve
             f"run {record.key[:12]}: the log does not say what was asked in the way an audit "
             "writes it. Restore a copy of the log, or give the audit again with another store."
         ) from None
-
-
-_JUDGES: dict[str, Callable[[TrialLog, RunRecord, Change], Verdict]] = {
-    MANY: lambda log, record, change: question_of(record, change).judged(log),
-    ONE_RUN: judged_one_run,
-}

@@ -13,10 +13,13 @@ import numpy as np
 
 from dpassay import _check
 from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
+from dpassay.attacks.online import VERSION
 from dpassay.attacks.regions import Forecast, learn_from_many
 from dpassay.auditing.account import CHOOSING, Account
 from dpassay.auditing.claims import Claim, as_claim
-from dpassay.auditing.game import Game, Watch, draws_many
+from dpassay.auditing.engine import Engine
+from dpassay.auditing.game import PairGame, draws_many
+from dpassay.auditing.inputs import as_input
 from dpassay.auditing.neighbours import look_at_neighbours
 from dpassay.auditing.question import (
     MANY,
@@ -26,7 +29,7 @@ from dpassay.auditing.question import (
     refuse_target,
 )
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
-from dpassay.auditing.seeds import Prints
+from dpassay.auditing.searching import Search, check_one_way_in
 from dpassay.bounds.conditional import Guesses, epsilon_lower
 from dpassay.errors import InvalidArgument, VacuousAudit
 from dpassay.runs import (
@@ -36,7 +39,6 @@ from dpassay.runs import (
     TrialLog,
     Workers,
     opened,
-    play,
     run_key,
 )
 from dpassay.types import FloatArray, NeighboursSeen, Verdict
@@ -50,13 +52,15 @@ _MANY_DRAWS, _SHARE_OF_MANY, _MOST_OF_MANY = 40_000, 0.5, 1_000_000
 
 def audit(
     mechanism: Callable[..., Any],
-    pair: tuple[Any, Any],
+    pair: tuple[Any, Any] | None = None,
     *,
     claim: Claim,
+    data: Any = None,
     score: Callable[[Any], float] | None = None,
     trials: int = 1000,
     confidence: float = 0.95,
     sequential: bool = True,
+    measure: bool = False,
     executor: Executor | Workers | Callable[[], Executor] | None = None,
     workers: int = 1,
     store: str | Path | TrialLog | None = None,
@@ -71,6 +75,7 @@ def audit(
     progress: Any = "quiet",
     replay: str = "",
     description: Mapping[str, Any] | None = None,
+    evidence: Literal["trials", "replay"] = "trials",
 ) -> Verdict:
     """Whether a mechanism breaks its claim on a pair of neighbouring data sets.
 
@@ -84,15 +89,22 @@ def audit(
         pair: the two neighbouring data sets. They are checked to be neighbours in the claim's
             relation: rows of arrays, tensors, frames and (X, y) are records, and entries of lists,
             dicts, strings and one-dimensional arrays. Numbers and other objects are taken as given.
+            None to have a pair searched in ``data``.
+        data: a data set, or a description of one such as ``dpassay.inputs.vector(10)``, in which
+            the pair is searched that shows most. The search may take four tenths of the trials,
+            which then do not count.
         claim: what the mechanism is said to have: a privacy curve, a pair (epsilon, delta), or a
             text such as "3,1e-5" or "gdp:1.0", see :func:`dpassay.auditing.parse_claim`. Pairs and
             texts speak of add-remove neighbours.
         score: ``score(output)`` returns a number that tends to be larger (or smaller) for the first
-            data set; it must not depend on the trials. None learns one from the first quarter of
-            the trials, which then do not count.
+            data set; it must not depend on the trials. None learns one: up to 20 000 trials it is
+            learned while they are bet on, and every trial counts
+            (:mod:`dpassay.attacks.online`); beyond that, from the first part of them.
         trials: the most that are played.
         confidence: the probability that verdict and bound are both right, at least.
         sequential: stop as soon as the claim is refuted. False plays all trials and tests once.
+        measure: go on after the claim has fallen, to four times as many trials (200 at least), so
+            that the bound says how bad it is; the verdict stays what it was when the claim fell.
         executor: who plays, any ``concurrent.futures.Executor``; see :func:`dpassay.runs.play`.
         workers: processes of our own; 1 plays in this one.
         store: a file that keeps the trials; the same call then goes on where it was, and with
@@ -115,6 +127,10 @@ def audit(
         replay: a line to print that runs the same audit again.
         description: what to write into the log about the audit beside its question, as plain JSON;
             for example ``{"target": "my_train.py:train"}``.
+        evidence: "replay" takes the likelihood ratio of the noisy values from replays instead of
+            outputs: few trials, under an assumption that the bound states; see
+            :mod:`dpassay.auditing.replayed`. Of the other arguments it uses ``trials``,
+            ``confidence``, ``delta``, ``rng`` and ``replay``.
 
     Warns:
         VacuousAudit: even a perfect attack could not refute the claim in so many trials.
@@ -137,85 +153,130 @@ def audit(
     True
 
     """
-    data, data_prime = _pair(pair)
+    check_one_way_in(pair, data)
+    if _check.choice("evidence", evidence, ("trials", "replay")) == "replay":
+        from dpassay.auditing.replayed import audit_by_replay
+
+        return audit_by_replay(
+            mechanism,
+            _pair(pair),
+            claim=claim,
+            trials=trials,
+            confidence=confidence,
+            delta=delta,
+            rng=_seed(rng) or 0,
+            replay=replay,
+        )
     claim = as_claim(claim)
-    worlds = getattr(mechanism, "worlds", None)
-    seen = look_at_neighbours((data, data_prime), claim.neighbouring, group, neighbours, worlds)
-    new = _setting(mechanism, score, trials, rng)
-    about = {"target": _name(mechanism), "group": group} | dict(description or {})
     confidence, delta = _check.confidence(confidence), claimed_delta(claim, delta)
+    about = {"target": _name(mechanism), "group": group} | dict(description or {})
+    seed = _seed(rng)
 
     with opened(store) as log, _crew(executor, workers) as who:
+        engine = Engine(log, who, workers, timeout, recycle, max_failed_share, progress)
+        if pair is None:
+            _configure(mechanism, score, trials, seed, sequential)  # what is wrong is said at once
+            source = as_input(data)
+            search = Search(engine, mechanism, source, claim, delta, trials, seed, about)
+            found = search.run()
+            pair, trials = (found.pair.data, found.pair.data_prime), trials - found.trials
+            neighbours = "trusted" if source.trusted else neighbours
+            about = {**about, "pair": found.pair.name, "n_choosing": found.trials}
+        data, data_prime = _pair(pair)
+        worlds = getattr(mechanism, "worlds", None)
+        seen = look_at_neighbours((data, data_prime), claim.neighbouring, group, neighbours, worlds)
+        new = _configure(mechanism, score, trials, seed, sequential)
         parts = {"code": [mechanism, score], "data": [data, data_prime]}
-        setting, record = _continued(new, trials, log, parts)
-        key = run_key(setting.configuration(), **parts) if record is None else record.key
-        account = _account(setting, record, sequential)
-        rules = Rules(claim, delta, confidence, both_ways=score is not None, account=account)
-        question = _question(key, setting, sequential, rules, max_failed_share, replay, seen)
+        chosen, record = _continued(new, trials, log, parts)
+        key = run_key(chosen.configuration(), **parts) if record is None else record.key
+        account = _account(chosen, record, sequential)
+        given = score is not None
+        rules = Rules(claim, delta, confidence, given, account, chosen.online, measure)
+        question = _question(key, chosen, sequential, rules, max_failed_share, replay, seen)
         question = replace(question, fixed_seed=_check.choice("fixed_seed", fixed_seed, _FIXED))
-        game = Game(mechanism, data, data_prime, question.coin_seed, setting.seed, setting.block)
-
-        prints = question.prints()
+        game = PairGame(
+            mechanism,
+            data,
+            data_prime,
+            key,
+            question.coin_seed,
+            chosen.seed,
+            chosen.block,
+            chosen.configuration(),
+            score,
+        )
         if (warning := question.vacuous()) is not None:
             warnings.warn(VacuousAudit(warning), stacklevel=2)
 
-        def played(
-            task: Watch, asked: Question, referee: Referee | None, alone: bool = False
-        ) -> Played:
-            numbers = asked.testing if referee else asked.learning
-            return play(
-                task,
-                numbers[:1] if alone else numbers,
-                key=key,
-                configuration=setting.configuration(),
-                description=asked.description() | about,
-                store=log,
-                executor=who,
-                workers=workers,
-                stop=None if alone else lambda seen: asked.ends(seen, prints, referee),
-                every=asked.every if referee else 1,
-                timeout=timeout,
-                recycle=recycle,
-                replayable=setting.seed is not None,
-                max_failed_share=1.0 if alone else max_failed_share,
-                progress="quiet" if alone else progress,
-                note=None if referee is None else lambda: _note(referee),
-            )
-
-        return _played_and_judged(game, question, score, played, prints, log)
+        question = replace(
+            question, n_choosing=about.get("n_choosing", 0), pair=about.get("pair", "")
+        )
+        return _Session(engine, question, about).run(game)
 
 
-def _played_and_judged(
-    game: Game,
-    question: Question,
-    score: Any,
-    played: Callable[..., Played],
-    prints: Prints,
-    log: TrialLog,
-) -> Verdict:
-    if score is None:
-        learning = played(Watch(game), question, None)
-        question.refuse(learning, prints, last=False)
-        if learning.ended != "done":
-            return question.judged(log)
-        score = _learned(game, learning.outcomes, question)
-        question = replace(question, distinguisher=score.name)
-    referee = Referee(question.rules)
-    if question.every > 1 and not question.n_learning:  # End at trial 1, not after the first few.
-        first = played(Watch(game, score), question, referee, alone=True)
-        refuse_target(first)
-        if first.ended == "interrupted":
-            return question.judged(log)
-    testing = played(Watch(game, score), question, referee)
-    question.refuse(testing, prints, last=True)
-    if testing.ended == "interrupted":
-        return question.judged(log)  # The referee may have been interrupted in the middle.
-    # Spend before looking: whoever is killed from here on finds the count in the log.
-    counted = referee.trials if testing.ended == "done" else 0
-    account = keep_account(log, question.key, question.rules.account, counted)
-    question = replace(question, rules=replace(question.rules, account=account))
-    referee.rules = question.rules
-    return question.verdict(referee, testing, prints)
+class _Session:
+    """One audit under way: a game is played, learned from, tested and judged."""
+
+    def __init__(self, engine: Engine, question: Question, about: dict[str, Any]) -> None:
+        self._engine, self._question, self._about = engine, question, about
+        self._prints = question.prints()
+
+    def run(self, game: PairGame) -> Verdict:
+        """Play what the log does not hold; the verdict on all of it."""
+        log = self._engine.log
+        if game.score is None and not self._question.rules.online:
+            learning = self._play(self._engine, game, self._question.learning)
+            self._question.refuse(learning, self._prints, last=False)
+            if learning.ended != "done":
+                return self._question.judge(log)
+            score = _learned(game, learning.outcomes, self._question)
+            self._question = replace(self._question, distinguisher=score.name)
+            game = replace(game, score=score)
+        elif self._question.every > 1:
+            first = self._play_first(game)
+            refuse_target(first)
+            if first.ended == "interrupted":
+                return self._question.judge(log)
+        referee = Referee(self._question.rules)
+        testing = self._play(self._engine, game, self._question.testing, referee)
+        self._question.refuse(testing, self._prints, last=True)
+        if testing.ended == "interrupted":
+            return self._question.judge(log)  # The referee may have been interrupted in the middle.
+        self._order_count(referee, done=testing.ended == "done")
+        return self._question.verdict(referee, testing, self._prints)
+
+    def _play(
+        self, engine: Engine, game: PairGame, numbers: range, referee: Referee | None = None
+    ) -> Played:
+        return engine.play(
+            game,
+            numbers,
+            description=self._question.description() | self._about,
+            stop=self._question.watch(self._prints, referee),
+            every=self._question.every if referee else 1,
+            note=None if referee is None else lambda: _note(referee),
+        )
+
+    def _play_first(self, game: PairGame) -> Played:
+        """The first trial alone: a target that cannot be audited ends here, not after a few."""
+        return replace(self._engine, max_failed_share=1.0, progress="quiet").play(
+            game,
+            self._question.testing[:1],
+            description=self._question.description() | self._about,
+            every=self._question.every,
+        )
+
+    def _order_count(self, referee: Referee, done: bool) -> None:
+        """Spend the share of a count that is due, before looking at it.
+
+        Whoever is killed from here on finds the count in the log. Without a count the account is
+        compared with that in the log all the same: another process may have begun this run.
+        """
+        rules = self._question.rules
+        trials = referee.trials if done else 0
+        account = keep_account(self._engine.log, self._question.key, rules.account, trials)
+        self._question = replace(self._question, rules=replace(rules, account=account))
+        referee.rules = self._question.rules
 
 
 @contextlib.contextmanager
@@ -229,13 +290,14 @@ def _crew(executor: Any, workers: int) -> Iterator[Any]:
 
 
 @dataclass(frozen=True)
-class _Setting:
+class _Configuration:
     """How trials are cut into calls, and how many of these are for learning."""
 
     seed: int | None
     block: int
     n_calls: int
     n_learning: int
+    online: bool = False
 
     @property
     def n_testing(self) -> int:
@@ -244,7 +306,9 @@ class _Setting:
 
     def configuration(self) -> dict[str, Any]:
         """What fixes the trials; the claim and the number of trials do not."""
-        learns = {"sklearn": _sklearn_version()} if self.n_learning else {}
+        learns: dict[str, Any] = {"sklearn": _sklearn_version()} if self.n_learning else {}
+        if self.online:
+            learns = {"online": VERSION}
         return {
             "seed": self.seed,
             "block": self.block,
@@ -252,7 +316,9 @@ class _Setting:
         } | learns
 
 
-def _setting(mechanism: Any, score: Any, trials: int, rng: Any) -> _Setting:
+def _configure(
+    mechanism: Any, score: Any, trials: int, seed: int | None, sequential: bool
+) -> _Configuration:
     if not callable(mechanism):
         raise InvalidArgument(
             f"mechanism={_check.shown(mechanism)} must be callable: mechanism(data, rng)."
@@ -265,14 +331,16 @@ def _setting(mechanism: Any, score: Any, trials: int, rng: Any) -> _Setting:
     block = int(np.clip(trials // _BLOCKS, 1, _LARGEST_BLOCK)) if draws_many(mechanism) else 0
     n_calls = trials // max(block, 1)
     learning = 0
-    if score is None:
+    # Where all of alpha is for bets, the attack learns while it bets, and no trial is set aside.
+    online = score is None and Account.begin(n_calls * max(block, 1), sequential).betting == 1
+    if score is None and not online:
         if trials < 2 * _FEWEST:
             raise InvalidArgument(
                 f"trials={trials} must be at least {2 * _FEWEST} to learn a score and test it. "
                 "Pass score=, or more trials."
             )
         learning = math.ceil(_learning_trials(trials, bool(block)) / max(block, 1))
-    return _Setting(_seed(rng), block, n_calls, learning)
+    return _Configuration(seed, block, n_calls, learning, online)
 
 
 def _learning_trials(trials: int, cheap: bool) -> int:
@@ -283,9 +351,9 @@ def _learning_trials(trials: int, cheap: bool) -> int:
 
 
 def _continued(
-    new: _Setting, trials: int, log: TrialLog, parts: Mapping[str, Any]
-) -> tuple[_Setting, RunRecord | None]:
-    """The setting of the run in the log that this audit goes on with; else a new one.
+    new: _Configuration, trials: int, log: TrialLog, parts: Mapping[str, Any]
+) -> tuple[_Configuration, RunRecord | None]:
+    """The configuration of the run in the log that this audit goes on with; else a new one.
 
     How many trials are for learning, and how many are drawn at once, follow from the first number
     of trials that was asked for. A larger number must not change them: the same seeds would be
@@ -309,10 +377,10 @@ def _continued(
     return new, None
 
 
-def _account(setting: _Setting, record: RunRecord | None, sequential: bool) -> Account:
+def _account(chosen: _Configuration, record: RunRecord | None, sequential: bool) -> Account:
     """What the logged run has left; a new account if there is none."""
     if record is None or record.description.get("audit") != MANY:
-        return Account.begin(setting.n_testing, sequential)
+        return Account.begin(chosen.n_testing, sequential)
     account = account_of(record)
     account.allow(sequential, record.key)
     return account
@@ -345,7 +413,7 @@ def _name(mechanism: Any) -> str:
 
 def _question(
     key: str,
-    setting: _Setting,
+    chosen: _Configuration,
     sequential: bool,
     rules: Rules,
     max_failed_share: float,
@@ -354,20 +422,20 @@ def _question(
 ) -> Question:
     return Question(
         key=key,
-        seed=setting.seed,
-        block=setting.block,
-        n_learning=setting.n_learning,
-        n_calls=setting.n_calls,
+        seed=chosen.seed,
+        block=chosen.block,
+        n_learning=chosen.n_learning,
+        n_calls=chosen.n_calls,
         sequential=sequential,
         rules=rules,
         distinguisher=None,
         max_failed_share=max_failed_share,
-        replay=replay or f"dpassay.audit(..., rng={setting.seed}, trials=...)",
+        replay=replay or f"dpassay.audit(..., rng={chosen.seed}, trials=...)",
         neighbours=neighbours,
     )
 
 
-def _learned(game: Game, outcomes: Outcomes, question: Question) -> Distinguisher:
+def _learned(game: PairGame, outcomes: Outcomes, question: Question) -> Distinguisher:
     """A distinguisher from the features of the learning trials that did not fail."""
     tables: list[FloatArray] = []
     worlds: list[FloatArray] = []

@@ -36,7 +36,7 @@ EXACT_BAND = 200_000  # with more trials the exact price of a band takes seconds
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrialForecast:
     """What one method needs.
 
     Attributes:
@@ -63,7 +63,7 @@ def plan(
     confidence: float = 0.95,
     power: float = 0.8,
     closeness: float = 0.05,
-) -> list[Plan]:
+) -> list[TrialForecast]:
     """Estimates of the trainings needed to refute a claim, and to come close to the truth.
 
     Args:
@@ -148,17 +148,17 @@ def _gdp_bound(delta: float, alpha: float) -> Bound:
 
 def _fixed(
     method: str, assumption: str, bound: Bound, world: _World, claimed: float, near: float
-) -> Plan:
+) -> TrialForecast:
     def reaches(goal: float) -> Callable[[int], bool]:
         return lambda n: bound(*world.errors(n), n) > goal
 
     refute, close = _smallest(reaches(claimed)), _smallest(reaches(near))
     none = np.zeros(1)
     ceiling = bound(none, none, int(refute)) if math.isfinite(refute) else math.nan
-    return Plan(method, assumption, 2 * refute, 2 * close, ceiling)
+    return TrialForecast(method, assumption, 2 * refute, 2 * close, ceiling)
 
 
-def _curve(claim: PrivacyCurve, world: _World, alpha: float, delta: float) -> Plan:
+def _curve(claim: PrivacyCurve, world: _World, alpha: float, delta: float) -> TrialForecast:
     """The whole curve under the band of ``check_claim``, which pays for every threshold.
 
     Any threshold may refute, so that the power is not that of the best one: it is the share of
@@ -186,10 +186,10 @@ def _curve(claim: PrivacyCurve, world: _World, alpha: float, delta: float) -> Pl
         n = int(refute)
         none = BANDS[kind].limits(np.zeros(1), n, common_level(kind, n, n, alpha))
         ceiling = float(epsilon_of_rates(none, none, delta)[0])
-    return Plan("whole curve, fixed size", "none", 2 * refute, math.nan, ceiling)
+    return TrialForecast("whole curve, fixed size", "none", 2 * refute, math.nan, ceiling)
 
 
-def _sequential(claim: PrivacyCurve, world: _World, alpha: float, delta: float) -> Plan:
+def _sequential(claim: PrivacyCurve, world: _World, alpha: float, delta: float) -> TrialForecast:
     """log(1/alpha) over the growth of the best bets: what an ideal bettor needs on average."""
     lines, form = Lines.of(claim), FORMS["coin"]
     masses = gaussian_masses(world.mu)
@@ -198,7 +198,7 @@ def _sequential(claim: PrivacyCurve, world: _World, alpha: float, delta: float) 
     perfect = -math.log(alpha) / needed if math.isfinite(needed) else math.nan
     # A perfect attack earns log(1 + e^-epsilon) a trial against epsilon-DP.
     ceiling = -math.log(math.expm1(perfect)) if 0 < perfect < math.log(2) else 0.0
-    return Plan("whole curve, sequential", "none", needed, math.nan, ceiling)
+    return TrialForecast("whole curve, sequential", "none", needed, math.nan, ceiling)
 
 
 def _smallest(holds: Callable[[int], bool], most: int = _MOST, share: float = 0.01) -> float:
@@ -219,7 +219,7 @@ def _between(holds: Callable[[int], bool], low: int, high: int, share: float) ->
     return float(first_true(lambda n: holds(int(n)), low, high, within=share, whole=True))
 
 
-def as_rows(plans: list[Plan]) -> list[dict[str, Any]]:
+def as_rows(plans: list[TrialForecast]) -> list[dict[str, Any]]:
     """The plans as plain dicts, for tables and JSON."""
     return [
         {

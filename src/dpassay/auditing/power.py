@@ -60,7 +60,7 @@ def is_vacuous(rules: Rules, trials: int) -> bool:
     shares = 1.0 if rules.account.betting == 1 else 5.0  # a count has part of alpha and of trials
     if trials >= shares * _ROOM * least + _SPARE:
         return False
-    return _refuted_at(*_asked(rules), trials) > trials
+    return _refuted_at(_asked(rules), trials) > trials
 
 
 def trials_that_would_do(rules: Rules, block: int, learning_share: float) -> float:
@@ -70,33 +70,30 @@ def trials_that_would_do(rules: Rules, block: int, learning_share: float) -> flo
     wanted = (5 if count else 1) * _ROOM * least + _SPARE
     if not wanted <= _LONGEST:
         return wanted / (1 - learning_share) if wanted < math.inf else math.inf
-    found = _refuted_at(*_asked(rules), int(wanted))
+    found = _refuted_at(_asked(rules), int(wanted))
     # The coins of the audit may fall less well than those that were tried.
     testing = min((2.5 if count else 1.25) * found, wanted)
     return math.ceil(testing / (1 - learning_share) / max(block, 1)) * max(block, 1)
 
 
-def _asked(rules: Rules) -> tuple[PrivacyCurve, float, float, bool, bool]:
-    """The question, without what was spent; last, whether trials are counted and not bet on."""
-    counted = rules.account.betting < 1
-    return rules.claim, rules.delta, rules.confidence, rules.both_ways, counted
+def _asked(rules: Rules) -> Rules:
+    """The question as it was at first, without what was spent."""
+    return replace(rules, account=Account.begin(1, sequential=rules.account.betting == 1))
 
 
-def _refuted_at(
-    claim: PrivacyCurve, delta: float, confidence: float, both: bool, count: bool, trials: int
-) -> float:
+def _refuted_at(rules: Rules, trials: int) -> float:
     """After how many of so many trials a perfect attack refutes the claim; inf if it does not.
 
     A count is made at the end; the number is then found by halving.
     """
     worlds = np.random.default_rng(0).integers(0, 2, trials)
-    scores = worlds.astype(float)
+    perfect = worlds.astype(float)
+    shown, count = perfect[:, None] if rules.online else perfect, rules.account.betting < 1
 
     def refuted(n: int) -> float:
         account = Account.begin(n, sequential=not count)
-        rules = Rules(claim, delta, confidence, both, account.order(n) if count else account)
-        referee = Referee(rules)
-        referee.take(worlds[:n], scores[:n])
+        referee = Referee(replace(rules, account=account.order(n) if count else account))
+        referee.take(worlds[:n], shown[:n])
         if count:
             return n if referee.refuted() else math.inf
         return math.inf if referee.refuted_at is None else referee.refuted_at

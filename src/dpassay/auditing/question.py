@@ -5,32 +5,35 @@ later, by :func:`dpassay.auditing.judge`, without playing anything. The worlds f
 the scores are in the log; so both go through the same code and end with the same verdict.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from dpassay import _check
 from dpassay.auditing.account import Account
 from dpassay.auditing.claims import claim_text, parse_claim
-from dpassay.auditing.game import coins
 from dpassay.auditing.power import (
     describe_vacuous,
     is_vacuous,
     trials_that_would_do,
     with_power,
 )
+from dpassay.auditing.reading import FeaturesInLog, Reader, ScoresInLog, StepsInLog
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
 from dpassay.auditing.seeds import FixedSeed, Prints
 from dpassay.errors import AuditStopped, InvalidArgument, is_target_error
+from dpassay.privacy.curves import Curve
 from dpassay.runs import Outcomes, Played, RunRecord, TrialLog, replayed
-from dpassay.types import FloatArray, NeighboursSeen, PrivacyCurve, Verdict
+from dpassay.types import NeighboursSeen, PrivacyCurve, Verdict
 
-MANY = "many trials"
+MANY: Final = "many trials"
+CHOOSING = "choosing a score"  # a run whose trials do not count
 _EVERY = 25  # trials handed to the referee at a time; the verdict does not depend on it
 _ENDED = {
     "done": "budget spent",
-    "stopped": "refuted",
+    "stopped": "budget spent",  # where another claim had fallen
     "interrupted": "interrupted",
     "too many failures": "too many failures",
 }
@@ -54,6 +57,13 @@ class Question:
         replay: a line that runs the same audit again.
         neighbours: who knows that the data sets are neighbours; None in logs that do not say.
         fixed_seed: what to make of two worlds that are constant: "stop", or judge the "leak".
+        steps: reads trainings of which the log keeps what every step showed; None where the log
+            has the scores themselves.
+        attacker: who chose the score, where that is not the audit itself.
+        n_choosing: trials of other runs that chose the score or the pair; they do not count.
+        pair: how the pair was made, if it was searched.
+        claim_text: what :func:`~dpassay.auditing.claims.parse_claim` turns into the claim, if the
+            claim cannot say so itself.
 
     """
 
@@ -69,6 +79,11 @@ class Question:
     replay: str
     neighbours: NeighboursSeen | None = None
     fixed_seed: FixedSeed = "stop"
+    steps: StepsInLog | None = None
+    attacker: str = ""
+    n_choosing: int = 0
+    pair: str = ""
+    claim_text: str | None = None
 
     @property
     def coin_seed(self) -> int:
@@ -92,6 +107,11 @@ class Question:
 
     def attack(self, trials: int) -> str:
         """How outputs became the scores of so many trials."""
+        if self.attacker:
+            return f"{self.attacker}, by {self.distinguisher}"
+        if self.rules.online:
+            kind = "" if self.distinguisher is None else f", best: {self.distinguisher}"
+            return f"a score learned while betting (4 experts{kind})"
         if not self.n_learning:
             return "the score that was given"
         count = self.n_learning * max(self.block, 1)
@@ -100,21 +120,22 @@ class Question:
         kind = "" if self.distinguisher is None else f" ({self.distinguisher})"
         return f"a distinguisher{kind} learned from {count} trials"
 
-    def seen(self, outcomes: Outcomes) -> tuple[Any, FloatArray]:
-        """Worlds and scores of trials; a failed one has the score -inf, whatever its world."""
-        numbers = outcomes.trials.tolist()
-        worlds = [coins(self.coin_seed, trial, self.block) for trial in numbers]
-        if not self.block:
-            scores = np.where(outcomes.failed, -np.inf, outcomes.scores)
-        else:
-            lost = np.full(self.block, -np.inf)
-            parts = [np.frombuffer(outcomes.payloads.get(t, lost.tobytes())) for t in numbers]
-            scores = np.concatenate([np.empty(0), *parts])
-        scores = np.where(np.isnan(scores), -np.inf, scores)
-        return np.concatenate([np.empty(0, int), *worlds]), scores
+    def reader(self) -> Reader:
+        """Turns outcomes into worlds and scores, for one pass over the trials that count."""
+        if self.steps is not None:
+            return self.steps
+        return (FeaturesInLog if self.rules.online else ScoresInLog)(self.coin_seed, self.block)
 
-    def verdict(self, referee: Referee, run: Played, prints: Prints) -> Verdict:
-        """What the referee says after a run."""
+    def verdict(
+        self, referee: Referee, run: Played, prints: Prints, learned: int | None = None
+    ) -> Verdict:
+        """What the referee says after a run.
+
+        ``learned`` is the number of calls that were played for learning, by default all of them.
+        """
+        n_learned = self.n_learning if learned is None else learned
+        n_learning = n_learned * max(self.block, 1) + self.n_choosing
+        betting = self.rules.account.betting > 0
         failed = np.repeat(run.outcomes.failed, max(self.block, 1))[: referee.trials]
         refuted, bound, fell_at = referee.statement()
         found = replace(
@@ -125,19 +146,20 @@ class Question:
             bound=bound,
             refuted=refuted,
             confidence=self.rules.confidence,
-            trials=referee.trials,
+            trials=n_learning + referee.trials,
             ended="refuted" if refuted else _ENDED[run.ended],
             evidence=found,
-            attack=self.attack(referee.trials),
+            attack=replace(self, distinguisher=referee.learned or self.distinguisher).attack(
+                referee.trials
+            ),
             replay=self.replay,
-            details={
-                "log_wealth": referee.log_wealth,
-                "wealth_needed": referee.wealth_needed,
-                "learning_trials": float(self.n_learning * max(self.block, 1)),
-            },
-            log_wealth=referee.wealth_path() if self.rules.account.betting else None,
+            log_wealth=referee.wealth_path() if betting else None,
+            wealth_needed=referee.wealth_needed if betting else None,
+            n_learning=n_learning,
+            n_deaths=run.n_deaths,
             fell_at=fell_at,
             neighbours=self.neighbours,
+            pair=self.pair,
         )
         vacuous = not refuted and (prints.same or is_vacuous(self.rules, referee.trials))
         return with_power(verdict, vacuous=vacuous, both_ways=self.rules.both_ways)
@@ -154,12 +176,21 @@ class Question:
         """Nothing yet of the prints of this run's outputs."""
         return Prints(self.coin_seed, self.block)
 
-    def ends(self, seen: Outcomes, prints: Prints, referee: Referee | None) -> bool:
-        """Whether a run ends with these trials: by their prints, or by the referee."""
-        faulty = prints.take(seen) and self.fixed_seed == "stop"
-        if any(map(is_target_error, seen.errors.values())):
-            return True
-        return faulty or (referee is not None and referee.take(*self.seen(seen)))
+    def watch(self, prints: Prints, referee: Referee | None) -> Callable[[Outcomes], bool]:
+        """Takes the outcomes of a run in number order, and says whether it ends with them.
+
+        It ends where outputs show a fault, or where the referee, if there is one, says that the
+        claim has fallen.
+        """
+        reader = self.reader()
+
+        def ends(outcomes: Outcomes) -> bool:
+            faulty = prints.take(outcomes) and self.fixed_seed == "stop"
+            if any(map(is_target_error, outcomes.errors.values())):
+                return True
+            return faulty or (referee is not None and referee.take(*reader(outcomes)))
+
+        return ends
 
     def refuse(self, run: Played, prints: Prints, last: bool) -> None:
         """Raise AuditStopped if trials failed, or their outputs show that a seed is fixed."""
@@ -168,33 +199,37 @@ class Question:
         if self.fixed_seed == "stop":
             prints.refuse(at_the_end=last and run.ended != "interrupted")
 
-    def judged(self, log: TrialLog) -> Verdict:
+    def judge(self, log: TrialLog) -> Verdict:
         """The verdict on what a log holds, up to the first gap; nothing is played."""
         options = {"key": self.key, "store": log, "max_failed_share": self.max_failed_share}
         prints, referee = self.prints(), Referee(self.rules)
-        learning = replayed(self.learning, stop=lambda s: self.ends(s, prints, None), **options)
+        learning = replayed(self.learning, stop=self.watch(prints, None), **options)
         self.refuse(learning, prints, last=False)
-
-        def stop(outcomes: Outcomes) -> bool:
-            return self.ends(outcomes, prints, referee)
-
+        stop = self.watch(prints, referee)
         testing = replayed(self.testing, stop=stop, every=self.every, **options)
         self.refuse(testing, prints, last=True)
-        return self.verdict(referee, testing, prints)
+        return self.verdict(referee, testing, prints, len(learning.outcomes))
 
     def description(self) -> dict[str, Any]:
         """The question as plain JSON, for the log."""
-        return described(self.rules.claim, self.rules.delta, self.rules.confidence) | {
+        rules = self.rules
+        return described(rules.claim, rules.delta, rules.confidence, self.claim_text) | {
             "audit": MANY,
             "trials": self.n_calls * max(self.block, 1),
             "sequential": self.sequential,
             "account": self.rules.account.to_json(),
-            "learned": self.n_learning > 0,
+            "learned": self.rules.online or self.n_learning > 0,
             "distinguisher": self.distinguisher,
             "max_failed_share": self.max_failed_share,
             "command": self.replay,
             "neighbours": self.neighbours,
             "fixed_seed": self.fixed_seed,
+            "both_ways": self.rules.both_ways,
+            "measure": self.rules.measure,
+            "steps": None if self.steps is None else self.steps.to_json(),
+            "attacker": self.attacker,
+            "n_choosing": self.n_choosing,
+            "pair": self.pair,
         }
 
 
@@ -218,12 +253,18 @@ def refuse_failures(run: Played) -> None:
         )
 
 
-def described(claim: PrivacyCurve, delta: float, confidence: float) -> dict[str, Any]:
-    """What every audit says of its question, as plain JSON."""
+def described(
+    claim: PrivacyCurve, delta: float, confidence: float, text: str | None = None
+) -> dict[str, Any]:
+    """What every audit says of its question, as plain JSON.
+
+    ``text`` stands for the claim if it cannot be written itself.
+    """
     return {
-        "claim": claim_text(claim),
+        "claim": claim_text(claim) if text is None else text,
         "neighbouring": claim.neighbouring,
         "assumptions": list(claim.assumptions),
+        "n_records": claim.n_records if isinstance(claim, Curve) else None,
         "epsilon": float(claim.epsilon(delta)),
         "delta": delta,
         "confidence": confidence,
@@ -261,7 +302,10 @@ def _stated(record: RunRecord) -> PrivacyCurve:
             f"delta={about['delta']:g}) has no text to write into a log. Pass claim=."
         )
     return parse_claim(
-        about["claim"], neighbouring=about["neighbouring"], assumptions=about["assumptions"]
+        about["claim"],
+        neighbouring=about["neighbouring"],
+        assumptions=about["assumptions"],
+        n_records=about.get("n_records"),
     )
 
 
@@ -310,15 +354,18 @@ def question_of(record: RunRecord, change: Change) -> Question:
     """The question that a log describes, or a changed one."""
     about, settings = record.description, record.configuration
     claim, delta, confidence = change.of(record)
-    block, n_learning = settings["block"], settings["n_learning"]
+    block, n_learning = settings.get("block", 0), settings.get("n_learning", 0)
     n_calls = about["trials"] // max(block, 1)
     rules = Rules(
         claim=claim,
         delta=delta,
         confidence=confidence,
-        both_ways=not about["learned"],
+        both_ways=about.get("both_ways", not about["learned"]),
         account=account_of(record),
+        online="online" in settings,
+        measure=about.get("measure", False),
     )
+    steps = about.get("steps")
     return Question(
         key=record.key,
         seed=settings["seed"],
@@ -332,4 +379,8 @@ def question_of(record: RunRecord, change: Change) -> Question:
         replay=about["command"],
         neighbours=about.get("neighbours"),
         fixed_seed=about.get("fixed_seed", "stop"),
+        steps=None if steps is None else StepsInLog.from_json(steps, record.key),
+        attacker=about.get("attacker", ""),
+        n_choosing=about.get("n_choosing", 0),
+        pair=about.get("pair", ""),
     )

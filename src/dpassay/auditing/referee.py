@@ -23,8 +23,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpassay import _check
+from dpassay.attacks.online import OnlineAttack
 from dpassay.auditing.account import Account
 from dpassay.auditing.counting import Candidates, Rule
 from dpassay.bounds.conditional import Guesses, delta_lower, epsilon_lower
@@ -38,6 +40,9 @@ CURVE = 0.8  # of each level, to the test of a curve that no family of bounds co
 _MUS = np.geomspace(0.01, 20.0, 200)  # to predict which epsilon shows most; decides power alone
 _FARTHEST = 500.0  # a claim of more than this is beyond any number of trials
 
+# Trials after which a loss has been measured, at least.
+_MEASURED = 200
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -49,6 +54,9 @@ class Rules:
         confidence: of verdict and bound together.
         both_ways: whether the scores may point either way.
         account: how alpha is divided between bets and counts, and the counts that were ordered.
+        online: whether the referee gets features of outputs, and learns from them while it bets,
+            instead of scores.
+        measure: whether trials go on to count after the claim has fallen, to show how bad it is.
 
     """
 
@@ -57,6 +65,8 @@ class Rules:
     confidence: float
     both_ways: bool
     account: Account
+    online: bool = False
+    measure: bool = False
 
     @property
     def alpha(self) -> float:
@@ -118,13 +128,63 @@ class Finding:
     fell_at: Fall | None = None
 
 
+@dataclass(frozen=True, eq=False)
+class _Trials:
+    """Trials as they are bet on: by their scores, or by what a learning attack makes of them.
+
+    Attributes:
+        worlds: 1 with the canary, 0 without.
+        scores: one for each; of a learning attack a row of ranks for each of its experts.
+        streams: what a learning attack bets on; None where scores are ranked by the bettor.
+
+    """
+
+    worlds: NDArray[np.intp]
+    scores: FloatArray
+    streams: NDArray[np.intp] | None = None
+
+    def __len__(self) -> int:
+        return len(self.worlds)
+
+    def first(self, n: int) -> "_Trials":
+        """The first n of them."""
+        streams = None if self.streams is None else self.streams[:, :n]
+        return _Trials(self.worlds[:n], self.scores[..., :n], streams)
+
+    def bet(self, betting: SequentialTest | ConfidenceSequence) -> None:
+        """Bet on them."""
+        if self.streams is None:
+            betting.update(self.worlds, self.scores)
+        else:
+            betting.take(self.streams, self.worlds)
+
+    def join(self, more: "_Trials") -> "_Trials":
+        """These, then more."""
+        both = self.streams is not None and more.streams is not None
+        return _Trials(
+            np.concatenate([self.worlds, more.worlds]),
+            np.concatenate([self.scores, more.scores], axis=-1),
+            np.concatenate([self.streams, more.streams], axis=1) if both else None,  # type: ignore[list-item]
+        )
+
+
+def area_under_ranks(worlds: NDArray[np.intp], ranks: FloatArray) -> float:
+    """The area under the ROC curve of ranks, those that nothing was learned for left out."""
+    known = ~np.isnan(ranks)
+    ones, zeros = ranks[known & (worlds == 1)], np.sort(ranks[known & (worlds == 0)])
+    if not (ones.size and zeros.size):
+        return 0.5
+    below = np.searchsorted(zeros, ones) + np.searchsorted(zeros, ones, "right")
+    return float(below.mean()) / (2 * zeros.size)
+
+
 class Referee:
     """Takes trials in number order and says when the claim is refuted."""
 
     def __init__(self, rules: Rules) -> None:
         self.rules = rules
-        self._worlds: list[Any] = []
-        self._scores: list[FloatArray] = []
+        self._attack = OnlineAttack() if rules.online else None
+        self._parts: list[_Trials] = []
         self._bettor = _bettor(rules) if rules.account.betting else None
         self._smaller: ConfidenceSequence | None = None
         self._path: list[FloatArray] = []
@@ -146,32 +206,54 @@ class Referee:
         """Log wealth after each trial that was bet on."""
         return np.concatenate([np.empty(0), *self._path])
 
-    def take(self, worlds: Any, scores: Any) -> bool:
-        """Count the next trials; true once the bets refute the claim: then no more are counted."""
-        worlds, scores = np.atleast_1d(worlds).astype(int), np.atleast_1d(scores).astype(float)
-        if self.refuted_at is None and len(worlds):
-            kept = self._bet(worlds, scores)
-            self._worlds.append(worlds[:kept])
-            self._scores.append(scores[:kept])
-            self.trials += kept
-        return self.refuted_at is not None
+    def take(self, worlds: Any, observed: Any) -> bool:
+        """Count the next trials; true once there are enough: then no more are counted.
 
-    def _bet(self, worlds: Any, scores: FloatArray) -> int:
+        Enough are those up to the one at which the bets refute the claim. Where the loss is to be
+        measured they go on to four times as many, at no further price: the bound of the bets holds
+        at all times together.
+
+        ``observed`` are their scores; features of their outputs, a row each, if the referee learns.
+        """
+        if not self._enough() and np.size(worlds):
+            seen = self._look(np.atleast_1d(worlds).astype(int), observed)
+            kept = self._bet(seen)
+            self._parts.append(seen.first(kept))
+            self.trials += kept
+        return self._enough()
+
+    def _enough(self) -> bool:
+        if self.refuted_at is None:
+            return False
+        return not self.rules.measure or self.trials >= max(4 * self.refuted_at, _MEASURED)
+
+    def _look(self, worlds: NDArray[np.intp], observed: Any) -> _Trials:
+        if self._attack is None:
+            return _Trials(worlds, np.atleast_1d(observed).astype(float))
+        ranked = self._attack.play(worlds, observed)
+        return _Trials(worlds, ranked.ranks, ranked.streams)
+
+    def _bet(self, seen: _Trials) -> int:
         """How many of these trials count: up to the one at which the claim falls."""
-        end = self.trials + len(worlds)
+        end = self.trials + len(seen)
         room = self.rules.n_betting(end) - self.trials
         if self._bettor is None or room <= 0:
-            return len(worlds)
+            return len(seen)
         start = len(self._bettor.wealth_path)
-        self._bettor.update(worlds[:room], scores[:room])
+        some = seen.first(room)
+        some.bet(self._bettor)
         path = self._bettor.wealth_path[start:]
-        fallen = self._fallen_after(worlds[:room], scores[:room])
-        kept = len(worlds) if fallen is None else fallen - self.trials
+        if self.refuted_at is None:
+            self.refuted_at = self._fallen_after(some)
+        kept = len(seen)
+        if self.refuted_at is not None:
+            last = self.refuted_at
+            last = max(4 * last, _MEASURED) if self.rules.measure else last
+            kept = min(kept, last - self.trials)
         self._path.append(path[:kept])
-        self.refuted_at = fallen
         return kept
 
-    def _fallen_after(self, worlds: Any, scores: FloatArray) -> int | None:
+    def _fallen_after(self, seen: _Trials) -> int | None:
         """The number of trials after which the claim has fallen, these trials included."""
         bettor = self._bettor
         if bettor is None or bettor.refuted_at is None:
@@ -180,21 +262,41 @@ class Referee:
             return bettor.refuted_at
         if self._smaller is None:
             self._smaller = _sequence_for(self.rules)
-            before = self.evidence()
-            worlds = np.concatenate([before.worlds, worlds])
-            scores = np.concatenate([before.scores, scores])
-        self._smaller.update(worlds, scores)
+            seen = functools.reduce(_Trials.join, [*self._parts, seen])
+        seen.bet(self._smaller)
         own = np.array(self._smaller.family.epsilons) <= self.rules.claimed
         fell = self._smaller.refuted_at[own]
         return int(fell.max()) if fell.all() else None
 
+    def _all(self) -> _Trials:
+        if not self._parts:
+            return _Trials(np.empty(0, dtype=np.intp), np.empty(0))
+        if len(self._parts) > 1:
+            self._parts = [functools.reduce(_Trials.join, self._parts)]
+        return self._parts[0]
+
     def evidence(self) -> Evidence:
-        """The trials that count."""
-        empty = np.empty(0)
-        return Evidence(
-            np.concatenate([empty, *self._worlds]).astype(int),
-            np.concatenate([empty, *self._scores]),
-        )
+        """The trials that count, with their scores; of a learning attack the best expert's ranks.
+
+        Each of these ranks was given before the attack learned from its trial.
+        """
+        seen = self._all()
+        if seen.scores.ndim == 1:
+            return Evidence(seen.worlds, seen.scores)
+        ranks = seen.scores[self._leader()]
+        return Evidence(seen.worlds, np.where(np.isnan(ranks), 0.5, ranks))
+
+    @property
+    def learned(self) -> str | None:
+        """The expert that told the worlds apart best, where the attack learns."""
+        if self._attack is None or not self.trials:
+            return None
+        return self._attack.names[self._leader()]
+
+    def _leader(self) -> int:
+        """Which expert has told the worlds apart best."""
+        seen = self._all()
+        return int(np.argmax([area_under_ranks(seen.worlds, ranks) for ranks in seen.scores]))
 
     def findings(self) -> list[Finding]:
         """What the bets and every count that was ordered have to say.
@@ -206,7 +308,7 @@ class Referee:
         fallen = self.refuted_at is not None
         ordered = [] if fallen else self.rules.account.ordered(self.trials)
         found = [_by_count(self.rules, evidence, *count) for count in ordered]
-        return found or [_by_bets(self.rules, evidence, fallen)]
+        return found or [_by_bets(self.rules, self._all(), evidence, fallen)]
 
     def statement(self) -> tuple[bool, LowerBound, Fall | None]:
         """Whether the claim is refuted, the bound beside it, and where the claim fell."""
@@ -236,7 +338,8 @@ class Referee:
 def _bettor(rules: Rules) -> SequentialTest:
     level = rules.levels(rules.account.betting)[0]
     claim = _canonical(rules) if rules.nested else rules.claim
-    return SequentialTest(claim, confidence=1 - level, both_ways=rules.both_ways)
+    shares = OnlineAttack.SHARES if rules.online else None
+    return SequentialTest(claim, confidence=1 - level, both_ways=rules.both_ways, shares=shares)
 
 
 def _canonical(rules: Rules) -> PrivacyCurve:
@@ -252,7 +355,9 @@ def _sequence_for(rules: Rules) -> ConfidenceSequence:
     member = _canonical(rules) if rules.nested else None
     mu = member.mu if isinstance(member, GDP) else None
     family = _family(rules.delta, rules.claimed if member is not None else None, mu)
-    return ConfidenceSequence(family, confidence=1 - level, both_ways=rules.both_ways)
+    shares = OnlineAttack.SHARES if rules.online else None
+    both_ways = rules.both_ways
+    return ConfidenceSequence(family, confidence=1 - level, both_ways=both_ways, shares=shares)
 
 
 @functools.lru_cache(maxsize=16)
@@ -283,14 +388,14 @@ def _joined(family: Family, epsilon: float, member: PrivacyCurve, parameter: flo
     )
 
 
-def _by_bets(rules: Rules, evidence: Evidence, fallen: bool) -> Finding:
+def _by_bets(rules: Rules, seen: _Trials, evidence: Evidence, fallen: bool) -> Finding:
     """The bound of the bets, and the fall of the claim if they refute it."""
     if not rules.account.betting:
         nothing = LowerBound(0.0, rules.delta, rules.confidence, "sequential", ceiling=0.0)
         return Finding(nothing)
     n = rules.n_betting(evidence.trials)
     sequence = _sequence_for(rules)
-    sequence.update(evidence.worlds[:n], evidence.scores[:n])
+    seen.first(n).bet(sequence)
     bound = sequence.bound()
     if bound.epsilon > rules.claimed or (fallen and not rules.nested):
         return Finding(bound, _where(rules, evidence.worlds[:n], evidence.scores[:n]))

@@ -6,6 +6,7 @@ survive moved lines. No value of a record is in it.
 
 import hashlib
 from typing import Any
+from urllib.parse import quote
 
 from dpassay import __version__
 from dpassay.auditing.checking_text import relative
@@ -89,9 +90,10 @@ def _open_result(entry: Open, word: str) -> dict[str, Any]:
 
 
 def _location(site: Site) -> dict[str, Any]:
-    artifact = {"uri": relative(site.file), "uriBaseId": "%SRCROOT%"}
-    if artifact["uri"].startswith("/"):  # outside of the working folder: absolute, without a base
-        artifact = {"uri": f"file://{artifact['uri']}"}
+    path = quote(relative(site.file))
+    artifact = {"uri": path, "uriBaseId": "%SRCROOT%"}
+    if path.startswith("/"):  # outside of the working folder: absolute, without a base
+        artifact = {"uri": f"file://{path}"}
     region = {"startLine": max(site.line, 1)}
     return {"physicalLocation": {"artifactLocation": artifact, "region": region}}
 

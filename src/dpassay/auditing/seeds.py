@@ -17,8 +17,8 @@ What is compared are prints of the whole outputs (:mod:`dpassay.auditing.prints`
 from collections import Counter
 from typing import Literal
 
-from dpassay.auditing.game import coins
 from dpassay.auditing.prints import cut, is_continuous
+from dpassay.auditing.reading import coins
 from dpassay.errors import AuditStopped
 from dpassay.runs import Outcomes
 

@@ -1,9 +1,10 @@
 """``audit_one_run``: many canaries, one training, a verdict."""
 
-from collections.abc import Callable, Mapping
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +12,18 @@ from numpy.typing import NDArray
 from dpassay import _check
 from dpassay._rng import for_trial
 from dpassay.auditing.claims import Claim, as_claim
+from dpassay.auditing.engine import Engine
 from dpassay.auditing.power import with_power
 from dpassay.auditing.question import Change, coin_seed, described
+from dpassay.auditing.reading import coins
 from dpassay.auditing.referee import CURVE, claimed_delta
 from dpassay.bounds import one_run
-from dpassay.errors import AuditStopped, InvalidArgument
+from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP, ApproxDP, PureDP
-from dpassay.runs import Outcome, Played, RunRecord, TrialLog, play, replayed, run_key
+from dpassay.runs import Outcome, Played, RunRecord, TrialLog, opened, replayed, run_key
 from dpassay.types import Evidence, FloatArray, LowerBound, PrivacyCurve, Verdict
 
-ONE_RUN = "one run"
+ONE_RUN: Final = "one run"
 
 
 def audit_one_run(
@@ -76,55 +79,66 @@ def audit_one_run(
             f"claim.neighbouring={claim.neighbouring!r}: a canary is put in or left out, which is "
             "add-remove. State the claim for that relation."
         )
-    seed = None if rng is None else _check.seed("rng", rng)
-    configuration = {"seed": seed, "one_run": True}
-    key = run_key(configuration, code=[train, score], data=[data, canaries])
-    question = _Question(
-        key=key,
-        seed=seed,
+    _length(canaries)  # An argument that is wrong is not a training that failed.
+    game = _CanaryGame(
+        train, score, data, canaries, None if rng is None else _check.seed("rng", rng)
+    )
+    question = OneRunQuestion(
+        key=game.key,
+        seed=game.seed,
         claim=claim,
         delta=claimed_delta(claim, delta),
         confidence=_check.confidence(confidence),
         method=method,
         guesses=guesses,
-        replay=replay or f"dpassay.audit_one_run(..., rng={seed})",
+        replay=replay or f"dpassay.audit_one_run(..., rng={game.seed})",
     )
-    coins = question.coins(_length(canaries))
     name = getattr(train, "__qualname__", type(train).__qualname__)
-    run = play(
-        _Training(train, score, data, canaries, coins, seed),
-        1,
-        key=key,
-        configuration=configuration,
-        description=question.description() | {"target": name} | dict(description or {}),
-        store=store,
-        workers=1,
-        timeout=timeout,
-        max_failed_share=1.0,
-    )
+    about = question.description() | {"target": name} | dict(description or {})
+    with opened(store) as log:
+        run = Engine(log, timeout=timeout, max_failed_share=1.0).play(game, 1, description=about)
     return question.verdict(run)
 
 
+def canary_coins(seed: int, size: int) -> NDArray[np.bool_]:
+    """Which canaries of the one training are in."""
+    return coins(seed, 0, size).astype(bool)
+
+
 @dataclass(frozen=True)
-class _Question:
-    """What is asked of the scores of the canaries; see :class:`dpassay.auditing.question`."""
+class OneRunQuestion:
+    """What is asked of the scores of the canaries of one training.
+
+    Attributes:
+        key: of the run.
+        seed: of coins and training; None for noise of the operating system.
+        claim: the curve to be tested.
+        delta: where the bound is stated.
+        confidence: of verdict and bound together.
+        method: of :func:`dpassay.one_run`.
+        guesses: how many, see there.
+        replay: a line that runs the same audit again.
+        claim_text: what stands for the claim in a log, if it cannot be written itself.
+
+    """
 
     key: str
     seed: int | None
     claim: PrivacyCurve
     delta: float
     confidence: float
-    method: str
-    guesses: Any
-    replay: str
+    method: str = "steinke"
+    guesses: str | int | tuple[int, int] = "auto"
+    replay: str = ""
+    claim_text: str | None = None
 
     def coins(self, size: int) -> NDArray[np.bool_]:
         """Which canaries are in."""
-        return for_trial(coin_seed(self.seed, self.key), 0, 0).integers(0, 2, size).astype(bool)
+        return canary_coins(coin_seed(self.seed, self.key), size)
 
     def description(self) -> dict[str, Any]:
         """The question as plain JSON, for the log."""
-        return described(self.claim, self.delta, self.confidence) | {
+        return described(self.claim, self.delta, self.confidence, self.claim_text) | {
             "audit": ONE_RUN,
             "trials": 1,
             "method": self.method,
@@ -132,17 +146,26 @@ class _Question:
             "command": self.replay,
         }
 
+    def judge(self, log: TrialLog) -> Verdict:
+        """The verdict on the training in a log; nothing is played."""
+        return self.verdict(replayed(1, key=self.key, store=log, max_failed_share=1.0))
+
+    def read(self, run: Played) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Scores of the canaries and which of them were in; what is no number is the lowest.
+
+        Raises:
+            AuditStopped: the training failed or did not end.
+
+        """
+        run.require_whole(1, "trainings")
+        scores = np.frombuffer(run.outcomes.payloads[0])
+        return np.where(np.isnan(scores), -np.inf, scores), self.coins(scores.size)
+
     def verdict(self, run: Played) -> Verdict:
         """What the scores show; raises AuditStopped where there are none."""
-        if run.n_failed:
-            raise AuditStopped(f"the training failed:\n{run.first_error}")
-        if run.ended == "interrupted":
-            raise AuditStopped("interrupted before the training ended; nothing is known yet.")
-        scores = np.frombuffer(run.outcomes.payloads[0])
-        failed = np.isnan(scores)
-        scores = np.where(failed, -np.inf, scores)
-        coins = self.coins(scores.size)
-        refuted, bound, details = self._statement(scores, coins)
+        scores, coins = self.read(run)
+        failed = np.isnan(np.frombuffer(run.outcomes.payloads[0]))
+        refuted, bound = self._statement(scores, coins)
         verdict = Verdict(
             claim=self.claim,
             bound=bound,
@@ -155,15 +178,15 @@ class _Question:
             ),
             attack=f"{scores.size} canaries in one training",
             replay=self.replay,
-            details=details,
+            kind=ONE_RUN,
+            n_deaths=run.n_deaths,
+            p_value=bound.p_value,
         )
         vacuous = not refuted and bound.ceiling <= float(self.claim.epsilon(self.delta))
         return with_power(verdict, vacuous=vacuous, both_ways=False)
 
-    def _statement(
-        self, scores: FloatArray, coins: NDArray[np.bool_]
-    ) -> tuple[bool, LowerBound, dict[str, float]]:
-        """Verdict, bound and the numbers behind them: one statement, wrong with alpha at most.
+    def _statement(self, scores: FloatArray, coins: NDArray[np.bool_]) -> tuple[bool, LowerBound]:
+        """Verdict and bound: one statement, wrong with alpha at most.
 
         A claim that is a member of the bound's family is refuted where the bound is above it. Any
         other curve is tested as a whole with ``CURVE`` of alpha, and the bound has the rest; a
@@ -176,11 +199,11 @@ class _Question:
         bound = one_run(scores, coins, delta=self.delta, confidence=1 - level, **options)
         bound = replace(bound, confidence=self.confidence)
         if self._nested():
-            return bound.epsilon > claimed, bound, {}
+            return bound.epsilon > claimed, bound
         tested = one_run(scores, coins, delta=self.delta, method="fdp", claim=self.claim)
-        p_value = (tested.details or {})["claim_p_value"]
-        refuted = p_value <= CURVE * alpha or bound.epsilon > claimed
-        return refuted, bound, {"p_value": p_value}
+        assert tested.p_value is not None  # A claim was given.
+        refuted = tested.p_value <= CURVE * alpha or bound.epsilon > claimed
+        return refuted, replace(bound, p_value=tested.p_value)
 
     def _nested(self) -> bool:
         """Whether the claim is a member of the family that the bound is taken from."""
@@ -189,12 +212,12 @@ class _Question:
         return isinstance(self.claim, ApproxDP | PureDP) or self.delta == 0
 
 
-def judged_one_run(log: TrialLog, record: RunRecord, change: Change) -> Verdict:
-    """The verdict on the training in a log."""
+def one_run_question_of(record: RunRecord, change: Change) -> OneRunQuestion:
+    """The question that a log describes, or a changed one."""
     about = record.description
     claim, delta, confidence = change.of(record)
     guesses = about["guesses"]
-    question = _Question(
+    return OneRunQuestion(
         key=record.key,
         seed=record.configuration["seed"],
         claim=claim,
@@ -204,34 +227,54 @@ def judged_one_run(log: TrialLog, record: RunRecord, change: Change) -> Verdict:
         guesses=tuple(guesses) if isinstance(guesses, list) else guesses,
         replay=about["command"],
     )
-    return question.verdict(replayed(1, key=record.key, store=log, max_failed_share=1.0))
 
 
 @dataclass(frozen=True, eq=False)
-class _Training:
-    """The one trial: train with the canaries that are in, score them all."""
+class _CanaryGame:
+    """The game of one trial: train with the canaries that are in, score them all."""
 
     train: Callable[..., Any]
     score: Callable[..., Any]
     data: Any
     canaries: Any
-    coins: NDArray[np.bool_]
     seed: int | None
 
-    def __call__(self, trials: Any) -> list[Outcome]:
-        joined = _joined(self.data, _chosen(self.canaries, self.coins))
+    @property
+    def key(self) -> str:
+        """The name of the run."""
+        return self._key
+
+    @functools.cached_property
+    def _key(self) -> str:
+        code, data = [self.train, self.score], [self.data, self.canaries]
+        return run_key(self.configuration(), code=code, data=data)
+
+    def configuration(self) -> dict[str, Any]:
+        """What fixes the training beside code and data."""
+        return {"seed": self.seed, "one_run": True}
+
+    def worlds(self, trial: int) -> NDArray[np.bool_]:
+        """Which canaries are in."""
+        return canary_coins(coin_seed(self.seed, self.key), _length(self.canaries))
+
+    def __call__(self, trials: Sequence[int], /) -> list[Outcome]:
+        return [self.play(trial) for trial in trials]
+
+    def play(self, trial: int) -> Outcome:
+        """Train once; the scores of all canaries are kept."""
+        joined = _joined(self.data, _chosen(self.canaries, self.worlds(trial)))
         rng = None if self.seed is None else for_trial(self.seed, 0, 1)
-        model = self.train(joined, rng)
-        return [Outcome(payload=self._scores(model).tobytes())]
+        return Outcome(payload=self._scores(self.train(joined, rng)).tobytes())
 
     def _scores(self, model: Any) -> FloatArray:
         try:
             together = np.asarray(self.score(model, self.canaries), float)
         except (TypeError, ValueError):
             together = np.empty(0)
-        if together.shape == self.coins.shape:
+        size = _length(self.canaries)
+        if together.shape == (size,):
             return together
-        each = [self.score(model, _one(self.canaries, i)) for i in range(self.coins.size)]
+        each = [self.score(model, _one(self.canaries, i)) for i in range(size)]
         return np.array([float(value) for value in each])
 
 

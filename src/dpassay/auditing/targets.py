@@ -101,6 +101,19 @@ def load_data(path: Path) -> Any:
     return _side(load_npz("data", path, layout), "data", path, layout)
 
 
+def load_pair_or_data(path: Path) -> tuple[tuple[Any, Any] | None, Any]:
+    """The pair of an NPZ file and None; None and the data set, if the file has no data_prime."""
+    layout = (
+        "An NPZ needs the array data (or data_X and data_y), and data_prime (or data_prime_X, ...) "
+        "if the pair is not to be searched."
+    )
+    arrays = load_npz("data", path, layout)
+    data = _side(arrays, "data", path, layout)
+    if not any(name.startswith("data_prime") for name in arrays):
+        return None, data
+    return (data, _side(arrays, "data_prime", path, layout)), None
+
+
 def _side(arrays: dict[str, Any], name: str, path: Path, layout: str) -> Any:
     if name in arrays:
         value = arrays[name]

@@ -27,6 +27,7 @@ from dpassay.privacy.curves import GDP, ApproxDP, PureDP, check_same_relation
 from dpassay.types import FloatArray, LowerBound, PrivacyCurve
 
 FormName = Literal["coin", "pairs", "shared-seed"]
+Shares = Sequence[float]
 EPSILONS = tuple(float(epsilon) for epsilon in np.geomspace(0.1, 12, 40))
 _GDP_DELTA = "Gaussian noise has no finite epsilon at delta=0; a common value is 1e-5."
 _SCORES = "A trial that failed is an output as well: give it the score -inf."
@@ -34,48 +35,38 @@ _WORLDS = "1 is a trial with the canary, 0 one without."
 
 
 class _Watch:
-    """Bets by a book on a stream of trials, and notes when each claim is refuted.
+    """Bets by a book on one or several streams of outcomes, and notes when each claim is refuted.
 
-    With ``both_ways`` the wealth is the mean of two, one that bets on the scores and one on their
-    negatives: a mean of supermartingales is one. It costs log 2 of the log wealth at most.
+    Every stream is one way to see the same trials, bet on with a share of the wealth that is fixed
+    in advance: a mixture of supermartingales is one. It costs -log(share) of the log wealth at
+    most.
     """
 
-    def __init__(self, book: Book, confidence: float, rest: bool, both_ways: bool = False) -> None:
+    def __init__(self, book: Book, confidence: float, rest: bool, shares: Shares = (1.0,)) -> None:
         self.book, self.confidence, self.trials = book, confidence, 0
         # log(1 / alpha), rounded up. Rounding of the wealth itself is in the prices of the bets.
         self.enough = round_up(-math.log1p(-confidence), ARITHMETIC, size=1.0)
-        self.signs = (1, -1) if both_ways else (1,)
-        rests = self.enough + math.log(len(self.signs)) if rest else math.inf
-        self.rounds = [Rounds(book.form) for _ in self.signs]
-        self.bettors = [Bettor(book, rests) for _ in self.signs]
+        self.shares = tuple(shares)
+        rests = [self.enough - math.log(share) if rest else math.inf for share in shares]
+        self.bettor = Bettor(book, rests)
         self.refuted_at = np.zeros(len(book.pays), dtype=np.int64)
         # The largest surplus of log wealth over what is needed, per trial; 0 while a claim stands.
         self.surplus = np.zeros(len(book.pays))
         self.log_wealth = np.zeros(len(book.pays))
 
-    def update(self, worlds: ArrayLike, scores: ArrayLike) -> FloatArray:
-        """Log wealth [m, t] against every claim after each round that these trials complete."""
-        played = _trials(worlds, scores)
-        per_round = self.book.form.trials
-        if per_round == 2:
-            _check_pairs(played[0], self.rounds[0].waiting_world())
-        before = self.bettors[0].rounds
-        path = self._play(*played)
-        self.trials += len(played[0])
+    def take(self, streams: NDArray[np.intp], trials: int) -> FloatArray:
+        """Log wealth [m, t] against every claim after each of these rounds, all streams mixed."""
+        before, per_round = self.bettor.rounds, self.book.form.trials
+        # Shares in units of the largest: two equal halves then lose log 2 and no bit to rounding.
+        largest = max(self.shares)
+        parts = np.log(np.array(self.shares) / largest)[:, None, None]
+        paths = self.bettor.play(streams) + parts
+        path = np.logaddexp.reduce(paths, axis=0) + math.log(largest)
+        self.trials += trials
         if path.size:
             rounds = before + 1 + np.arange(int(path.shape[1]), dtype=np.int64)
             self._note(path, per_round * rounds)
         return path
-
-    def _play(self, worlds: list[int], scores: list[float]) -> FloatArray:
-        paths: list[FloatArray] = []
-        for sign, rounds, bettor in zip(self.signs, self.rounds, self.bettors, strict=True):
-            signed = scores if sign == 1 else [-score for score in scores]
-            paths.append(bettor.play(rounds.play(worlds, signed)))
-        if len(paths) == 1:
-            return paths[0]
-        both: FloatArray = np.logaddexp.reduce(paths, axis=0)
-        return both - math.log(len(paths))
 
     def _note(self, path: FloatArray, trials: NDArray[np.int64]) -> None:
         """Keep what the path after so many trials shows."""
@@ -84,6 +75,25 @@ class _Watch:
         new = reached.any(axis=1) & (self.refuted_at == 0)
         self.refuted_at = np.where(new, trials[reached.argmax(axis=1)], self.refuted_at)
         self.surplus = np.maximum(self.surplus, ((path - self.enough) / trials).max(axis=1))
+
+
+class _Ranked:
+    """Streams of outcomes from scores: one, or with ``both_ways`` a second of their negatives."""
+
+    def __init__(self, book: Book, both_ways: bool) -> None:
+        self._form = book.form
+        self._signs = (1, -1) if both_ways else (1,)
+        self._rounds = [Rounds(book.form) for _ in self._signs]
+        self.shares = tuple(1 / len(self._signs) for _ in self._signs)
+
+    def play(self, worlds: ArrayLike, scores: ArrayLike) -> NDArray[np.intp]:
+        """The outcomes of the rounds that these trials complete, a row for each stream."""
+        drawn, seen = _trials(worlds, scores)
+        if self._form.trials == 2:
+            _check_pairs(drawn, self._rounds[0].waiting_world())
+        signed = [seen if sign == 1 else [-score for score in seen] for sign in self._signs]
+        both = zip(self._rounds, signed, strict=True)
+        return np.stack([rounds.play(drawn, values) for rounds, values in both])
 
 
 def _trials(worlds: ArrayLike, scores: ArrayLike) -> tuple[list[int], list[float]]:
@@ -125,6 +135,8 @@ class SequentialTest:
             true claim. "shared-seed": such pairs with any dependence, for example the same seed;
             each half must by itself be a fresh run of the mechanism.
         both_ways: whether a lower score may say "with" just as well as a higher one.
+        shares: of the wealth on each stream that :meth:`take` gets; they sum to 1. None for tests
+            that rank scores themselves.
 
     >>> from dpassay.privacy import PureDP
     >>> test = SequentialTest(PureDP(epsilon=1.0))
@@ -143,10 +155,14 @@ class SequentialTest:
         confidence: float = 0.95,
         form: FormName = "coin",
         both_ways: bool = False,
+        shares: Shares | None = None,
     ) -> None:
         self.claim = _curve("claim", claim)
         confidence = _check.confidence(confidence)
-        self._watch = _Watch(_book([claim], form), confidence, rest=False, both_ways=both_ways)
+        book = _book(claim, form)
+        self._ranked = _Ranked(book, both_ways)
+        chosen = self._ranked.shares if shares is None else shares
+        self._watch = _Watch(book, confidence, rest=False, shares=chosen)
         self._paths: list[FloatArray] = [np.empty(0)]
 
     def update(self, worlds: ArrayLike, scores: ArrayLike) -> bool:
@@ -160,7 +176,15 @@ class SequentialTest:
             InvalidArgument: for bad values; nothing is taken then.
 
         """
-        self._paths.append(self._watch.update(worlds, scores)[0])
+        return self.take(self._ranked.play(worlds, scores), worlds)
+
+    def take(self, streams: NDArray[np.intp], worlds: ArrayLike) -> bool:
+        """Take trials that were already ranked, one stream of outcomes for each of the shares.
+
+        An outcome is world * 40 + bin of a rank that was fixed by the trials before, or 80 for no
+        bet; see :mod:`dpassay.attacks.online`.
+        """
+        self._paths.append(self._watch.take(streams, np.size(worlds))[0])
         return self.refuted
 
     @property
@@ -200,8 +224,19 @@ class SequentialTest:
         return self._paths[0].copy()
 
 
-def _book(claims: Sequence[PrivacyCurve], form: str) -> Book:
-    return Book.of(claims, FORMS[_check.choice("form", form, tuple(FORMS))])
+def _book(claim: PrivacyCurve, form: str) -> Book:
+    """The book on one claim; the same object for the same claim, since it takes a while to make."""
+    chosen = _check.choice("form", form, tuple(FORMS))
+    try:
+        hash(claim)
+    except TypeError:  # a curve that holds arrays
+        return Book.of([claim], FORMS[chosen])
+    return _known_book(claim, chosen)
+
+
+@functools.lru_cache(maxsize=64)
+def _known_book(claim: PrivacyCurve, form: str) -> Book:
+    return Book.of([claim], FORMS[form])
 
 
 def _curve(name: str, value: Any) -> PrivacyCurve:
@@ -257,7 +292,10 @@ class Family:
     def _check_labels(self, epsilons: FloatArray) -> None:
         """A refuted member must speak for its epsilon, and for all algorithms if it says so."""
         for label, curve in zip(epsilons.tolist(), self.curves, strict=True):
-            if not label <= round_up(float(curve.epsilon(self.delta))):
+            # Where more than delta leaks just below the label, epsilon(delta) is not smaller. This
+            # is asked first: a curve's delta is cheaper than its inverse.
+            leaks = float(curve.delta(down(label, ARITHMETIC))) > self.delta
+            if not leaks and not label <= round_up(float(curve.epsilon(self.delta))):
                 raise InvalidArgument(
                     f"epsilons={label:g} must not exceed epsilon(delta={self.delta:g}) of its "
                     f"curve, {curve!r}."
@@ -333,7 +371,7 @@ class Family:
 @functools.lru_cache(maxsize=16)
 def _family_book(family: Family, form: str) -> Book:
     """The book on all members, which takes a second to prepare and does not change."""
-    return _book(family.curves, form)
+    return Book.of(family.curves, FORMS[_check.choice("form", form, tuple(FORMS))])
 
 
 def _checked_family(family: Any) -> Family:
@@ -369,6 +407,7 @@ class ConfidenceSequence:
         confidence: in (0, 1).
         form: as in :class:`SequentialTest`.
         both_ways: as in :class:`SequentialTest`.
+        shares: as in :class:`SequentialTest`.
 
     """
 
@@ -379,11 +418,15 @@ class ConfidenceSequence:
         confidence: float = 0.95,
         form: FormName = "coin",
         both_ways: bool = False,
+        shares: Shares | None = None,
     ) -> None:
         self.family = _checked_family(family)
         confidence = _check.confidence(confidence)
         book = _family_book(family, form)
-        self._watch = _Watch(book, confidence, rest=True, both_ways=both_ways)
+        self._both_ways = both_ways
+        self._ranked = _Ranked(book, both_ways)
+        chosen = self._ranked.shares if shares is None else shares
+        self._watch = _Watch(book, confidence, rest=True, shares=chosen)
         self._worlds: list[NDArray[Any]] = []
 
     def update(self, worlds: ArrayLike, scores: ArrayLike) -> float:
@@ -391,7 +434,11 @@ class ConfidenceSequence:
 
         The arguments are those of :meth:`SequentialTest.update`.
         """
-        self._watch.update(worlds, scores)
+        return self.take(self._ranked.play(worlds, scores), worlds)
+
+    def take(self, streams: NDArray[np.intp], worlds: ArrayLike) -> float:
+        """Take trials that were already ranked; see :meth:`SequentialTest.take`."""
+        self._watch.take(streams, np.size(worlds))
         self._worlds.append(np.atleast_1d(np.asarray(worlds, dtype=float)))
         return self.epsilon
 
@@ -443,8 +490,9 @@ class ConfidenceSequence:
         """The bound of the same audit, had every score been its world."""
         worlds = np.concatenate([np.empty(0), *self._worlds])
         watch = self._watch
-        perfect = _Watch(watch.book, watch.confidence, rest=True, both_ways=len(watch.signs) == 2)
-        perfect.update(worlds, worlds)
+        ranked = _Ranked(watch.book, self._both_ways)
+        perfect = _Watch(watch.book, watch.confidence, rest=True, shares=ranked.shares)
+        perfect.take(ranked.play(worlds, worlds), worlds.size)
         return self._epsilon_of(perfect)
 
 

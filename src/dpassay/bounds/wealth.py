@@ -93,6 +93,28 @@ def _balanced_rank(a: list[float], b: list[float], x: float) -> float:
     return one_a * i + one_b * j + (share * at_high - (1 - share) * at_low) / 2
 
 
+def balanced_ranks(a: FloatArray, b: FloatArray, x: FloatArray) -> FloatArray:
+    """The rank in [0, 1] of every x, half of it in each of two sorted arrays that are not empty.
+
+    Ties and gaps are as in :class:`PastRanks`.
+    """
+    i, j = np.searchsorted(a, x), np.searchsorted(b, x)
+    i_end, j_end = np.searchsorted(a, x, "right"), np.searchsorted(b, x, "right")
+    one_a, one_b = 0.5 / len(a), 0.5 / len(b)
+    tied = (one_a * (i + i_end) + one_b * (j + j_end)) / 2
+    a_wide, b_wide = (np.concatenate([[-inf], row, [inf]]) for row in (a, b))
+    low, high = np.maximum(a_wide[i], b_wide[j]), np.minimum(a_wide[i + 1], b_wide[j + 1])
+    at_low = one_a * (i - np.searchsorted(a, low)) + one_b * (j - np.searchsorted(b, low))
+    at_high = one_a * (np.searchsorted(a, high, "right") - i)
+    at_high = at_high + one_b * (np.searchsorted(b, high, "right") - j)
+    with np.errstate(invalid="ignore", over="ignore"):
+        gap = high - low
+        share = np.where(gap < inf, (x - low) / np.where(gap > 0, gap, 1.0), 0.5)
+        between = one_a * i + one_b * j + (share * at_high - (1 - share) * at_low) / 2
+    outside = np.where(at_low == 0, at_high / 4, np.where(at_high == 0, 1 - at_low / 4, between))
+    return np.where((i_end > i) | (j_end > j), tied, outside)
+
+
 class Rounds:
     """Trials in, outcomes of rounds out: numbers that index ``Form.log_factors``.
 
@@ -182,52 +204,55 @@ def _stack(pays: Sequence[FloatArray]) -> FloatArray:
 
 
 class Bettor:
-    """Bets by the book against all its claims; ``log_wealth[m]`` is the evidence against claim m.
+    """Bets by the book against all its claims, on one or several streams of the same rounds.
 
-    Components are never rebalanced. Against a claim whose log wealth has reached ``enough`` the
-    learner learns no more.
+    ``log_wealth[s, m]`` is the evidence against claim m of one who bets on stream s alone.
+    Components are never rebalanced. Against a claim whose log wealth has reached ``enough`` of its
+    stream the learner learns no more.
     """
 
-    def __init__(self, book: Book, enough: float = inf) -> None:
-        self._book, self._enough = book, enough
-        self._components = np.log(book.shares)
-        self._logs, self._weights = book.logs.copy(), book.weights.copy()
-        self._counts = np.zeros(book.logs.shape[-1])
-        self._learning = np.ones(len(book.pays), bool)
+    def __init__(self, book: Book, enough: Sequence[float] = (inf,)) -> None:
+        n = len(enough)
+        self._book, self._enough = book, np.array(enough)[:, None]
+        self._components = np.stack([np.log(book.shares)] * n)
+        self._logs, self._weights = np.stack([book.logs] * n), np.stack([book.weights] * n)
+        self._counts = np.zeros((n, book.logs.shape[-1]))
+        self._learning = np.ones((n, len(book.pays)), bool)
         self.rounds, self._lesson = 0, 0
-        self.log_wealth = np.zeros(len(book.pays))
+        self.log_wealth = np.zeros((n, len(book.pays)))
 
     def play(self, outcomes: NDArray[np.intp]) -> FloatArray:
-        """Log wealth against every claim [m, t] after each of these rounds."""
-        paths = [np.empty((self.log_wealth.size, 0))]
-        while outcomes.size:
+        """Log wealth [s, m, t] against every claim after each of these rounds [s, t]."""
+        paths = [np.empty((*self.log_wealth.shape, 0))]
+        while outcomes.shape[1]:
             if self.rounds == self._lesson:
                 self._learn()
-            part, outcomes = np.split(outcomes, [self._lesson - self.rounds])
+            part, outcomes = np.split(outcomes, [self._lesson - self.rounds], axis=1)
             paths.append(self._bet(part))
-        return np.concatenate(paths, axis=1)
+        return np.concatenate(paths, axis=-1)
 
     def _bet(self, outcomes: NDArray[np.intp]) -> FloatArray:
-        won = np.concatenate([self._components[..., None], self._logs[..., outcomes]], axis=-1)
+        drawn = [logs[..., row] for logs, row in zip(self._logs, outcomes, strict=True)]
+        won = np.concatenate([self._components[..., None], np.stack(drawn)], axis=-1)
         # Both reductions go through rounds and components in order: any batch gives the same bits.
         path = np.add.accumulate(won, axis=-1)
         self._components = path[..., -1].copy()
-        self._counts += np.bincount(outcomes, minlength=self._counts.size)
-        self.rounds += outcomes.size
-        log_wealth = np.logaddexp.reduce(path[..., 1:], axis=1)
-        self.log_wealth = log_wealth[:, -1].copy()
-        self._learning &= log_wealth.max(axis=1) < self._enough
+        self._counts += [np.bincount(row, minlength=self._counts.shape[1]) for row in outcomes]
+        self.rounds += outcomes.shape[1]
+        log_wealth = np.logaddexp.reduce(path[..., 1:], axis=2)
+        self.log_wealth = log_wealth[..., -1].copy()
+        self._learning &= log_wealth.max(axis=-1) < self._enough
         return log_wealth
 
     def _learn(self) -> None:
         """Move the learner's portfolio towards the best one for the rounds so far."""
         self._lesson = next_lesson(self.rounds)
-        live = np.flatnonzero(self._learning)
-        if not live.size:
+        streams, claims = np.nonzero(self._learning)
+        if not streams.size:
             return
-        form, pays, seen = self._book.form, self._book.pays[live], self._counts[:-1]
-        evidence = PRIOR_ROUNDS * self._book.prior[live] + form.evidence(seen)
-        evidence /= PRIOR_ROUNDS + seen.sum()
-        self._weights[live] = improve(self._weights[live], pays, evidence, form, LEARNING_STEPS)
-        bets = with_cash(factors(self._weights[live], pays))
-        self._logs[live, -1, :-1] = form.log_factors(bets)
+        form, pays, seen = self._book.form, self._book.pays[claims], self._counts[streams, :-1]
+        evidence = PRIOR_ROUNDS * self._book.prior[claims] + form.evidence(seen)
+        evidence /= PRIOR_ROUNDS + seen.sum(axis=1)[:, None, None]
+        weights = improve(self._weights[streams, claims], pays, evidence, form, LEARNING_STEPS)
+        self._weights[streams, claims] = weights
+        self._logs[streams, claims, -1, :-1] = form.log_factors(with_cash(factors(weights, pays)))

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from dpassay._lazy import lazily
-from dpassay.cli.ending import main
+from dpassay.cli.start import main
 
 if TYPE_CHECKING:
     from dpassay.cli.program import app

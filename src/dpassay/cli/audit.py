@@ -16,6 +16,7 @@ import typer
 from dpassay.cli.ending import STOPPED, ending
 from dpassay.cli.options import Json, Neighbours
 from dpassay.cli.output import complain, emit, example, explain_failure, say
+from dpassay.cli.replayed import play_and_show
 from dpassay.cli.verdicts import About, Paper, Proof, exit_code, show
 
 if TYPE_CHECKING:
@@ -46,13 +47,23 @@ def audit(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="NPZ with the arrays data and data_prime; of a command also a CSV.", dir_okay=False
+            help="NPZ with the arrays data and data_prime, or data alone: then the pair is "
+            "searched. Of a command also a CSV.",
+            dir_okay=False,
         ),
     ] = None,
     data_prime: Annotated[
         Path | None, typer.Option(help="The other CSV of a command.", dir_okay=False)
     ] = None,
     arguments: Annotated[str, typer.Option(help="What a script finds in sys.argv.")] = "",
+    source: Annotated[
+        str | None,
+        typer.Option(
+            "--input",
+            help="What the target is given, instead of data: vector:10 for answers to queries "
+            "(vector:10,moves=all,low=0,high=2,by=1), value:0,100. The pair is searched.",
+        ),
+    ] = None,
     score: Annotated[
         str | None,
         typer.Option(
@@ -103,6 +114,10 @@ def audit(
     fixed: Annotated[
         bool, typer.Option("--fixed", help="Play all trials and test once, not sequentially.")
     ] = False,
+    measure: Annotated[
+        bool,
+        typer.Option("--measure", help="After a refutation go on, to say how bad it is."),
+    ] = False,
     anyway: Annotated[
         bool,
         typer.Option("--anyway", help="Play even if not even a perfect attack could refute."),
@@ -115,6 +130,9 @@ def audit(
     ] = None,
     about: About = None,
     proof: Proof = None,
+    evidence: Annotated[
+        str, typer.Option(help="trials, or replay: likelihood ratios of replayed executions.")
+    ] = "trials",
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, the verdict alone.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -126,15 +144,18 @@ def audit(
     from dpassay.auditing import audit as run_audit
     from dpassay.errors import VacuousAudit
 
-    subject = _subject(target, command, arguments, data, data_prime, score)
+    subject = _subject(target, command, arguments, data, data_prime, score, source)
     target, mechanism, pair = subject.name, subject.mechanism, subject.pair
     curve = _claim(target, claim, neighbouring)
     paper = Paper(report, about, proof, neighbouring)
+    if evidence != "trials":
+        options = {"trials": trials, "confidence": confidence, "delta": delta, "rng": seed}
+        play_and_show(mechanism, pair, curve, claim or "", evidence, options, as_json)
     said = {"target": target} | ({"claim": claim} if claim else {})
     try:
         with _hearing_vacuous(anyway), _crew(target, workers, timeout) as crew:
             if (not quiet and not as_json) or dry_run:
-                timing = _Timing(mechanism, pair[0], subject.score, seed, trials)
+                timing = _Timing(mechanism, subject.example(curve), subject.score, seed, trials)
                 found = timing.expected(crew, timeout, curve, confidence, delta)
                 _tell(found, as_json)
                 if dry_run:
@@ -143,11 +164,13 @@ def audit(
             verdict = run_audit(
                 mechanism,
                 pair,
+                data=subject.source,
                 claim=curve,
                 score=subject.score,
                 trials=trials,
                 confidence=confidence,
                 sequential=not fixed,
+                measure=measure,
                 executor=crew,
                 store=store,
                 rng=None if secure else seed,
@@ -209,12 +232,24 @@ def _crew(target: str, workers: int | None, timeout: float | None) -> AbstractCo
 
 
 class _Subject(NamedTuple):
-    """What is audited, on what, and how its outputs are scored (None: learned)."""
+    """What is audited, on what, and how its outputs are scored (None: learned).
+
+    Without a pair one is searched in the source.
+    """
 
     name: str
     mechanism: Any
-    pair: tuple[Any, Any]
+    pair: tuple[Any, Any] | None
     score: Any
+    source: Any = None
+
+    def example(self, claim: "PrivacyCurve") -> Any:
+        """One data set, to time a trial on."""
+        from dpassay.auditing.inputs import as_input
+
+        if self.pair is not None:
+            return self.pair[0]
+        return as_input(self.source).pairs(claim.neighbouring)[0].data
 
 
 def _subject(
@@ -224,6 +259,7 @@ def _subject(
     data: Path | None,
     data_prime: Path | None,
     score: str | None,
+    source: str | None,
 ) -> _Subject:
     from dpassay.auditing import load_target
     from dpassay.auditing.adapters import subjects
@@ -233,14 +269,19 @@ def _subject(
     scored = None if learned else load_target(score or "")
     if (target is None) == (command is None):
         raise InvalidArgument(f"target={target!r}, command={command!r}: give one of them.")
+    if source is not None and (data is not None or command is not None):
+        raise InvalidArgument(
+            f"input={source!r} stands for the data of a function: leave --data out."
+        )
     if command is not None:
         return _Subject(command, *subjects.command_named(command, data, data_prime), scored)
     assert target is not None
     if data_prime is not None:
         raise InvalidArgument(f"data_prime={str(data_prime)!r} belongs to --command.")
     if not subjects.is_script(target):
-        return _Subject(target, load_target(target), _pair(target, data), scored)
-    if data is not None:
+        pair, searched = _given(target, data, source)
+        return _Subject(target, load_target(target), pair, scored, searched)
+    if data is not None or source is not None:
         raise InvalidArgument(
             f"target={target!r} is a whole script, which has its data: leave --data out, or name "
             f"a function, {target}:train."
@@ -263,19 +304,23 @@ def _claim(target: str, claim: str | None, neighbouring: str) -> "PrivacyCurve":
     raise InvalidArgument("claim is missing; what does it promise? For example --claim 3,1e-5.")
 
 
-def _pair(target: str, data: Path | None) -> tuple[Any, Any]:
-    from dpassay.auditing import load_pair
+def _given(target: str, data: Path | None, source: str | None) -> tuple[Any, Any]:
+    """A pair, or what a pair is to be searched in."""
+    from dpassay.auditing.inputs import parse_input
+    from dpassay.auditing.targets import load_pair_or_data
     from dpassay.errors import InvalidArgument
 
+    if source is not None:
+        return None, parse_input(source)
     if data is not None:
-        return load_pair(data)
+        return load_pair_or_data(data)
     if target.startswith("example:"):
         from dpassay.zoo.learners import neighbours
 
-        return neighbours()
+        return neighbours(), None
     raise InvalidArgument(
         "data is missing; give two neighbouring data sets, --data d.npz with the arrays data and "
-        "data_prime."
+        "data_prime, or one of them or --input vector:10, and the pair is searched."
     )
 
 

@@ -174,7 +174,7 @@ def _print(
 
 
 def _assumed(bound: "LowerBound") -> str:
-    return "no assumption" if bound.assumption == "none" else f"assumes {bound.assumption}"
+    return "no assumption" if bound.assumes_nothing else f"assumes {bound.assumption}"
 
 
 def _table(found: "list[LowerBound]", refused: dict[str, str], level: dict[str, Any]) -> None:

@@ -1,6 +1,8 @@
 """``dpassay check``: which line breaks the proof of a privacy claim, from a few executions."""
 
+import functools
 import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +12,7 @@ from dpassay import _files
 from dpassay.cli.ending import REFUTED, STOPPED
 from dpassay.cli.options import Json
 from dpassay.cli.output import complain, emit, example, say, working
-from dpassay.errors import InvalidArgument
+from dpassay.errors import DpassayError, InvalidArgument
 
 if TYPE_CHECKING:
     from dpassay.auditing.findings import Check, Finding, Open
@@ -18,12 +20,14 @@ if TYPE_CHECKING:
 
 def register(app: typer.Typer) -> None:
     """Add the command."""
-    line = "dpassay check my.py:release --data d.npz --claim 3,1e-5"
+    line = "dpassay check train.py --claim 3,1e-5"
     app.command("check", epilog=example(line))(check)
 
 
 def check(
-    target: Annotated[str, typer.Argument(help="my.py:release or module:release.")],
+    target: Annotated[
+        str, typer.Argument(help="train.py (a whole script), my.py:release or module:release.")
+    ],
     data: Annotated[
         Path | None, typer.Option(help="NPZ with the array data (or data_X, data_y).")
     ] = None,
@@ -49,8 +53,19 @@ def check(
     ] = None,
     limit: Annotated[int, typer.Option(help="The most neighbours that are tried.")] = 24,
     seed: Annotated[int, typer.Option(help="Of the first execution.")] = 0,
+    evidence: Annotated[
+        int,
+        typer.Option(
+            help="The most trials to refute the claim itself by, from replayed likelihood ratios."
+        ),
+    ] = 0,
+    confidence: Annotated[float, typer.Option(help="Of that refutation.")] = 0.95,
+    arguments: Annotated[str, typer.Option(help="What a script finds in sys.argv.")] = "",
     sarif: Annotated[
         Path | None, typer.Option(help="Write the findings for a code host.", dir_okay=False)
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the check as one HTML page.", dir_okay=False)
     ] = None,
     pair: Annotated[
         Path | None,
@@ -65,43 +80,51 @@ def check(
 
     Exit code 0: nothing broken, 1: broken, 2: misuse, 3: nothing could be decided.
     """
-    from dpassay.auditing import check as run_check
-    from dpassay.auditing import load_data, load_target
-
-    function = load_target(_function(target))
-    records = load_data(_given(data))
+    options: dict[str, Any] = {
+        "claim": _claim(claim, neighbouring),
+        "neighbouring": neighbouring,
+        "bounds": _bounds(bounds),
+        "sampling_rate": sampling_rate if sampling_rate is not None else _rate(claim),
+        "sensitivity": sensitivity,
+        "limit": limit,
+        "evidence": evidence,
+        "confidence": confidence,
+        "rng": seed,
+    }
+    play = _subject(target, data, arguments)
     with working("playing"):
         try:
-            found = run_check(
-                function,
-                records,
-                _claim(claim, neighbouring),
-                neighbouring=neighbouring,  # type: ignore[arg-type]
-                bounds=_bounds(bounds),
-                sampling_rate=sampling_rate if sampling_rate is not None else _rate(claim),
-                sensitivity=sensitivity,
-                limit=limit,
-                rng=seed,
-            )
+            found = play(**options)
+        except DpassayError:
+            raise
         except Exception as error:
             _leave_if_its_own(error)
             raise
-    _write(found, sarif, pair)
+    _write(found, sarif, pair, report)
     if as_json:
         emit(_data(found))
     else:
         say(str(found))
-        _say_next(found, target, claim, pair)
+        _say_next(found, target, claim, pair, arguments)
     raise typer.Exit(_exit_code(found))
 
 
-def _function(target: str) -> str:
-    if target.endswith(".py"):
+def _subject(target: str, data: Path | None, arguments: str) -> "Callable[..., Check]":
+    """What plays the target: a script has its data, a function is given some."""
+    from dpassay.auditing import check as run_check
+    from dpassay.auditing import load_data, load_target
+    from dpassay.auditing.checking_script import check_script, is_script, split
+
+    if not is_script(target):
+        if arguments:
+            raise InvalidArgument(f"arguments={arguments!r} are for scripts; {target} is none.")
+        return functools.partial(run_check, load_target(target), load_data(_given(data)))
+    if data is not None:
         raise InvalidArgument(
-            f"target={target!r} is a whole script; a check needs a function of it so far. Write "
-            f"{target}:release, where release(data, rng) returns what is published."
+            f"target={target!r} is a whole script, which has its data: leave --data out, or name "
+            f"a function of it, {target}:release."
         )
-    return target
+    return functools.partial(check_script, target, split(arguments))
 
 
 def _given(data: Path | None) -> Path:
@@ -157,13 +180,17 @@ def _leave_if_its_own(error: Exception) -> None:
     raise typer.Exit(STOPPED) from None
 
 
-def _write(found: "Check", sarif: Path | None, pair: Path | None) -> None:
+def _write(found: "Check", sarif: Path | None, pair: Path | None, report: Path | None) -> None:
     from dpassay.report.numbers import as_json
 
     if sarif is not None:
         from dpassay.auditing.sarif import as_sarif
 
         _files.write(sarif, as_json(as_sarif(found)) + "\n")
+    if report is not None:
+        from dpassay.report.checked import check_page
+
+        _files.write(report, check_page(found))
     if pair is not None and found.pair is not None:
         _files.write(pair, _as_npz(found.pair.data, found.pair.data_prime))
 
@@ -184,10 +211,19 @@ def _as_npz(data: Any, data_prime: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _say_next(found: "Check", target: str, claim: str | None, pair: Path | None) -> None:
-    if pair is not None and found.pair is not None:
-        line = ["dpassay", "audit", target, "--claim", claim or "EPSILON", "--data", str(pair)]
-        say(f"To test the claim itself on this pair: {shlex.join(line)}")
+def _say_next(
+    found: "Check", target: str, claim: str | None, pair: Path | None, arguments: str
+) -> None:
+    """The command that tests the claim itself."""
+    if claim is None or not found.broken or found.pair is None or found.refutation is not None:
+        return
+    line = ["dpassay", "check", target, "--claim", claim, "--evidence", "50"]
+    if arguments:
+        line += ["--arguments", arguments]
+    if pair is not None and not target.endswith(".py"):
+        line = ["dpassay", "audit", target, "--claim", claim, "--data", str(pair)]
+        line += ["--evidence", "replay"]
+    say(f"To refute the claim itself: {shlex.join(line)}")
 
 
 def _exit_code(found: "Check") -> int:
@@ -201,6 +237,8 @@ def _data(found: "Check") -> dict[str, Any]:
     claimed = None if found.claim is None else float(found.claim.epsilon(found.delta))
     return {
         "broken": found.broken,
+        "refuted": found.refuted,
+        "epsilon_lower": None if found.refutation is None else found.refutation.bound.epsilon,
         "decided": found.decided,
         "findings": [_finding(finding, "broken") for finding in found.findings],
         "warnings": [_finding(finding, "warning") for finding in found.warnings],
@@ -212,6 +250,7 @@ def _data(found: "Check") -> dict[str, Any]:
         "event": event,
         "executions": found.executions,
         "pairs": found.pairs,
+        "note": found.note,
     }
 
 

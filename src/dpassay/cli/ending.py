@@ -79,7 +79,8 @@ class Ending:
             if os.getpid() != self._home:  # a child's own business
                 return real(*arguments)
             if self._code is None:
-                _say(f"the code under audit ended this process (os.{name}); there is no verdict.")
+                text = f"the code under audit ended this process (os.{name}); there is no verdict."
+                say_plainly(text)
             with contextlib.suppress(Exception):
                 sys.stdout.flush()
             self._leave(STOPPED if self._code is None else self._code)
@@ -89,44 +90,10 @@ class Ending:
             setattr(module, name, guarded)
 
 
-def _say(text: str) -> None:
+def say_plainly(text: str) -> None:
     """One line on standard error, whatever a target has done to sys.stderr."""
     with contextlib.suppress(OSError):
         os.write(2, f"dpassay: {' '.join(text.split())}\n".encode())
 
 
-def _tell_fault(error: Exception) -> None:
-    """A fault of ours, in one line without the words of the error: they may quote a record."""
-    import traceback
-
-    from dpassay.errors import debugging, describe_shortly
-
-    if debugging():
-        traceback.print_exc()
-    _say(
-        f"a fault of dpassay itself: {describe_shortly(error)}. Please report it; dpassay --debug "
-        "shows the whole error, which may quote records."
-    )
-
-
 ending = Ending()
-
-
-def main() -> int:
-    """Run the program; returns its exit code."""
-    ending.watch()
-    try:
-        from dpassay.cli.program import app
-
-        app()
-        code = STOPPED  # It ends by SystemExit.
-    except SystemExit as left:
-        code = left.code if isinstance(left.code, int) else STOPPED
-    except KeyboardInterrupt:
-        ending.interrupted = True
-        code = INTERRUPTED
-    except Exception as error:
-        code = STOPPED
-        if not ending.interrupted:  # A library may turn Ctrl-C into an error of its own.
-            _tell_fault(error)
-    return ending.decide(code)

@@ -11,7 +11,7 @@ from dpassay.cli.options import Json
 from dpassay.cli.output import emit, example, say, table, working
 
 if TYPE_CHECKING:
-    from dpassay.auditing.plan import Plan
+    from dpassay.auditing.plan import TrialForecast
 
 
 def register(app: typer.Typer) -> None:
@@ -65,7 +65,7 @@ def _ceiling(epsilon: float) -> str:
     return f"{epsilon:.3g}" if math.isfinite(epsilon) else "-"
 
 
-def _drawing(plans: list["Plan"], claim: str, true: float) -> str:
+def _drawing(plans: list["TrialForecast"], claim: str, true: float) -> str:
     """Bars on a logarithmic scale."""
     from dpassay.report.figures import BLUE, ORANGE, Picture, house_style, panels, svg_of
 

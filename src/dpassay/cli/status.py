@@ -3,7 +3,7 @@
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -77,12 +77,20 @@ class State:
     note: str | None
 
 
+class _Judged(NamedTuple):
+    """What judging a run came to: a verdict, or a note why there is none."""
+
+    verdict: "Verdict | None" = None
+    note: str | None = None
+    state: str | None = None  # "damaged" or "stopped", where that is why
+
+
 class _Look:
     """Looks at a log; what has not changed is not judged again."""
 
     def __init__(self, log: "TrialLog", run: str | None) -> None:
         self._log, self._run = log, run
-        self._known: dict[Any, tuple[Verdict | None, str | None, bool]] = {}
+        self._known: dict[Any, _Judged] = {}
 
     def __call__(self) -> list[State]:
         from dpassay.auditing.judging import find_run
@@ -93,11 +101,12 @@ class _Look:
 
     def _state(self, record: "RunRecord") -> State:
         about = _sound(record)
-        verdict, note, damaged = self._judged(record)
+        judged = self._judged(record)
+        verdict = judged.verdict
         size = max(record.configuration.get("block", 0), 1)
         done, failed = size * record.n_done, size * record.n_failed
         asked = about.get("trials", done + failed)
-        over = verdict is not None and verdict.ended != "interrupted"
+        over = done + failed >= asked if verdict is None else verdict.ended != "interrupted"
         rate = None if over else _rate(record)
         running = rate is not None
         left = (asked - done - failed) / rate if rate else None
@@ -105,11 +114,11 @@ class _Look:
             run=record.key,
             target=about.get("target"),
             claim=about.get("claim"),
-            epsilon=about.get("epsilon"),
+            epsilon=_claimed(verdict, about),
             delta=about.get("delta"),
             confidence=about.get("confidence"),
             created=record.created,
-            state="damaged" if damaged else _word(over, running, verdict, note),
+            state=judged.state or _word(over, running, about),
             trials=asked,
             n_done=done,
             n_failed=failed,
@@ -117,11 +126,11 @@ class _Look:
             seconds_left=left,
             refuted=verdict.refuted if verdict else None,
             epsilon_lower=verdict.bound.epsilon if verdict else None,
-            tested=verdict.trials if verdict else None,
-            note=note,
+            tested=verdict.n_counted if verdict else None,
+            note=judged.note,
         )
 
-    def _judged(self, record: "RunRecord") -> "tuple[Verdict | None, str | None, bool]":
+    def _judged(self, record: "RunRecord") -> _Judged:
         question = {name: value for name, value in record.description.items() if name != "writer"}
         key = (record.key, record.n_done, record.n_failed, repr(question))
         if key not in self._known:
@@ -129,22 +138,29 @@ class _Look:
         return self._known[key]
 
 
-def _judge(log: "TrialLog", record: "RunRecord") -> "tuple[Verdict | None, str | None, bool]":
-    """The verdict, or why there is none, and whether that is because the log is damaged."""
-    from dpassay.auditing.judging import judged
-    from dpassay.errors import DpassayError, LogDamaged
+def _claimed(verdict: "Verdict | None", about: dict[str, Any]) -> float | None:
+    """The claimed epsilon, as it was judged or as the log says."""
+    if verdict is None:
+        return about.get("epsilon")
+    return float(verdict.claim.epsilon(verdict.bound.delta))
+
+
+def _judge(log: "TrialLog", record: "RunRecord") -> _Judged:
+    """The verdict, or why there is none."""
+    from dpassay.auditing.judging import judge_run
+    from dpassay.errors import AuditStopped, DpassayError, LogDamaged
 
     try:
-        return judged(log, record), None, False
+        return _Judged(judge_run(log, record))
     except LogDamaged as error:
-        return None, str(error), True
+        return _Judged(None, str(error), "damaged")
     except DpassayError as error:
-        reason = str(error)
+        reason, state = str(error), "stopped" if isinstance(error, AuditStopped) else None
     try:
         log.outcomes(record.key)  # Judging may not have come to read them.
     except LogDamaged as error:
-        return None, str(error), True
-    return None, reason, False
+        return _Judged(None, str(error), "damaged")
+    return _Judged(None, reason, state)
 
 
 def _sound(record: "RunRecord") -> dict[str, Any]:
@@ -171,14 +187,12 @@ def _sound(record: "RunRecord") -> dict[str, Any]:
     return about
 
 
-def _word(over: bool, running: bool, verdict: Any, note: str | None) -> str:
-    if over:
-        return "finished"
+def _word(over: bool, running: bool, about: dict[str, Any]) -> str:
     if running:
         return "running"
-    if verdict is not None:
-        return "unfinished"
-    return "stopped" if note and "failed" in note else "unknown"
+    if "audit" not in about:  # Nobody wrote down how many trials were asked for.
+        return "unknown"
+    return "finished" if over else "unfinished"
 
 
 def _rate(record: "RunRecord") -> float | None:

@@ -14,7 +14,7 @@ from dpassay.cli.tables import csv_text, read_known, read_table
 from dpassay.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from dpassay.synth import Fitted, Quality, Workload
+    from dpassay.synth import Fitted, Quality, Synthesizer, Workload
 
 METHODS = {
     "recommended": "ProductMixture",
@@ -190,11 +190,10 @@ def _write(texts: dict[Path, str], fitted: "Fitted", model: Path | None) -> None
 # What is said of it.
 
 
-def _statement(fitted: "Fitted") -> dict[str, Any]:
+def _statement(fitted: "Synthesizer") -> dict[str, Any]:
     """What was promised, from the event alone."""
     curve = fitted.privacy_
-    delta = getattr(fitted, "delta", None)
-    delta = 1 / fitted.n_records_**2 if delta is None else delta
+    delta = fitted.budget_.delta
     return {
         "method": fitted.method_,
         "epsilon": float(curve.epsilon(delta)),
@@ -246,7 +245,7 @@ def _show(data: dict[str, Any], found: "Quality | None") -> None:
         say(f"Written: {path}")
 
 
-def page_of(fitted: "Fitted", found: "Quality | None") -> str:
+def page_of(fitted: "Synthesizer", found: "Quality | None") -> str:
     """One page of HTML on what was promised and, if asked for, how close the model came."""
     from dpassay.privacy import ApproxDP, PureDP
     from dpassay.report import odds
@@ -295,9 +294,9 @@ def _domain(fitted: "Fitted", data: dict[str, Any]) -> str:
         return table
     price = up(float(fitted.domain_.privacy.epsilon(data["delta"])))
     return table + paragraphs(
-        f"Measuring domains costs epsilon = {price} by itself, at delta = {data['delta']:.3g}; the "
-        "promise above has it in it. What few records have is not in a measured domain, and counts "
-        "as missing or as the nearest number or day."
+        f"Measuring domains alone costs epsilon = {price} at delta = {data['delta']:.3g}; the "
+        "promise above includes it. Values that few records have are not in a measured domain: "
+        "they count as missing, or as the nearest number or day."
     )
 
 

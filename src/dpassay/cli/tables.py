@@ -13,7 +13,7 @@ from dpassay.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from dpassay.synth import Column
-    from dpassay.synth.domains import Undeclared
+    from dpassay.synth.tables.domains import Undeclared
 
 # What the texts of a column look like if it is one of numbers or days; the codes "01" and "02" stay
 # texts. The first that all of them match is taken.
@@ -38,8 +38,8 @@ def read_known(source: Path, schema: Path | None) -> "tuple[Any, dict[str, Colum
     The schema may declare some domains, or say only the kind of a column; the kinds of all others
     are read off their texts, and are taken as public with the types of the columns.
     """
-    from dpassay.synth.domains import Undeclared, known_of
-    from dpassay.synth.schema import written_in
+    from dpassay.synth.tables.domains import Undeclared, known_of
+    from dpassay.synth.tables.schema import written_in
 
     given: Any = {} if schema is None else written_in(schema)
     if given.get("impossible"):
@@ -106,7 +106,7 @@ def _typed_frame(texts: Any, columns: "Mapping[str, Any]") -> Any:
 
 def _typed(name: str, texts: Any, column: "Column | Undeclared") -> Any:
     """A column of texts as what its domain holds."""
-    from dpassay.synth.columns import Categorical, outside_domain
+    from dpassay.synth.tables.columns import Categorical, outside_domain
 
     if column.kind in ("numeric", "integer"):
         whole = column.kind == "integer" or getattr(column, "integer", False)

@@ -40,6 +40,8 @@ def show(verdict: "Verdict", claim: str, as_json: bool) -> None:
     say(f"The bound: {verdict.bound}.")
     if not verdict.refuted:
         say("Not refuted does not mean private: this attack, in this many trials, did not do it.")
+    if verdict.pair:
+        say(f"The pair that was searched: {verdict.pair}.")
     if verdict.neighbours == "trusted":
         say("Nobody checked that the two data sets are neighbours: they were trusted to be.")
     if verdict.next_step:
@@ -60,17 +62,24 @@ def as_data(verdict: "Verdict", claim: str) -> dict[str, Any]:
         "ceiling": bound.ceiling,
         "assumption": bound.assumption,
         "method": bound.method,
+        "valid": bound.valid,
+        "kind": verdict.kind,
         "trials": verdict.trials,
+        "n_learning": verdict.n_learning,
+        "n_deaths": verdict.n_deaths,
+        "p_value": verdict.p_value,
+        "fell_at": None if verdict.fell_at is None else asdict(verdict.fell_at),
         "n_failed": verdict.evidence.n_failed,
         "ended": verdict.ended,
         "attack": verdict.attack,
         "neighbours": verdict.neighbours,
+        "pair": verdict.pair or None,
         "power": None if verdict.power is None else asdict(verdict.power),
         "next_step": verdict.next_step,
         "run": verdict.evidence.run,
         "seed": verdict.evidence.seed,
         "replay": verdict.replay,
-        "details": verdict.details,
+        "wealth_needed": verdict.wealth_needed,
     }
 
 

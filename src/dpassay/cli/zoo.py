@@ -26,6 +26,9 @@ def zoo(
     trials: Annotated[int, typer.Option(help="Draws of each mechanism.")] = 2_000_000,
     confidence: Annotated[float, typer.Option(help="Of each verdict.")] = 1 - 1e-6,
     seed: Annotated[int, typer.Option(help="Of worlds and noise.")] = 0,
+    hidden: Annotated[
+        bool, typer.Option("--hidden", help="Search the pairs instead of taking the stored ones.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Audit honest and broken mechanisms: every bug must be caught, every honest one let through.
@@ -36,7 +39,8 @@ def zoo(
 
     subjects = find_subjects(only or ())
     with working(f"auditing {len(subjects)} mechanisms"):
-        judged = list(walk(subjects, draws=trials, confidence=confidence, rng=seed))
+        tour = walk(subjects, draws=trials, confidence=confidence, rng=seed, hidden=hidden)
+        judged = list(tour)
     if as_json:
         emit({"mechanisms": [_facts(one) for one in judged], "confidence": confidence})
     else:
@@ -61,6 +65,7 @@ def _facts(one: "Judged") -> dict[str, Any]:
         "trials": verdict.trials,
         "seconds": round(one.seconds, 3),
         "attack": verdict.attack,
+        "pair": verdict.pair or "stored",
         "about": subject.about,
         "source": subject.source,
     }

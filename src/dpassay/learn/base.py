@@ -5,14 +5,11 @@ An estimator is ``class PrivateX(PrivateMixin, RegressorMixin, BaseEstimator)``;
 Its ``fit`` goes through the same steps in the same order::
 
     X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
-    budget = self._budget()                                   # epsilon, delta, neighbouring
-    features = bounded_features(X, self.data_norm, self.bounds)
+    features = self._bounded_features(X)
     targets = bounded_targets(y, self.target_bound)
-    n_records = self._public_records(X)
-    event = ...                                               # from public quantities alone
-    self._spend(event, n_records)                             # may refuse; sets event_
-    ...                                                       # now the data may be touched
-    self.coef_, self.intercept_ = features.restored(w, b)
+    plan = self._make_plan(...)                               # from public quantities alone
+    solution = self._carry_out(plan, features, targets.values, self._public_records(X))
+    self.coef_, self.intercept_ = features.restore(solution.coef, solution.intercept)
 
 Bounds are declared, never read off the data (law 5 of the design): a row that exceeds its bound is
 clipped, silently, because to say how many were would be to say something about the data.
@@ -25,12 +22,15 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy import sparse
 
 from dpassay import _check
 from dpassay._rng import RngLike
+from dpassay._threads import limit_threads
 from dpassay.errors import InvalidArgument
 from dpassay.learn.ledger import Ledger
+from dpassay.learn.plans import LearnerPlan, Solution
 from dpassay.optim.losses import without_duplicates
 from dpassay.privacy import Event, NonPrivate, account
 from dpassay.privacy.budget import Budget, budget
@@ -56,6 +56,11 @@ class PrivateMixin:
     n_records: int | None
     ledger: Ledger | None
     random_state: RandomState
+    data_norm: float | None  # of linear models, as is the next
+    bounds: tuple[ArrayLike, ArrayLike] | None
+    event_: Event
+    assumptions_: tuple[str, ...]
+    noise_: NoiseLevel
 
     def _budget(self) -> Budget:
         return budget(self.epsilon, self.delta, self.neighbouring)
@@ -72,14 +77,52 @@ class PrivateMixin:
         To be called before anything is computed from the values of the data.
         """
         if self.ledger is not None:
+            if not isinstance(self.ledger, Ledger):
+                raise InvalidArgument(
+                    f"ledger={_check.shown(self.ledger)} must be a Ledger, e.g. "
+                    "Ledger('spent.db', budget=ApproxDP(3.0, 1e-5))."
+                )
             self.ledger.record(event, what=type(self).__name__, n_records=n_records)
         self.event_ = event
         self.assumptions_ = (f"n={n_records}", *assumptions)
+        self.n_records_ = n_records
+
+    def _carry_out(
+        self,
+        plan: LearnerPlan,
+        features: "Features",
+        y: Any,
+        n_records: int,
+        assumptions: Sequence[str] = (),
+    ) -> Solution:
+        """State the event of a plan, which the ledger may refuse; then fit the data as planned."""
+        self._spend(plan.event, n_records, assumptions)
+        with limit_threads(features.n_numbers):
+            solution = plan.solve(features.values, y, self._rng())
+        self.noise_ = solution.noise
+        return solution
+
+    def _bounded_features(self, X: Any, kind: Norm = "l2") -> "Features":
+        """The rows inside their declared bound."""
+        return bounded_features(X, self.data_norm, self.bounds, kind)
+
+    def _features_without_privacy(self, X: Any, kind: Norm = "l2") -> "Features":
+        """The rows inside their bound if one was declared, else as they are."""
+        declared = self.data_norm is not None or self.bounds is not None
+        return self._bounded_features(X, kind) if declared else as_they_are(X)
+
+    def _positive(self, name: str) -> float | None:
+        """A parameter that must be positive, or None, which leaves it to a rule."""
+        value = getattr(self, name)
+        if value is None:
+            return None
+        remedy = "Leave it None for the rule on public quantities."
+        return _check.number(name, value, low=0, low_open=True, remedy=remedy)
 
     def _spend_nothing_private(self, budget: Budget, n_records: int) -> None:
         """As ``_spend``, for a fit without privacy; the ledger is told all the same."""
         self._spend(NonPrivate(budget.neighbouring), n_records, (NON_PRIVATE,))
-        self.noise_: NoiseLevel = noise_level(self._rng())
+        self.noise_ = noise_level(self._rng())
 
     def _rng(self) -> RngLike:
         """None for secure noise; otherwise a generator that replays."""
@@ -88,7 +131,7 @@ class PrivateMixin:
     @property
     def privacy_(self) -> PrivacyCurve:
         """The privacy curve of the last fit: an upper bound, with what it takes as public."""
-        return account(self.event_, assumptions=self.assumptions_)
+        return account(self.event_, assumptions=self.assumptions_, n_records=self.n_records_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
@@ -181,7 +224,12 @@ class Features:
     centre: FloatArray
     scale: FloatArray
 
-    def restored(self, coef: FloatArray, intercept: Any = 0.0) -> tuple[FloatArray, Any]:
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers are stored: what products with the rows take time for."""
+        return int(self.values.nnz if sparse.issparse(self.values) else self.values.size)
+
+    def restore(self, coef: FloatArray, intercept: Any = 0.0) -> tuple[FloatArray, Any]:
         """Coefficients (…, p) and intercept for ``values``, as those that apply to X itself."""
         coef = np.asarray(coef) / self.scale
         return coef, intercept - coef @ self.centre
@@ -213,13 +261,13 @@ def bounded_features(X: Any, data_norm: Any, bounds: Any, kind: Norm = "l2") -> 
     centre, scale = np.zeros(p), np.ones(p)
     norm = math.inf
     if bounds is not None:
-        X, centre, scale = _scaled(X, bounds)
+        X, centre, scale = _scale_to_bounds(X, bounds)
         norm = math.sqrt(p) if kind == "l2" else 1.0
     if data_norm is not None:
         remedy = "It bounds the norm of every row."
         given = _check.number("data_norm", data_norm, low=0, low_open=True, remedy=remedy)
         if given < norm:
-            X, norm = _clipped(X, given, kind), given
+            X, norm = _clip_rows(X, given, kind), given
     return Features(X, norm, kind, centre, scale)
 
 
@@ -229,7 +277,7 @@ def as_they_are(X: Any) -> Features:
     return Features(X, math.inf, "l2", np.zeros(p), np.ones(p))
 
 
-def _scaled(X: Any, bounds: Any) -> tuple[Any, FloatArray, FloatArray]:
+def _scale_to_bounds(X: Any, bounds: Any) -> tuple[Any, FloatArray, FloatArray]:
     low, high = _low_and_high(bounds, X.shape[1])
     if not sparse.issparse(X):
         centre, scale = (low + high) / 2, (high - low) / 2
@@ -261,7 +309,7 @@ def _low_and_high(bounds: Any, n_features: int) -> tuple[FloatArray, FloatArray]
     return ends[0], ends[1]
 
 
-def _clipped(X: Any, norm: float, kind: Norm) -> Any:
+def _clip_rows(X: Any, norm: float, kind: Norm) -> Any:
     """X with every row inside the ball; X itself where every row already is."""
     if kind == "inf":
         limit = X.dtype.type(norm)

@@ -1,39 +1,31 @@
 """Private l1-constrained regression."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from dpassay import _check
-from dpassay.learn.base import (
-    Budget,
-    Features,
-    PrivateMixin,
-    RandomState,
-    Targets,
-    as_they_are,
-    bounded_features,
-    bounded_targets,
-    checked_data,
-)
+from dpassay._rng import RngLike
+from dpassay.learn.base import Budget, RandomState, Targets, bounded_targets
 from dpassay.learn.ledger import Ledger
+from dpassay.learn.plans import Solution
+from dpassay.learn.regressor import LinearRegressor
 from dpassay.optim import frank_wolfe as fw
 from dpassay.optim.l1_ball import minimise_on_l1_ball
 from dpassay.optim.losses import Huber, Loss, Rows, Squared, lipschitz, smoothness
 from dpassay.optim.objectives import LinearObjective
 from dpassay.optim.polytopes import L1Ball, Polytope
 from dpassay.optim.sparse_frank_wolfe import sparse_frank_wolfe
+from dpassay.privacy import Event
 from dpassay.types import FloatArray, Neighbouring
 
 LOSSES = ("huber", "clipped squared")
 
 
-class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
+class PrivateLasso(LinearRegressor):
     """Linear regression with ||w||_1 <= radius by Frank-Wolfe, (epsilon, delta)-DP.
 
     Its error grows with the logarithm of the number of features only, so that it suits many
@@ -69,6 +61,7 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
     Sparse X goes through :func:`~dpassay.optim.sparse_frank_wolfe.sparse_frank_wolfe` (with
     selection "gumbel") and is never densified.
 
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.choice([-1.0, 1.0], (20000, 100))
     >>> y = X[:, 3] - X[:, 70]
@@ -121,7 +114,7 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
             BudgetExceeded: the ledger refused; nothing was computed.
 
         """
-        X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        X, y = self._read(X, y)
         budget = self._budget()
         remedy = "It is the l1 norm that the coefficients may have."
         radius = _check.number("radius", self.radius, low=0, low_open=True, remedy=remedy)
@@ -134,12 +127,11 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
         n_records = self._public_records(X)
         if not budget.is_private:
             return self._fit_minimum(X, y, budget, n_records, radius)
-        features = bounded_features(X, self.data_norm, self.bounds, "inf")
+        features = self._bounded_features(X, "inf")
         targets = bounded_targets(y, self.target_bound)
-        constant = features.norm if self.fit_intercept else 0.0
         loss = self._loss(radius * features.norm, targets.bound)
-        plan = self._make_plan(
-            L1Ball(X.shape[1] + self.fit_intercept, radius),
+        run = self._make_plan(
+            L1Ball(X.shape[1] + bool(self.fit_intercept), radius),
             n_records=n_records,
             lipschitz=lipschitz(loss, features.norm, math.inf),
             smoothness=smoothness(loss, features.norm, 1),
@@ -147,16 +139,14 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
             delta=budget.delta,
             neighbouring=budget.neighbouring,
         )
-        self._spend(plan.event, n_records)
-        objective = LinearObjective(
-            loss, Rows(features.values, constant), targets.values, n_records
-        )
-        done = _solve(objective, radius, plan, self._rng())
-        assert done.noise is not None
-        self.n_iter_, self.selection_, self.noise_ = plan.steps, plan.selection, done.noise
-        return self._keep(objective.matrix(done.w)[:, 0], constant, features, targets)
+        constant = features.norm if self.fit_intercept else 0.0
+        plan = LassoPlan(run, loss, radius, constant, n_records)
+        solution = self._carry_out(plan, features, targets.values, n_records)
+        self.n_iter_, self.selection_ = run.steps, run.selection
+        self._keep(solution.coef, solution.intercept, features, targets)
+        return self
 
-    def _make_plan(self, polytope: Polytope, **public: Any) -> fw.Plan:
+    def _make_plan(self, polytope: Polytope, **public: Any) -> fw.FrankWolfePlan:
         """The fit, decided from public quantities before any data are touched."""
         return fw.plan(polytope, selection=self.selection, steps=self.steps, **public)
 
@@ -170,38 +160,58 @@ class PrivateLasso(PrivateMixin, RegressorMixin, BaseEstimator):
     ) -> "PrivateLasso":
         """The minimum of the same objective; bounds are kept where they were declared."""
         self._spend_nothing_private(budget, n_records)
-        features, targets = as_they_are(X), Targets(y, math.inf, 0.0)
-        constant = 1.0
-        if self.data_norm is not None or self.bounds is not None:
-            features = bounded_features(X, self.data_norm, self.bounds, "inf")
-            constant = features.norm
+        features, targets = self._features_without_privacy(X, "inf"), Targets(y, math.inf, 0.0)
         if self.target_bound is not None:
             targets = bounded_targets(y, self.target_bound)
         unbounded = self.residual_bound is None and targets.bound == math.inf
         loss = Squared() if unbounded else self._loss(radius * features.norm, targets.bound)
-        constant = constant if self.fit_intercept else 0.0
+        scale = features.norm if features.norm < math.inf else 1.0
+        constant = scale if self.fit_intercept else 0.0
         objective = LinearObjective(
             loss, Rows(features.values, constant), targets.values, X.shape[0]
         )
-        w = minimise_on_l1_ball(objective, objective.dimension, radius)
+        w = objective.matrix(minimise_on_l1_ball(objective, objective.dimension, radius))[:, 0]
         self.n_iter_, self.selection_ = 0, None
-        return self._keep(objective.matrix(w)[:, 0], constant, features, targets)
-
-    def _keep(
-        self, w: FloatArray, constant: float, features: Features, targets: Targets
-    ) -> "PrivateLasso":
-        self.coef_, offset = features.restored(w[1:], w[0] * constant)
-        self.intercept_ = float(offset) + targets.centre
+        self._keep(w[1:], w[0] * constant, features, targets)
         return self
 
-    def predict(self, X: Any) -> FloatArray:
-        """``X @ coef_ + intercept_``."""
-        check_is_fitted(self)
-        X = checked_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return X @ self.coef_ + self.intercept_
+
+@dataclass(frozen=True)
+class LassoPlan:
+    """A fit by Frank-Wolfe, decided from public quantities.
+
+    Attributes:
+        run: how many steps, and how vertices are selected.
+        loss: the loss of one record.
+        radius: the radius of the l1 ball.
+        constant: the value of the feature that carries the intercept; 0 without one.
+        n_records: the public number that the sum of losses is divided by.
+
+    """
+
+    run: fw.FrankWolfePlan
+    loss: Loss
+    radius: float
+    constant: float
+    n_records: int
+
+    @property
+    def event(self) -> Event:
+        """One selection per step."""
+        return self.run.event
+
+    def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
+        """The last iterate."""
+        objective = LinearObjective(self.loss, Rows(X, self.constant), y, self.n_records)
+        done = _solve(objective, self.radius, self.run, rng)
+        assert done.noise is not None
+        w = objective.matrix(done.w)[:, 0]
+        return Solution(w[1:], w[0] * self.constant, done.noise)
 
 
-def _solve(objective: LinearObjective, radius: float, plan: fw.Plan, rng: Any) -> fw.Solution:
+def _solve(
+    objective: LinearObjective, radius: float, plan: fw.FrankWolfePlan, rng: Any
+) -> fw.Solution:
     """Run Frank-Wolfe, by the sparse solver where it applies."""
     chosen, rows = plan.selection, objective.rows
     if chosen is not None and chosen.kind == "gumbel" and sparse.issparse(rows.X):

@@ -16,17 +16,16 @@ from dpassay.learn.base import (
     Features,
     PrivateMixin,
     RandomState,
-    as_they_are,
-    bounded_features,
     checked_data,
     label_set,
 )
 from dpassay.learn.ledger import Ledger
-from dpassay.learn.logistic_plans import Plan, Setting, choose_solver, plan_for
+from dpassay.learn.logistic_facts import LogisticFacts, LogisticPlan
+from dpassay.learn.logistic_plans import PLANS, choose_solver, plan_for
 from dpassay.optim.products import is_sparse, row_products
 from dpassay.types import FloatArray, Neighbouring
 
-SOLVERS = ("auto", "gd", "sgd", "frank-wolfe", "output", "objective")
+SOLVERS = ("auto", *PLANS)
 _DTYPES = (np.float64, np.float32)
 
 
@@ -125,26 +124,24 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
         self.classes_, codes, assumptions = label_set(y, self.classes)
         if not budget.is_private:
             return self._fit_plain(X, codes, budget)
-        features = bounded_features(X, self.data_norm, self.bounds, self._norm())
-        setting = self._setting(features, budget)
-        plan = self._make_plan(setting)
-        self._spend(plan.event, setting.n_records, assumptions)
+        features = self._bounded_features(X, self._norm())
+        facts = self._facts(features, budget)
+        plan = self._make_plan(facts)
+        solution = self._carry_out(plan, features, codes, facts.n_records, assumptions)
         self.n_iter_, self.noise_multiplier_ = plan.steps, plan.noise_multiplier
-        solution = plan.solve(features.values, codes, self._rng())
-        self.noise_ = solution.noise
         self._set(features, solution.coef, solution.intercept)
         return self
 
-    def _make_plan(self, setting: Setting) -> Plan:
+    def _make_plan(self, facts: LogisticFacts) -> LogisticPlan:
         """The fit, decided from public quantities before any data are touched."""
-        self.solver_ = choose_solver(setting) if self.solver == "auto" else self.solver
-        return plan_for(self.solver_, setting)
+        self.solver_ = choose_solver(facts) if self.solver == "auto" else self.solver
+        return plan_for(self.solver_, facts)
 
     def _norm(self) -> Any:
         return "inf" if self.solver == "frank-wolfe" else "l2"
 
-    def _setting(self, features: Features, budget: Budget) -> Setting:
-        return Setting(
+    def _facts(self, features: Features, budget: Budget) -> LogisticFacts:
+        return LogisticFacts(
             n_records=self._public_records(features.values),
             n_features=features.values.shape[1],
             n_classes=len(self.classes_),
@@ -159,16 +156,9 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
             penalty=self._positive("penalty"),
         )
 
-    def _positive(self, name: str) -> float | None:
-        value = getattr(self, name)
-        if value is None:
-            return None
-        remedy = "Leave it None for the rule on public quantities."
-        return _check.number(name, value, low=0, low_open=True, remedy=remedy)
-
     def _set(self, features: Features, coef: FloatArray, intercept: FloatArray) -> None:
         coef, intercept = np.asarray(coef, float), np.asarray(intercept, float)
-        self.coef_, self.intercept_ = features.restored(coef, intercept)
+        self.coef_, self.intercept_ = features.restore(coef, intercept)
 
     def _fit_plain(self, X: Any, codes: Any, budget: Budget) -> "PrivateLogisticRegression":
         """Fit scikit-learn's model without privacy, inside the bounds that were declared."""
@@ -182,12 +172,7 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
             )
         self.solver_, self.noise_multiplier_ = "lbfgs", 0.0
         self._spend_nothing_private(budget, self._public_records(X))
-        declared = self.data_norm is not None or self.bounds is not None
-        features = (
-            bounded_features(X, self.data_norm, self.bounds, self._norm())
-            if declared
-            else as_they_are(X)
-        )
+        features = self._features_without_privacy(X, self._norm())
         plain = LogisticRegression(
             C=np.inf, fit_intercept=bool(self.fit_intercept), max_iter=self.max_iter or 1000
         ).fit(features.values, codes)

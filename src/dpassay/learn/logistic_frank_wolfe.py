@@ -25,7 +25,8 @@ from typing import Any
 import numpy as np
 
 from dpassay._rng import RngLike
-from dpassay.learn.logistic_plans import Setting, Solution, targets_of
+from dpassay.learn.logistic_facts import LogisticFacts, targets_of
+from dpassay.learn.plans import Solution
 from dpassay.mechanisms.selection import exponential
 from dpassay.optim import frank_wolfe as fw
 from dpassay.optim.losses import Rows, lipschitz, smoothness
@@ -48,60 +49,63 @@ class FrankWolfe:
     bound on the excess risk, 3000 at most: a step looks at all of dense data.
     """
 
-    setting: Setting
+    facts: LogisticFacts
 
     def radius(self, unit: float) -> float:
         """The radius of the l1 ball for rows in units; a given radius is for rows as given."""
-        given = self.setting.radius
+        given = self.facts.radius
         return _RADIUS if given is None else given * unit
 
     @cached_property
-    def _plan(self) -> fw.Plan:
-        plan = self._plan_steps(self.setting.max_iter)
-        if self.setting.max_iter is None and plan.steps > _MOST_STEPS:
+    def _plan(self) -> fw.FrankWolfePlan:
+        plan = self._plan_steps(self.facts.max_iter)
+        if self.facts.max_iter is None and plan.steps > _MOST_STEPS:
             return self._plan_steps(_MOST_STEPS)
         return plan
 
-    def _plan_steps(self, steps: int | None) -> fw.Plan:
-        setting, budget = self.setting, self.setting.budget
-        return fw.plan(
-            self._ball(setting.row_bound),
-            n_records=setting.n_records,
+    def _plan_steps(self, steps: int | None) -> fw.FrankWolfePlan:
+        facts, budget = self.facts, self.facts.budget
+        return self._make_plan(
+            self._ball(facts.row_bound),
+            n_records=facts.n_records,
             lipschitz=self._lipschitz,
             smoothness=self._smoothness,
             epsilon=budget.epsilon,
             delta=budget.delta,
             neighbouring=budget.neighbouring,
-            selection="gumbel",
             steps=steps,
         )
 
+    def _make_plan(self, ball: L1Ball, **public: Any) -> fw.FrankWolfePlan:
+        """How many steps and how noisy, from public quantities."""
+        return fw.plan(ball, selection="gumbel", **public)
+
     def _ball(self, unit: float) -> L1Ball:
-        setting = self.setting
-        dimension = (setting.n_features + setting.fit_intercept) * setting.loss.n_scores
+        facts = self.facts
+        dimension = (facts.n_features + facts.fit_intercept) * facts.loss.n_scores
         return L1Ball(dimension, self.radius(unit))
 
     @property
     def _lipschitz(self) -> float:
-        return lipschitz(self.setting.loss, 1.0, math.inf)
+        return lipschitz(self.facts.loss, 1.0, math.inf)
 
     @property
     def _smoothness(self) -> float:
-        return smoothness(self.setting.loss, 1.0, order=1)
+        return smoothness(self.facts.loss, 1.0, order=1)
 
     def _selection(self, unit: float) -> fw.Selection:
         """How vertices are selected; the sensitivity is for rows divided by the unit."""
-        budget, planned = self.setting.budget, self._plan.selection
+        budget, planned = self.facts.budget, self._plan.selection
         assert planned is not None
         sensitivity = fw.score_sensitivity(
-            self._lipschitz, self.radius(unit), self.setting.n_records, budget.neighbouring
+            self._lipschitz, self.radius(unit), self.facts.n_records, budget.neighbouring
         )
         return fw.Selection(planned.kind, sensitivity, self._epsilon, budget.neighbouring)
 
     @cached_property
     def _epsilon(self) -> float:
         """The epsilon of one selection; there is one more than steps, which chooses the unit."""
-        budget = self.setting.budget
+        budget = self.facts.budget
         return fw.calibrated_selection(
             "gumbel",
             sensitivity=1.0,
@@ -119,36 +123,36 @@ class FrankWolfe:
     @property
     def noise_multiplier(self) -> float:
         """The scale of the selections' noise over the sensitivity of the scores."""
-        return 2 / self._selection(self.setting.row_bound).epsilon
+        return 2 / self._selection(self.facts.row_bound).epsilon
 
     @property
     def event(self) -> Event:
         """One selection per step, and one of the unit."""
-        return Repeated(self._selection(self.setting.row_bound).event, self.steps + 1)
+        return Repeated(self._selection(self.facts.row_bound).event, self.steps + 1)
 
     def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution:
         """Choose the unit, run it, and go back to the units of X."""
-        setting, unit = self.setting, self.unit(X, rng)
+        facts, unit = self.facts, self.unit(X, rng)
         X = _in_units(X, unit)
-        rows, targets = Rows(X, setting.constant), targets_of(codes, setting.loss, X.dtype)
-        objective = LinearObjective(setting.loss, rows, targets, setting.n_records)
+        rows, targets = Rows(X, facts.constant), targets_of(codes, facts.loss, X.dtype)
+        objective = LinearObjective(facts.loss, rows, targets, facts.n_records)
         solver = self._sparse if self._is_sparse(X) else self._dense
         found = solver(objective, unit, rng)
         W = objective.matrix(found.w)
         assert found.noise is not None
-        return Solution(W[1:].T / unit, setting.constant * W[0], found.noise)
+        return Solution(W[1:].T / unit, facts.constant * W[0], found.noise)
 
     def unit(self, X: Any, rng: RngLike) -> float:
         """R: what about three quarters of the rows stay below; released and paid for."""
-        setting = self.setting
+        facts = self.facts
         release = exponential(
-            unit_scores(Rows(X, 0.0).norms(math.inf), setting.row_bound, setting.n_records),
+            unit_scores(Rows(X, 0.0).norms(math.inf), facts.row_bound, facts.n_records),
             sensitivity=1.0,
             epsilon=self._epsilon,
             rng=rng,
-            neighbouring=setting.budget.neighbouring,
+            neighbouring=facts.budget.neighbouring,
         )
-        return float(setting.row_bound * _UNITS[release.value])
+        return float(facts.row_bound * _UNITS[release.value])
 
     def _is_sparse(self, X: Any) -> bool:
         """Whether steps may cost what they touch: same event, same sensitivity, same vertices.
@@ -157,7 +161,7 @@ class FrankWolfe:
         rows that it touches. The other loop never makes X dense either: its steps
         take X @ W and X'residuals of the sparse X, n K + p K numbers beside it.
         """
-        return hasattr(X, "indptr") and self.setting.loss.n_scores == 1
+        return hasattr(X, "indptr") and self.facts.loss.n_scores == 1
 
     def _dense(self, objective: LinearObjective, unit: float, rng: RngLike) -> fw.Solution:
         return fw.frank_wolfe(

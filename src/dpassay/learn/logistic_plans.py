@@ -29,92 +29,31 @@ the test records that ``docs/learners.md`` reports.
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from dpassay import _check
 from dpassay._rng import RngLike
-from dpassay.learn.base import Budget
+from dpassay.learn.logistic_facts import LogisticFacts, LogisticPlan, targets_of
+from dpassay.learn.logistic_frank_wolfe import FrankWolfe
 from dpassay.learn.logistic_shrinkage import Shrinkage
-from dpassay.mechanisms.additive import gaussian_multiplier
+from dpassay.learn.perturbation import ObjectivePerturbation, OutputPerturbation
+from dpassay.learn.plans import Solution
 from dpassay.mechanisms.noise import training_source
 from dpassay.optim.conditioning import Conditioned, condition_rows
 from dpassay.optim.gradient import noisy_gradient_descent, step_event
-from dpassay.optim.losses import Logistic, Loss, Multinomial
 from dpassay.privacy import Event, Gaussian, Sequence, calibrate
-from dpassay.types import FloatArray, NoiseLevel
+from dpassay.types import FloatArray
 
-_SAFETY = 1 - 1e-9  # of mu: rounding in the accounting must not carry a fit over its target
 _SHARES = (0.1, 0.02, 0.01)  # of mu²: columns, norms, second moment
 _PATH, _AVERAGE, _STEPS, _MOMENTUM, _STABLE = 40.0, 0.5, 150, 0.9, 4.0
 _EVENNESS = 5.0
 _SAMPLING = 0.6
 _PASSES, _SMALLEST_RATE, _SMALLEST_BATCH = 8, 0.02, 512
-
-
-@dataclass(frozen=True)
-class Setting:
-    """The public side of a fit."""
-
-    n_records: int
-    n_features: int
-    n_classes: int
-    row_bound: float
-    budget: Budget
-    fit_intercept: bool = True
-    max_iter: int | None = None
-    batch_size: int | None = None
-    radius: float | None = None
-    penalty: float | None = None
-
-    @property
-    def loss(self) -> Loss:
-        """Logistic for two classes, else multinomial."""
-        return Logistic() if self.n_classes == 2 else Multinomial(self.n_classes)
-
-    @property
-    def mu(self) -> float:
-        """The Gaussian privacy that the budget is worth, by the exact curve."""
-        return _SAFETY / gaussian_multiplier(epsilon=self.budget.epsilon, delta=self.budget.delta)
-
-    @property
-    def constant(self) -> float:
-        """The value of the intercept's feature where rows are taken as they are."""
-        return 1.0 if self.fit_intercept else 0.0
-
-    @property
-    def full_bound(self) -> float:
-        """The bound on ||[c, x]||_2."""
-        return math.hypot(self.row_bound, self.constant)
-
-
-@dataclass(frozen=True)
-class Solution:
-    """Coefficients (k, p) and intercepts (k,), and the level of the noise in them."""
-
-    coef: FloatArray
-    intercept: FloatArray
-    noise: NoiseLevel
-
-
-class Plan(Protocol):
-    """A fit that is decided but not done."""
-
-    @property
-    def event(self) -> Event: ...
-    @property
-    def steps(self) -> int: ...
-    @property
-    def noise_multiplier(self) -> float: ...
-    def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution: ...
-
-
-def targets_of(codes: FloatArray, loss: Loss, dtype: Any) -> FloatArray:
-    """The places of labels in the label set, as the loss takes them."""
-    return codes.astype(dtype) if loss.n_scores == 1 else codes
 
 
 # Gradient steps.
@@ -127,15 +66,14 @@ class GradientDescent:
     All its releases are Gaussian, so that their composition is exact: the squares of mu add.
     """
 
-    setting: Setting
+    facts: LogisticFacts
 
     @property
     def steps(self) -> int:
         """The number of steps: as given, or 150, and up to 300 where there is little noise."""
-        setting = self.setting
-        signal = setting.n_records * setting.mu / setting.budget.record_changes
-        kappa = math.sqrt(setting.n_features * setting.loss.n_scores) / signal
-        return setting.max_iter or round(_STEPS * min(2.0, max(1.0, math.sqrt(0.002 / kappa))))
+        facts = self.facts
+        kappa = math.sqrt(facts.n_features * facts.loss.n_scores) / facts.signal
+        return facts.max_iter or round(_STEPS * min(2.0, max(1.0, math.sqrt(0.002 / kappa))))
 
     @property
     def sampling_rate(self) -> float:
@@ -145,13 +83,13 @@ class GradientDescent:
     @property
     def preparation(self) -> tuple[float, float, float]:
         """The noise multipliers of the three releases that condition the rows."""
-        columns, norms, moment = (1 / (self.setting.mu * math.sqrt(share)) for share in _SHARES)
+        columns, norms, moment = (1 / (self.facts.mu * math.sqrt(share)) for share in _SHARES)
         return columns, norms, moment
 
     @cached_property
     def noise_multiplier(self) -> float:
         """The noise of each step over its sensitivity."""
-        return math.sqrt(self.steps / (1 - sum(_SHARES))) / self.setting.mu
+        return math.sqrt(self.steps / (1 - sum(_SHARES))) / self.facts.mu
 
     @property
     def event(self) -> Event:
@@ -159,7 +97,7 @@ class GradientDescent:
         return self._event(self.noise_multiplier)
 
     def _event(self, noise_multiplier: float) -> Event:
-        relation = self.setting.budget.neighbouring
+        relation = self.facts.budget.neighbouring
         first = (Gaussian(noise, relation) for noise in self.preparation)
         steps = step_event("l2", noise_multiplier, self.sampling_rate, self.steps, relation)
         return Sequence((*first, steps))
@@ -167,14 +105,14 @@ class GradientDescent:
     @property
     def signal(self) -> float:
         """The scale u: records against the noise of all steps together."""
-        setting = self.setting
+        facts = self.facts
         worth = self.sampling_rate * math.sqrt(self.steps) / self.noise_multiplier
-        return setting.n_records * worth / setting.budget.record_changes
+        return facts.n_records * worth / facts.budget.record_changes
 
     @property
     def kappa(self) -> float:
         """The length of the noise over that of a clipped mean gradient."""
-        return math.sqrt(self.setting.n_features * self.setting.loss.n_scores) / self.signal
+        return math.sqrt(self.facts.n_features * self.facts.loss.n_scores) / self.signal
 
     @property
     def clip(self) -> float:
@@ -183,11 +121,11 @@ class GradientDescent:
 
     def pace(self, second_moment: float) -> tuple[float, float]:
         """Learning rate and momentum."""
-        n, p = self.setting.n_records, self.setting.n_features
+        n, p = self.facts.n_records, self.facts.n_features
         signal = 1 / math.hypot(1 / self.signal, _SAMPLING / math.sqrt(n * p))
-        path = _PATH * signal / math.sqrt(self.setting.n_classes)
+        path = _PATH * signal / math.sqrt(self.facts.n_classes)
         wanted = path / (self.steps * self.clip)
-        stable = _STABLE / (self.setting.loss.curvature * max(second_moment, 1e-12) * self.clip)
+        stable = _STABLE / (self.facts.loss.curvature * max(second_moment, 1e-12) * self.clip)
         momentum = min(_MOMENTUM, 1 - min(wanted, stable) / wanted)
         return min(stable, wanted * (1 - momentum)), momentum
 
@@ -198,38 +136,38 @@ class GradientDescent:
         rate, momentum = self.pace(even.second_moment)
         release = noisy_gradient_descent(
             even.rows,
-            targets_of(codes, self.setting.loss, X.dtype),
-            self.setting.loss,
+            targets_of(codes, self.facts.loss, X.dtype),
+            self.facts.loss,
             steps=self.steps,
             learning_rate=rate,
             clip=self.clip,
             noise_multiplier=self.noise_multiplier,
             sampling_rate=self.sampling_rate,
-            n_records=self.setting.n_records,
-            neighbouring=self.setting.budget.neighbouring,
+            n_records=self.facts.n_records,
+            neighbouring=self.facts.budget.neighbouring,
             momentum=momentum,
             average=_AVERAGE,
             project=Shrinkage(rate, momentum, self._deviation),
             rng=noise.generator,
         )
-        return Solution(*even.restored(release.value), noise.level)
+        return Solution(*even.restore(release.value), noise.level)
 
     @property
     def _deviation(self) -> float:
         """The standard deviation of the noise in each entry of a step's mean gradient."""
-        noise = self.clip * self.noise_multiplier * self.setting.budget.record_changes
-        return noise / (self.sampling_rate * self.setting.n_records)
+        noise = self.clip * self.noise_multiplier * self.facts.budget.record_changes
+        return noise / (self.sampling_rate * self.facts.n_records)
 
     def _condition(self, X: Any, rng: np.random.Generator) -> Conditioned:
-        changes = self.setting.budget.record_changes
+        changes = self.facts.budget.record_changes
         columns, norms, moment = self.preparation
         return condition_rows(
             X,
-            norm_bound=self.setting.row_bound,
-            n_records=self.setting.n_records,
+            norm_bound=self.facts.row_bound,
+            n_records=self.facts.n_records,
             noise=(changes * columns, changes * norms, changes * moment),
             evenness=_EVENNESS * self.kappa,
-            intercept=self.setting.fit_intercept,
+            intercept=self.facts.fit_intercept,
             rng=rng,
         )
 
@@ -246,39 +184,45 @@ class StochasticGradient(GradientDescent):
     @property
     def sampling_rate(self) -> float:
         """The share of the records in a batch."""
-        n = self.setting.n_records
-        size = self.setting.batch_size or max(_SMALLEST_BATCH, round(_SMALLEST_RATE * n))
+        n = self.facts.n_records
+        size = self.facts.batch_size or max(_SMALLEST_BATCH, round(_SMALLEST_RATE * n))
         return min(1.0, size / n)
 
     @property
     def steps(self) -> int:
         """The number of steps."""
-        return self.setting.max_iter or max(_STEPS, round(_PASSES / self.sampling_rate))
+        return self.facts.max_iter or max(_STEPS, round(_PASSES / self.sampling_rate))
 
     @cached_property
     def noise_multiplier(self) -> float:
         """The least noise of a step with which steps and preparation together meet the target."""
-        return calibrate(self._event, self.setting.budget.target)
+        return calibrate(self._event, self.facts.budget.target)
 
 
-def choose_solver(setting: Setting) -> str:
+# Each makes a LogisticPlan; to type checkers a cached property is no property.
+PLANS: dict[str, Callable[[LogisticFacts], Any]] = {
+    "gd": GradientDescent,
+    "sgd": StochasticGradient,
+    "frank-wolfe": FrankWolfe,
+    "output": OutputPerturbation,
+    "objective": ObjectivePerturbation,
+}
+
+
+def choose_solver(facts: LogisticFacts) -> str:
     """What ``solver="auto"`` takes: full-batch gradient descent, the measured leader everywhere."""
+    del facts
     return "gd"
 
 
-def plan_for(solver: str, setting: Setting) -> Plan:
-    """The plan of a solver."""
-    from dpassay.learn.logistic_frank_wolfe import FrankWolfe
-    from dpassay.learn.perturbation import ObjectivePerturbation, OutputPerturbation
+def plan_for(solver: str, facts: LogisticFacts) -> LogisticPlan:
+    """The plan of a solver.
 
+    Raises:
+        InvalidArgument: delta is 0, and the noise of this solver is Gaussian.
+
+    """
     if solver != "frank-wolfe":
         remedy = f"solver={solver!r} has Gaussian noise; only 'frank-wolfe' is purely epsilon-DP."
-        _check.number("delta", setting.budget.delta, low=0, high=1, low_open=True, remedy=remedy)
-    plans: dict[str, Any] = {
-        "gd": GradientDescent,
-        "sgd": StochasticGradient,
-        "frank-wolfe": FrankWolfe,
-        "output": OutputPerturbation,
-        "objective": ObjectivePerturbation,
-    }
-    return plans[solver](setting)
+        _check.number("delta", facts.budget.delta, low=0, high=1, low_open=True, remedy=remedy)
+    return PLANS[solver](facts)

@@ -45,7 +45,7 @@ class Shrinkage:
 
     Args:
         rate: the learning rate.
-        momentum: of the steps.
+        momentum: the momentum of the steps.
         deviation: of the noise in every entry of a (mean) gradient; 0 shrinks nothing.
 
     """
@@ -64,7 +64,7 @@ class Shrinkage:
         self.walk = moved if self.walk is None else self.walk + moved
         self._add_noise()
         if self.variance > 0:
-            factors, self.shares = shrunk(np.square(self.walk) / self.variance, self.shares)
+            factors, self.shares = shrink_factors(np.square(self.walk) / self.variance, self.shares)
             W = (self.walk * factors).astype(W.dtype)
         self.last = W
         return W
@@ -81,12 +81,12 @@ class Shrinkage:
         self.noise = step @ self.noise @ step.T + np.outer(entry, entry)
 
 
-def shrunk(ratios: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The factors of the posterior means, of the shape of ``ratios``, and the fitted shares.
+def shrink_factors(ratios: FloatArray, shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The factors that make weights posterior means, shaped as ``ratios``, and the fitted shares.
 
     Args:
         ratios: u²/v of every weight.
-        shares: of the components, to begin with.
+        shares: the shares of the components that the fit starts from.
 
     """
     with np.errstate(divide="ignore"):

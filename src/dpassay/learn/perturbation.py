@@ -46,7 +46,8 @@ import numpy as np
 from dpassay._rng import RngLike
 from dpassay._special.quantiles import gamma_upper
 from dpassay.errors import DpassayError, InvalidArgument
-from dpassay.learn.logistic_plans import Setting, Solution, targets_of
+from dpassay.learn.logistic_facts import LogisticFacts, targets_of
+from dpassay.learn.plans import ROUNDING, SMALLEST_PENALTY, Solution
 from dpassay.mechanisms import gaussian, gaussian_multiplier
 from dpassay.mechanisms.noise import training_source
 from dpassay.optim.losses import Loss, Rows, lipschitz, smoothness
@@ -58,20 +59,18 @@ _STOP = 1e-6  # the solver's tolerance over L
 _NORM = 5.0  # the norm of a good W times the row bound, for the default penalties
 _CLEANING = 0.01  # share of epsilon and delta that covers the solver's inexactness
 _CURVATURE_SHARE = 0.25  # of epsilon, that the determinant takes
-_ROUNDING = 1 + 1e-9
-_SMALLEST_PENALTY = 1e-8  # over n and the squared row bound
 
 
 @dataclass(frozen=True)
 class _Perturbation:
-    setting: Setting
+    facts: LogisticFacts
 
     steps = 1
 
     @property
     def lipschitz(self) -> float:
         """The largest gradient norm of one record, L in the module."""
-        return lipschitz(self.setting.loss, self.setting.full_bound)
+        return lipschitz(self.facts.loss, self.facts.full_bound)
 
     @property
     def stop(self) -> float:
@@ -80,33 +79,33 @@ class _Perturbation:
 
     def _inexactness(self, penalty: float, deviation: float = 0.0) -> float:
         """The most that the gradient measures there, g; see the module."""
-        setting, loss = self.setting, self.setting.loss
-        n, classes = most_rows(setting.n_records, FEW), setting.n_classes
+        facts, loss = self.facts, self.facts.loss
+        n, classes = most_rows(facts.n_records, FEW), facts.n_classes
         tilt = deviation * (math.sqrt(math.prod(self._shape)) + 40)
         size = 2 * tilt / penalty + math.sqrt(2 * n * math.log(classes) / penalty)
-        scores = (setting.n_features + 4) * setting.full_bound * size * loss.curvature
+        scores = (facts.n_features + 4) * facts.full_bound * size * loss.curvature
         residuals = 2.0**-53 * (scores + 4 * (classes + 4))
         sums = sum_error(n) / 2 * self.lipschitz
-        return self.stop + 2 * (sums + n * setting.full_bound * residuals)
+        return self.stop + 2 * (sums + n * facts.full_bound * residuals)
 
     def _minimum(self, X: Any, codes: FloatArray, linear: FloatArray, penalty: float) -> FloatArray:
-        setting = self.setting
-        refuse_more_rows(X.shape[0], setting.n_records, FEW)
-        rows = Rows(X.astype(np.float64, copy=False), setting.constant)
-        targets = targets_of(codes, setting.loss, np.float64)
-        return minimiser(rows, targets, setting.loss, penalty, self.stop, linear)
+        facts = self.facts
+        refuse_more_rows(X.shape[0], facts.n_records, FEW)
+        rows = Rows(X.astype(np.float64, copy=False), facts.constant)
+        targets = targets_of(codes, facts.loss, np.float64)
+        return minimiser(rows, targets, facts.loss, penalty, self.stop, linear)
 
     @property
     def _shape(self) -> tuple[int, int]:
-        return self.setting.n_features + 1, self.setting.loss.n_scores
+        return self.facts.n_features + 1, self.facts.loss.n_scores
 
     @property
     def _least_penalty(self) -> float:
         """The least at which the solver never fails, whatever the data: failing would leak."""
-        return _SMALLEST_PENALTY * self.setting.n_records * self.setting.full_bound**2
+        return SMALLEST_PENALTY * self.facts.n_records * self.facts.full_bound**2
 
     def _solution(self, W: FloatArray, level: Any) -> Solution:
-        return Solution(W[1:].T, self.setting.constant * W[0], level)
+        return Solution(W[1:].T, self.facts.constant * W[0], level)
 
 
 @dataclass(frozen=True)
@@ -116,12 +115,12 @@ class OutputPerturbation(_Perturbation):
     @property
     def noise_multiplier(self) -> float:
         """The noise of the only release over its sensitivity."""
-        return 1 / self.setting.mu
+        return 1 / self.facts.mu
 
     @property
     def event(self) -> Event:
         """One Gaussian release."""
-        return Gaussian(self.noise_multiplier, self.setting.budget.neighbouring)
+        return Gaussian(self.noise_multiplier, self.facts.budget.neighbouring)
 
     @property
     def penalty(self) -> float:
@@ -130,13 +129,13 @@ class OutputPerturbation(_Perturbation):
         Shrinking costs about penalty B²/2 and noise of deviation d = L/(penalty mu) costs n beta
         d²/2 in the sum, which is least where penalty³ = 2 n beta (L/mu)²/B², B = 5/row_bound.
         """
-        setting = self.setting
-        if setting.penalty is not None:
-            return self._solvable(setting.penalty)
-        beta = smoothness(setting.loss, setting.full_bound)
-        noise = setting.budget.record_changes * self.lipschitz / setting.mu
-        size = _NORM / setting.row_bound
-        balanced = (2 * setting.n_records * beta * (noise / size) ** 2) ** (1 / 3)
+        facts = self.facts
+        if facts.penalty is not None:
+            return self._solvable(facts.penalty)
+        beta = smoothness(facts.loss, facts.full_bound)
+        noise = facts.budget.record_changes * self.lipschitz / facts.mu
+        size = _NORM / facts.row_bound
+        balanced = (2 * facts.n_records * beta * (noise / size) ** 2) ** (1 / 3)
         return max(balanced, self._least_penalty)
 
     def _solvable(self, penalty: float) -> float:
@@ -152,8 +151,8 @@ class OutputPerturbation(_Perturbation):
     def sensitivity(self) -> float:
         """The most that one record moves what the solver returns."""
         inexact = 2 * self._inexactness(self.penalty)
-        moved = self.setting.budget.record_changes * self.lipschitz + inexact
-        return moved / self.penalty * _ROUNDING
+        moved = self.facts.budget.record_changes * self.lipschitz + inexact
+        return moved / self.penalty * ROUNDING
 
     def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution:
         """Minimise the regularised loss and add noise to the minimiser."""
@@ -171,13 +170,13 @@ class ObjectivePerturbation(_Perturbation):
     @cached_property
     def _exact(self) -> tuple[float, float]:
         """(epsilon, delta) of the exact minimiser's release."""
-        budget = self.setting.budget
+        budget = self.facts.budget
         return budget.epsilon * (1 - _CLEANING), budget.delta * (1 - _CLEANING)
 
     @cached_property
     def cleaning(self) -> float:
         """The noise multiplier that covers the solver's inexactness."""
-        budget = self.setting.budget
+        budget = self.facts.budget
         return gaussian_multiplier(
             epsilon=_CLEANING * budget.epsilon, delta=_CLEANING * budget.delta
         )
@@ -185,45 +184,45 @@ class ObjectivePerturbation(_Perturbation):
     @property
     def event(self) -> Event:
         """The exact minimiser, and the noise on what the solver found."""
-        relation = self.setting.budget.neighbouring
+        relation = self.facts.budget.neighbouring
         return Sequence((Approx(*self._exact, relation), Gaussian(self.cleaning, relation)))
 
     @cached_property
     def noise_multiplier(self) -> float:
         """Deviation s of the linear term over the change of the gradient."""
-        loss, budget = self.setting.loss, self.setting.budget
+        loss, budget = self.facts.loss, self.facts.budget
         epsilon = self._exact[0] * (1 - _CURVATURE_SHARE)
         tail = self._exact[1] / budget.record_changes
         t = math.sqrt(2 * float(gamma_upper(loss.n_scores / 2, tail)))
         # The positive root s/L of e' s/L - L/(2s) = t.
-        return (t + math.sqrt(t * t + 2 * epsilon)) / (2 * epsilon) * _ROUNDING
+        return (t + math.sqrt(t * t + 2 * epsilon)) / (2 * epsilon) * ROUNDING
 
     @property
     def deviation(self) -> float:
         """The deviation s of the linear term."""
-        changes = self.setting.budget.record_changes
+        changes = self.facts.budget.record_changes
         return self.noise_multiplier * changes * self.lipschitz
 
     @property
     def penalty(self) -> float:
         """Beside the sum of losses: never below what the determinant needs."""
-        setting = self.setting
-        beta, rank = smoothness(setting.loss, setting.full_bound), setting.loss.n_scores
+        facts = self.facts
+        beta, rank = smoothness(facts.loss, facts.full_bound), facts.loss.n_scores
         share = min(self._exact[0] * _CURVATURE_SHARE / rank, 700.0)  # e^709 is the end of floats
-        least = beta / math.expm1(share) * _ROUNDING
-        length = self.deviation * math.sqrt((setting.n_features + 1) * rank)
-        wanted = setting.penalty or length * setting.row_bound / (4 * _NORM)
+        least = beta / math.expm1(share) * ROUNDING
+        length = self.deviation * math.sqrt((facts.n_features + 1) * rank)
+        wanted = facts.penalty or length * facts.row_bound / (4 * _NORM)
         return max(least, wanted, self._least_penalty)
 
     def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution:
         """Tilt the objective, minimise it, and add noise that covers the solver's inexactness."""
         noise = training_source(rng)
         tilt = self.deviation * noise.generator.standard_normal(self._shape)
-        if not self.setting.fit_intercept:
+        if not self.facts.fit_intercept:
             tilt[0] = 0.0
         W = self._minimum(X, codes, tilt, self.penalty)
         inexact = self._inexactness(self.penalty, self.deviation)
-        moved = 2 * inexact / self.penalty * _ROUNDING
+        moved = 2 * inexact / self.penalty * ROUNDING
         # Secure noise is exact here, so that the lowest bits are those of a lattice; the tilt is
         # never seen and is a float: that is the level of the whole.
         clean: Release[Any] = gaussian(
@@ -259,10 +258,10 @@ def minimiser(
     w = minimize(objective.both, start, jac=True, method="L-BFGS-B", options=options).x
     w = _newton(objective, w, stop)
     steepest = penalty + loss.curvature * float(np.square(rows.norms()).sum())
-    return accelerated(objective.gradient, w, penalty, steepest, stop).reshape(linear.shape)
+    return descend_accelerated(objective.gradient, w, penalty, steepest, stop).reshape(linear.shape)
 
 
-def accelerated(
+def descend_accelerated(
     gradient: Callable[[FloatArray], FloatArray],
     w: FloatArray,
     convexity: float,

@@ -2,29 +2,20 @@
 
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from dpassay import _check
-from dpassay.learn.base import (
-    Budget,
-    PrivateMixin,
-    RandomState,
-    as_they_are,
-    bounded_features,
-    bounded_targets,
-    checked_data,
-)
+from dpassay.learn.base import Budget, RandomState, bounded_targets
 from dpassay.learn.ledger import Ledger
-from dpassay.learn.ridge_plans import PLANS, Plan, Setting, choose_solver
-from dpassay.types import FloatArray, Neighbouring
+from dpassay.learn.plans import LearnerPlan
+from dpassay.learn.regressor import LinearRegressor
+from dpassay.learn.ridge_plans import PLANS, RidgeFacts, choose_solver
+from dpassay.types import Neighbouring
 
 SOLVERS = ("auto", *PLANS)
 
 
-class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
+class PrivateRidge(LinearRegressor):
     """Linear regression with a guarantee, (epsilon, delta)-DP of everything that is fitted.
 
     Args:
@@ -53,6 +44,7 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
         solver_: the solver that was used.
         event_, privacy_, noise_, assumptions_: see :class:`~dpassay.learn.base.PrivateMixin`.
 
+    >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> X = rng.uniform(-1, 1, (5000, 3))
     >>> y = X @ [1.0, -1.0, 0.5] + 0.1 * rng.normal(size=5000)
@@ -103,47 +95,34 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
             BudgetExceeded: the ledger refused; nothing was computed.
 
         """
-        X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
-        budget = self._budget()
-        alpha = self._positive("alpha")
+        X, y = self._read(X, y)
+        budget, alpha = self._budget(), self._positive("alpha")
         _check.choice("solver", self.solver, SOLVERS)
         if not budget.is_private:
             return self._fit_ridge(X, y, budget, 1.0 if alpha is None else alpha)
         remedy = "All solvers have Gaussian noise; PrivateLasso can be purely epsilon-DP."
         _check.number("delta", budget.delta, low=0, high=1, low_open=True, remedy=remedy)
-        features = bounded_features(X, self.data_norm, self.bounds)
+        features = self._bounded_features(X)
         targets = bounded_targets(y, self.target_bound)
-        setting = Setting(
-            self._public_records(X),
-            X.shape[1],
-            features.norm,
-            targets.bound,
-            budget,
-            self.fit_intercept,
-            alpha,
-            self._positive("residual_bound"),
+        facts = RidgeFacts(
+            n_records=self._public_records(X),
+            n_features=X.shape[1],
+            row_bound=features.norm,
+            target_bound=targets.bound,
+            budget=budget,
+            fit_intercept=bool(self.fit_intercept),
+            alpha=alpha,
+            residual_bound=self._positive("residual_bound"),
         )
-        plan = self._make_plan(setting)
-        self._spend(plan.event, setting.n_records)
-        solution = plan.solve(features.values, targets.values, self._rng())
-        self.noise_ = solution.noise
-        self.coef_, offset = features.restored(solution.coef, solution.intercept)
-        self.intercept_ = float(offset) + targets.centre
+        plan = self._make_plan(facts)
+        solution = self._carry_out(plan, features, targets.values, facts.n_records)
+        self._keep(solution.coef, solution.intercept, features, targets)
         return self
 
-    def _make_plan(self, setting: Setting) -> Plan:
+    def _make_plan(self, facts: RidgeFacts) -> LearnerPlan:
         """The fit, decided from public quantities before any data are touched."""
-        self.solver_ = choose_solver(setting) if self.solver == "auto" else self.solver
-        return PLANS[self.solver_](setting)
-
-    def _positive(self, name: str) -> float | None:
-        value = getattr(self, name)
-        remedy = "Leave it None for the rule on public quantities."
-        return (
-            None
-            if value is None
-            else _check.number(name, value, low=0, low_open=True, remedy=remedy)
-        )
+        self.solver_ = choose_solver(facts) if self.solver == "auto" else self.solver
+        return PLANS[self.solver_](facts)
 
     def _fit_ridge(self, X: Any, y: Any, budget: Budget, alpha: float) -> "PrivateRidge":
         """Fit scikit-learn's model without privacy, inside the bounds that were declared."""
@@ -151,19 +130,10 @@ class PrivateRidge(PrivateMixin, RegressorMixin, BaseEstimator):
 
         self.solver_ = "ridge"
         self._spend_nothing_private(budget, self._public_records(X))
-        if self.data_norm is None and self.bounds is None:
-            features = as_they_are(X)
-        else:
-            features = bounded_features(X, self.data_norm, self.bounds)
+        features = self._features_without_privacy(X)
         if self.target_bound is not None:
             targets = bounded_targets(y, self.target_bound)
             y = targets.values + targets.centre
         ridge = Ridge(alpha=alpha, fit_intercept=self.fit_intercept).fit(features.values, y)
-        self.coef_, self.intercept_ = features.restored(ridge.coef_, ridge.intercept_)
+        self.coef_, self.intercept_ = features.restore(ridge.coef_, ridge.intercept_)
         return self
-
-    def predict(self, X: Any) -> FloatArray:
-        """``X @ coef_ + intercept_``."""
-        check_is_fitted(self)
-        X = checked_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        return X @ self.coef_ + self.intercept_

@@ -13,30 +13,28 @@ of u alone; n, epsilon, delta and the declared bounds are public, nothing is rea
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
-from dpassay.learn.base import Budget
 from dpassay.learn.huber import gram_matrix, huber_ridge, products_with
+from dpassay.learn.plans import ROUNDING, SMALLEST_PENALTY, LearnerPlan, PublicFacts, Solution
 from dpassay.mechanisms import gaussian, gaussian_multiplier
 from dpassay.optim.products import FEW, most_rows, refuse_more_rows, sum_error
 from dpassay.privacy import Event, Gaussian, Repeated, Sequence
+from dpassay.privacy.budget import Budget
 from dpassay.types import FloatArray, NoiseLevel, Release
 
 _CONSTANT = 0.25
-_SAFETY = 1 - 1e-9  # of mu: rounding in the accounting must not carry a fit over its target
-_ROUNDING = 1 + 1e-9  # of sensitivities: sums of floats are not sums of reals
-_SMALLEST_PENALTY = 1e-8  # over n R̄²
 _WEAKEST_FIRST = ("reproducible", "cryptographic", "exact")
 
 
 @dataclass(frozen=True)
-class Setting:
-    """The public side of a fit."""
+class RidgeFacts(PublicFacts):
+    """The public facts of a ridge regression; None leaves a choice to the plan's rule."""
 
     n_records: int
     n_features: int
@@ -63,16 +61,6 @@ class Setting:
         return self.n_features + self.fit_intercept
 
     @property
-    def mu(self) -> float:
-        """The Gaussian privacy that the budget is worth, by the exact curve."""
-        return _SAFETY / gaussian_multiplier(epsilon=self.budget.epsilon, delta=self.budget.delta)
-
-    @property
-    def signal(self) -> float:
-        """The scale u = n mu, halved where one record replaces another."""
-        return self.n_records * self.mu / self.budget.record_changes
-
-    @property
     def clip(self) -> float:
         """Where residuals are clipped, as a share of Y: small, and less so as u grows.
 
@@ -82,31 +70,14 @@ class Setting:
         return 0.1 * max(1.0, (self.signal / 100) ** (1 / 3))
 
 
-@dataclass(frozen=True)
-class Solution:
-    """Weights for x, the intercept, and the level of the noise in them."""
-
-    coef: FloatArray
-    intercept: float
-    noise: NoiseLevel
-
-
-class Plan(Protocol):
-    """A fit that is decided but not done."""
-
-    @property
-    def event(self) -> Event: ...
-    def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution: ...
-
-
 # Output perturbation.
 
 
 def _solvable(alpha: float, scale: float) -> float:
     """The penalty; refused where the solver might fail on some data, for failing would leak."""
-    if not alpha >= _SMALLEST_PENALTY * scale:
+    if not alpha >= SMALLEST_PENALTY * scale:
         raise InvalidArgument(
-            f"alpha={alpha:g} must be at least {_SMALLEST_PENALTY * scale:.3g}, 1e-8 times n "
+            f"alpha={alpha:g} must be at least {SMALLEST_PENALTY * scale:.3g}, 1e-8 times n "
             "and the squared row bound: below that rounding may keep the solver from its "
             "tolerance, depending on the data. Leave it None for the rule."
         )
@@ -137,18 +108,18 @@ class OutputPerturbation:
     quarter is for data that vary by less than their declared bound.
     """
 
-    setting: Setting
+    facts: RidgeFacts
 
     @property
     def threshold(self) -> float:
         """Where residuals are clipped, M in the class."""
-        s = self.setting
+        s = self.facts
         return s.clip * s.target_bound if s.residual_bound is None else s.residual_bound
 
     @property
     def alpha(self) -> float:
         """The factor of ||w||² beside the sum of losses."""
-        s = self.setting
+        s = self.facts
         if s.alpha is not None:
             return _solvable(s.alpha, s.n_records * s.full_bound**2)
         balance = math.sqrt(self.threshold / (s.target_bound * s.signal))
@@ -157,12 +128,12 @@ class OutputPerturbation:
     @property
     def tolerance(self) -> float:
         """g: the norm of the gradient at which the solver stops, a millionth of one record's."""
-        return 1e-6 * self.threshold * self.setting.full_bound
+        return 1e-6 * self.threshold * self.facts.full_bound
 
     @property
     def _hidden(self) -> float:
         """The most that rounding hides of the gradient that the solver sees."""
-        s, n = self.setting, most_rows(self.setting.n_records, FEW)
+        s, n = self.facts, most_rows(self.facts.n_records, FEW)
         pull = self.threshold * s.full_bound
         size = 1.01 * min(s.target_bound * math.sqrt(n / self.alpha), n * pull / self.alpha)
         residuals = (s.dimension + 4) * (s.full_bound * size + s.target_bound) * 2.0**-53
@@ -172,14 +143,14 @@ class OutputPerturbation:
     @property
     def sensitivity(self) -> float:
         """An upper bound on how far one record moves what the solver returns, in l2."""
-        s = self.setting
+        s = self.facts
         moved = s.budget.record_changes * self.threshold * s.full_bound
-        return (moved + self.tolerance + self._hidden) / self.alpha * _ROUNDING
+        return (moved + self.tolerance + self._hidden) / self.alpha * ROUNDING
 
     @property
     def event(self) -> Event:
         """One Gaussian release."""
-        return Gaussian(gaussian_multiplier(mu=self.setting.mu), self.setting.budget.neighbouring)
+        return Gaussian(gaussian_multiplier(mu=self.facts.mu), self.facts.budget.neighbouring)
 
     def minimiser(self, A: Any, y: FloatArray) -> FloatArray:
         """The weights that noise is added to."""
@@ -187,7 +158,7 @@ class OutputPerturbation:
 
     def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
         """The noisy minimiser."""
-        s = self.setting
+        s = self.facts
         refuse_more_rows(X.shape[0], s.n_records, FEW)
         weights = self.minimiser(with_constant(X, s.constant), y)
         release = gaussian(
@@ -233,26 +204,26 @@ class SufficientStatistics:
     that LAPACK's users' guide states for symmetric matrices.
     """
 
-    setting: Setting
+    facts: RidgeFacts
 
     @property
     def _mus(self) -> tuple[float, ...]:
-        return tuple(self.setting.mu * math.sqrt(share) for share in _SHARES)
+        return tuple(self.facts.mu * math.sqrt(share) for share in _SHARES)
 
     @property
     def sensitivities(self) -> tuple[float, float, float]:
         """The sensitivities of the three statistics, in the order of the table."""
-        s = self.setting
-        square, changes = s.full_bound**2 * _ROUNDING, s.budget.record_changes
+        s = self.facts
+        square, changes = s.full_bound**2 * ROUNDING, s.budget.record_changes
         n = most_rows(s.n_records, FEW)
         sums, eigenvalue = sum_error(n), 16 * s.dimension * n * 2.0**-53
-        cross = (changes + sums) * s.full_bound * s.target_bound * _ROUNDING
+        cross = (changes + sums) * s.full_bound * s.target_bound * ROUNDING
         return (1 + sums + eigenvalue) * square, (math.sqrt(changes) + sums) * square, cross
 
     @property
     def event(self) -> Event:
         """Three Gaussian releases."""
-        relation = self.setting.budget.neighbouring
+        relation = self.facts.budget.neighbouring
         parts = [Gaussian(gaussian_multiplier(mu=mu), relation) for mu in self._mus]
         return Sequence(tuple(parts))
 
@@ -260,19 +231,19 @@ class SufficientStatistics:
     def width(self) -> float:
         """The norm that the noise in X'X is expected to have."""
         noise = self.sensitivities[1] / self._mus[1]
-        return noise * math.sqrt(2 * self.setting.dimension)
+        return noise * math.sqrt(2 * self.facts.dimension)
 
     def statistics(self, X: Any, y: FloatArray) -> tuple[float, FloatArray, FloatArray]:
         """The smallest eigenvalue, X'X as a vector, and X'y; not private."""
-        refuse_more_rows(X.shape[0], self.setting.n_records, FEW)
-        A = with_constant(X, self.setting.constant)
+        refuse_more_rows(X.shape[0], self.facts.n_records, FEW)
+        A = with_constant(X, self.facts.constant)
         gram = gram_matrix(A)
         return float(np.linalg.eigvalsh(gram)[0]), _as_vector(gram), products_with(A, y)
 
     def releases(self, X: Any, y: FloatArray, rng: RngLike) -> list[Release[Any]]:
         """The three noisy statistics; all else is made of them."""
         parts = zip(self.statistics(X, y), self.sensitivities, self._mus, strict=True)
-        relation = self.setting.budget.neighbouring
+        relation = self.facts.budget.neighbouring
         return [
             gaussian(value, sensitivity=by, mu=mu, rng=rng, neighbouring=relation)
             for value, by, mu in parts
@@ -280,13 +251,14 @@ class SufficientStatistics:
 
     def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
         """The solution of the noisy normal equations."""
-        s = self.setting
+        s = self.facts
         releases = self.releases(X, y, rng)
         smallest, gram, cross = (release.value for release in releases)
         smallest = max(0.0, smallest - 1.645 * self.sensitivities[0] / self._mus[0])
         penalty = max(0.0, self.width - smallest, s.alpha or 0.0)
         values, vectors = np.linalg.eigh(_as_matrix(gram, s.dimension))
-        # The noise may have made a direction negative all the same; it then counts as noise.
+        # The noise may have made an eigenvalue negative in spite of the penalty. Dividing by a
+        # number near 0 would blow that direction up: it gets the size that noise alone has.
         values = np.maximum(values + penalty, 0.3 * self.width)
         weights = vectors @ ((vectors.T @ cross) / values)
         level = min((release.noise for release in releases), key=_WEAKEST_FIRST.index)
@@ -326,19 +298,19 @@ class GradientDescent:
     targets can be. The mean of the last half of the iterates is returned, which is free.
     """
 
-    setting: Setting
+    facts: RidgeFacts
 
     @property
     def clip(self) -> float:
         """C: the bound on the gradient of one record."""
-        s = self.setting
+        s = self.facts
         bound = s.clip * s.target_bound if s.residual_bound is None else s.residual_bound
         return bound * s.full_bound
 
     @property
     def _wanted_steps(self) -> float:
         """Time over the longest stable step."""
-        s = self.setting
+        s = self.facts
         time = 0.5 * s.signal * s.target_bound / (self.clip * s.full_bound)
         return time * (1 - _MOMENTUM) * s.full_bound**2 / _LONGEST
 
@@ -350,24 +322,24 @@ class GradientDescent:
     @property
     def learning_rate(self) -> float:
         """The rate before momentum, which multiplies it by 10; stable with the penalty too."""
-        s = self.setting
+        s = self.facts
         wanted = min(self._wanted_steps / self.steps, 1.0) / s.full_bound**2
         return _LONGEST * min(wanted, 1 / (s.full_bound**2 + (s.alpha or 0.0) / s.n_records))
 
     @property
     def longest_time(self) -> float:
         """What the largest number of steps amounts to; n over it is the least penalty."""
-        return _LONGEST * _STEPS[1] / (1 - _MOMENTUM) / self.setting.full_bound**2
+        return _LONGEST * _STEPS[1] / (1 - _MOMENTUM) / self.facts.full_bound**2
 
     @property
     def noise_multiplier(self) -> float:
         """The noise of each step over its sensitivity."""
-        return gaussian_multiplier(mu=self.setting.mu / math.sqrt(self.steps))
+        return gaussian_multiplier(mu=self.facts.mu / math.sqrt(self.steps))
 
     @property
     def event(self) -> Event:
         """One Gaussian release per step."""
-        step = Gaussian(self.noise_multiplier, self.setting.budget.neighbouring)
+        step = Gaussian(self.noise_multiplier, self.facts.budget.neighbouring)
         return Repeated(step, self.steps)
 
     def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
@@ -375,7 +347,7 @@ class GradientDescent:
         from dpassay.optim.gradient import noisy_gradient_descent
         from dpassay.optim.losses import Rows, Squared
 
-        s = self.setting
+        s = self.facts
         release = noisy_gradient_descent(
             Rows(X, s.constant),
             y,
@@ -395,28 +367,28 @@ class GradientDescent:
         return _split(weights if s.fit_intercept else weights[1:], s, release.noise)
 
 
-PLANS: dict[str, Callable[[Setting], Plan]] = {
+PLANS: dict[str, Callable[[RidgeFacts], LearnerPlan]] = {
     "gd": GradientDescent,
     "adassp": SufficientStatistics,
     "output": OutputPerturbation,
 }
 
 
-def choose_solver(setting: Setting) -> str:
+def choose_solver(facts: RidgeFacts) -> str:
     """The solver that "auto" takes, from public quantities.
 
     Gradient descent, unless the noise that AdaSSP adds to X'X is a tenth of the penalty that the
     longest descent amounts to: then the data are so many that a descent would be stopped before
     they are used up, and the normal equations know more.
     """
-    least_penalty = setting.n_records / GradientDescent(setting).longest_time
-    return "adassp" if 10 * SufficientStatistics(setting).width < least_penalty else "gd"
+    least_penalty = facts.n_records / GradientDescent(facts).longest_time
+    return "adassp" if 10 * SufficientStatistics(facts).width < least_penalty else "gd"
 
 
-def _split(weights: FloatArray, setting: Setting, noise: NoiseLevel) -> Solution:
-    if not setting.fit_intercept:
+def _split(weights: FloatArray, facts: RidgeFacts, noise: NoiseLevel) -> Solution:
+    if not facts.fit_intercept:
         return Solution(weights, 0.0, noise)
-    return Solution(weights[1:], float(setting.constant * weights[0]), noise)
+    return Solution(weights[1:], float(facts.constant * weights[0]), noise)
 
 
 def with_constant(X: Any, constant: float) -> Any:

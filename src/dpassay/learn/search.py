@@ -187,6 +187,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
         # What the best one cost is what the search did; its own fit is only a part of that.
         best = private_part(self.best_estimator_)
         best.event_, best.assumptions_ = self.event_, self.assumptions_
+        best.n_records_ = self.n_records_
 
     # Arguments.
 

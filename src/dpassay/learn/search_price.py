@@ -148,7 +148,7 @@ def is_within(event: Event, noise: float, law: str) -> bool:
     """
     gaussian_event = Gaussian(noise, event.neighbouring)
     allowed: Any = account(gaussian_event, "rdp")
-    within = bool((_divergences(event) <= allowed.epsilons * (1 + 1e-9)).all())
+    within = bool((_divergences(event) <= allowed.epsilons).all())
     if law != "poisson" or not within:
         return within
     points = -np.log1p(-1 / allowed.orders)

@@ -35,9 +35,9 @@ def choose(
     Args:
         kind: "gumbel" (exponential mechanism), "exponential" (permute-and-flip) or "laplace".
         scores: one per candidate.
-        scale: of the noise.
+        scale: the scale of the noise.
         moved: the most by which one record moves two scores against each other.
-        generator: of the bits.
+        generator: draws the bits.
 
     """
     if kind == "laplace":

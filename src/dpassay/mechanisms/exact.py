@@ -95,7 +95,7 @@ def lattice_for(
 
     Args:
         law: "laplace" or "gaussian"; the sensitivity is in the l1 or the l2 norm.
-        multiplier: of the event.
+        multiplier: the noise multiplier that the event states.
         sensitivity: the most that one record moves the value before it is rounded.
         size: the number of entries.
         is_integer: every value that any data set has is made of integers.

@@ -54,13 +54,13 @@ def draw(law: str, scale: int, size: int, generator: np.random.Generator) -> Int
     """
     parts, missing = [np.empty(0, np.int64)], size
     while missing > 0:
-        kept = _kept(law, scale, min(_CHUNK, missing * 8 // 5 + 16), generator)[:missing]
+        kept = _keep_some(law, scale, min(_CHUNK, missing * 8 // 5 + 16), generator)[:missing]
         parts.append(kept)
         missing -= len(kept)
     return np.concatenate(parts)
 
 
-def _kept(law: str, scale: int, n: int, generator: np.random.Generator) -> Integers:
+def _keep_some(law: str, scale: int, n: int, generator: np.random.Generator) -> Integers:
     """What is kept of n candidates, in order."""
     u = generator.integers(0, scale, n)  # Lemire's method: exactly uniform
     words = _words(generator, n)

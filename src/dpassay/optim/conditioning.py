@@ -43,7 +43,7 @@ class Conditioned:
     scale: FloatArray
     second_moment: float
 
-    def restored(self, W: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def restore(self, W: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Coefficients (K, p) and intercepts (K,) for X, from weights (1 + p, K) for the rows."""
         coef = (W[1:] * self.scale[:, None]).T
         return coef, self.rows.constant * W[0] - coef @ self.center
@@ -63,7 +63,7 @@ def condition_rows(
 
     Args:
         X: (n, p), dense or CSR (which stays sparse), every row of l2 norm ``norm_bound`` at most.
-        norm_bound: see X.
+        norm_bound: the bound on the l2 norm of every row.
         n_records: the public number of records that sums are divided by.
         noise: deviations over add-remove sensitivities of: the sums of columns, the histogram of
             norms, the size of the second moment. For replace-one pass twice the deviation.
@@ -71,7 +71,7 @@ def condition_rows(
             divided by; large values leave the columns as they are.
         intercept: whether rows get a constant feature; without it they are not centred either,
             for that would be an intercept when it is undone.
-        rng: of the noise.
+        rng: draws the noise.
 
     """
     n_records = _check.count("n_records", n_records)
@@ -104,7 +104,7 @@ def column_sizes(
     """
     error = deviation * norm_bound * (1 + rounding(False, n_records)) / n_records
     positive, negative = (
-        _shrunk(_column_sums(part) / n_records, error, rng)
+        _shrink(_column_sums(part) / n_records, error, rng)
         for part in (_positive(X), _positive(-X))
     )
     return positive - negative, np.maximum(positive + negative, 0.0), error
@@ -121,7 +121,7 @@ def _positive(X: Any) -> Any:
     return X.maximum(0) if sparse.issparse(X) else np.maximum(X, 0)
 
 
-def _shrunk(mean: FloatArray, error: float, rng: np.random.Generator) -> FloatArray:
+def _shrink(mean: FloatArray, error: float, rng: np.random.Generator) -> FloatArray:
     noisy = mean + error * rng.standard_normal(mean.shape)
     energy = float(noisy @ noisy)
     return noisy * max(0.0, 1 - mean.size * error**2 / energy) if energy > 0 else noisy

@@ -23,11 +23,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from dpassay import _check
+from dpassay._lazy import moved
 from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.mechanisms import noise as noise_sources
@@ -104,7 +105,7 @@ class Selection:
 
 
 @dataclass(frozen=True)
-class Plan:
+class FrankWolfePlan:
     """What a run will do, decided from public quantities: number of steps and selection.
 
     ``selection`` is None for a run without privacy.
@@ -219,7 +220,7 @@ def plan(
     neighbouring: Neighbouring = "add-remove",
     selection: str = "gumbel",
     steps: int | str | None = None,
-) -> Plan:
+) -> FrankWolfePlan:
     """How many steps to take and how noisy to choose, from public quantities alone.
 
     Args:
@@ -227,8 +228,8 @@ def plan(
         n_records: N, the public number that the sum of losses is divided by.
         lipschitz: L0, the largest entry of one record's gradient, anywhere on the polytope.
         smoothness: L1, of the objective's gradient from the l1 to the l_inf norm.
-        epsilon: of the whole run; infinity for a run without privacy.
-        delta: of the whole run; 0 for pure epsilon-DP.
+        epsilon: the epsilon of the whole run; infinity for a run without privacy.
+        delta: the delta of the whole run; 0 for pure epsilon-DP.
         neighbouring: "add-remove" or "replace-one".
         selection: "gumbel", "permute-and-flip" or "laplace".
         steps: how many; "bound" for the number that minimises the bound on the expected excess risk
@@ -249,7 +250,7 @@ def plan(
             raise InvalidArgument(
                 f"steps={steps!r} must be a number when epsilon=inf; no bound ends it."
             )
-        return Plan(_check.count("steps", steps), None, neighbouring)
+        return FrankWolfePlan(_check.count("steps", steps), None, neighbouring)
     sensitivity = score_sensitivity(lipschitz, polytope.l1_norm, n_records, neighbouring)
 
     def selected(T: int) -> Selection:
@@ -271,13 +272,13 @@ def plan_with(
     smoothness: float,
     neighbouring: Neighbouring,
     steps: int | str | None,
-) -> Plan:
+) -> FrankWolfePlan:
     """The plan whose selections for T steps are ``selected(T)``; other arguments as in ``plan``."""
     if steps is None or steps == "bound":
         best = _best_steps(lambda T: selected(T).error(polytope.n_vertices), smoothness, polytope)
         steps = best if steps else max(round(best / _HASTE), 1)
     steps = _check.count("steps", steps, remedy="Or leave it None for the rule.")
-    return Plan(steps, selected(steps), neighbouring)
+    return FrankWolfePlan(steps, selected(steps), neighbouring)
 
 
 def _best_steps(error: Callable[[int], float], smoothness: float, polytope: Polytope) -> int:
@@ -350,7 +351,7 @@ def frank_wolfe(
     return Solution(
         w=mean if iterate == "average" else w,
         vertices=vertices,
-        event=Plan(steps, selection).event,
+        event=FrankWolfePlan(steps, selection).event,
         noise=source.level if source else None,
         nonprivate_gaps=kept if gaps else None,
     )
@@ -401,3 +402,9 @@ def _choose(selection: Selection | None, scores: FloatArray, source: Source | No
     if selection is None or source is None:
         return int(np.argmax(scores))
     return selection.choose(scores, source.generator)
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Plan":
+        return moved(f"{__name__}.Plan", f"{__name__}.FrankWolfePlan")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -64,7 +64,7 @@ def noisy_gradient_descent(
     Args:
         rows: the records, n of them.
         targets: one per record, as the loss takes them.
-        loss: of one record.
+        loss: the loss of one record.
         steps: how many, at least 1.
         learning_rate: a number, or one per step, for the *mean* of the clipped gradients.
         clip: the most that one record's gradient may measure; a positive number in the units of

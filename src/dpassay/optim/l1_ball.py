@@ -54,8 +54,8 @@ def minimise_on_l1_ball(
 
     Args:
         objective: value and gradient.
-        dimension: of w.
-        radius: of the ball.
+        dimension: the length of w.
+        radius: the radius of the ball.
         tolerance: of the gap, relative to the objective's value at 0 (or 1, if that is less).
         max_steps: an end, whether the tolerance was reached or not.
 

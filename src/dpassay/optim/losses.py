@@ -305,7 +305,7 @@ def _row_sums(X: Any, values: FloatArray) -> FloatArray:
 def _linf(X: Any, constant: float, center: FloatArray | None) -> FloatArray:
     if center is not None and is_sparse(X):
         raise InvalidArgument(
-            "order=inf is not to be had for sparse rows with a center. Pass center=None; "
+            "order=inf is not supported for sparse rows with a center. Pass center=None; "
             "subtracting it would make every row dense."
         )
     if is_sparse(X):
@@ -353,7 +353,7 @@ def lipschitz(loss: Loss, row_bound: float, order: float = 2) -> float:
     """An upper bound on the norm of one record's gradient, in the norm of that order.
 
     Args:
-        loss: of one record.
+        loss: the loss of one record.
         row_bound: on ||[c, x]|| in the same norm; for order inf that is max(c, ||x||_inf).
         order: 1, 2, or inf, which gives the Micali 2022's L0 (the dual of the l1 ball's norm).
 
@@ -369,7 +369,7 @@ def smoothness(loss: Loss, row_bound: float, order: float = 2) -> float:
     """An upper bound on how fast one record's gradient changes: ||g(V) - g(W)||_* / ||V - W||.
 
     Args:
-        loss: of one record.
+        loss: the loss of one record.
         row_bound: on ||[c, x]||_2 for order 2, on ||[c, x]||_inf for order 1.
         order: 2 for l2 against l2; 1 for l1 (changes of W) against l_inf (of the gradient), the
             L1 of Micali 2022.

@@ -129,8 +129,8 @@ def stochastic_plan(
         steps: T.
         n_records: the public number of records.
         lipschitz: L0, the largest entry of one record's gradient, anywhere on the polytope.
-        epsilon: of the whole run, finite.
-        delta: of the whole run; 0 for pure epsilon-DP.
+        epsilon: the epsilon of the whole run, finite.
+        delta: the delta of the whole run; 0 for pure epsilon-DP.
         batch_size: the expected size of a batch; N/T for "disjoint" batches, which None means.
         neighbouring: "add-remove" or "replace-one".
         selection: "gumbel", "permute-and-flip" or "laplace".

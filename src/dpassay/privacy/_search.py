@@ -5,7 +5,11 @@ from dpassay.types import FloatArray
 
 
 def smallest_true(
-    condition: Condition, low: FloatArray, high: FloatArray, iterations: int = 200
+    condition: Condition,
+    low: FloatArray,
+    high: FloatArray,
+    iterations: int = 200,
+    guess: FloatArray | None = None,
 ) -> FloatArray:
     """The smallest x in [low, high] at which a monotone condition was seen to hold, or ``high``."""
-    return first_true(condition, low, high, most=iterations)
+    return first_true(condition, low, high, most=iterations, guess=guess)

@@ -1,13 +1,13 @@
-"""What a private algorithm may spend."""
+"""What a private algorithm may spend, and what it decides to do with it."""
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from dpassay import _check
 from dpassay.privacy.calibration import calibrate
 from dpassay.privacy.curves import ApproxDP
-from dpassay.privacy.events import ZeroConcentrated
+from dpassay.privacy.events import Event, ZeroConcentrated
 from dpassay.types import Neighbouring
 
 
@@ -40,6 +40,20 @@ class Budget:
         return 1 / calibrate(
             lambda noise: ZeroConcentrated(1 / noise, self.neighbouring), self.target
         )
+
+
+class Plan(Protocol):
+    """A computation that is decided from public quantities alone, before any data are touched.
+
+    Every private learner and synthesizer goes through the same three steps: it makes a plan from
+    public quantities (the budget, n, declared bounds, a schema), states the plan's event, and only
+    then computes from the data, as planned. What was stated cannot depend on the data, then.
+    """
+
+    @property
+    def event(self) -> Event:
+        """What carrying the plan out will do to the data."""
+        ...
 
 
 def budget(epsilon: Any, delta: Any, neighbouring: Any) -> Budget:

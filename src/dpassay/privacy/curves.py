@@ -41,10 +41,13 @@ class Curve:
     kind: Kind = field(default="exact", kw_only=True)
     method: str = field(default="stated", kw_only=True)
     assumptions: tuple[str, ...] = field(default=(), kw_only=True)
+    n_records: int | None = field(default=None, kw_only=True)  # if it is public; for reports
 
     def __post_init__(self) -> None:
         _check.neighbouring(self.neighbouring)
         _check.choice("kind", self.kind, KINDS)
+        if self.n_records is not None:
+            _check.count("n_records", self.n_records)
         object.__setattr__(self, "assumptions", tuple(self.assumptions))
 
     @overload
@@ -140,9 +143,14 @@ class PureDP(Curve):
         kind: Kind = "exact",
         method: str = "stated",
         assumptions: tuple[str, ...] = (),
+        n_records: int | None = None,
     ) -> None:
         super().__init__(
-            neighbouring=neighbouring, kind=kind, method=method, assumptions=assumptions
+            neighbouring=neighbouring,
+            kind=kind,
+            method=method,
+            assumptions=assumptions,
+            n_records=n_records,
         )
         given = epsilon_upper if epsilon is None else epsilon
         object.__setattr__(self, "epsilon_upper", _check.epsilon(given))
@@ -184,9 +192,14 @@ class ApproxDP(Curve):
         kind: Kind = "exact",
         method: str = "stated",
         assumptions: tuple[str, ...] = (),
+        n_records: int | None = None,
     ) -> None:
         super().__init__(
-            neighbouring=neighbouring, kind=kind, method=method, assumptions=assumptions
+            neighbouring=neighbouring,
+            kind=kind,
+            method=method,
+            assumptions=assumptions,
+            n_records=n_records,
         )
         given = epsilon_upper if epsilon is None else epsilon
         object.__setattr__(self, "epsilon_upper", _check.epsilon(given))

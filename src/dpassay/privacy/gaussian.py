@@ -152,9 +152,29 @@ def _epsilon_of(
     with np.errstate(over="ignore"):
         high = np.maximum(m / 2 - special.ndtri_exp(t), 0.0) * m * (1 + 1e-9) + 1e-300
     high, found = _widen(lambda e: log_of(e, m) <= t, high)
-    root = smallest_true(lambda e: log_of(e, m) <= t, np.zeros_like(high), high)
+    guess = _newton(lambda e: log_of(e, m), m, t, high)
+    root = smallest_true(lambda e: log_of(e, m) <= t, np.zeros_like(high), high, guess=guess)
     root = np.where(found, root, np.inf)
     return np.where(solvable, root, np.where((mu > 0) & (delta < 1), np.inf, 0.0))
+
+
+def _newton(
+    log_of: Callable[[FloatArray], FloatArray], m: FloatArray, t: FloatArray, start: FloatArray
+) -> FloatArray:
+    """About where log delta(epsilon) = t: a first guess that is checked by whoever uses it.
+
+    d log delta / d epsilon = -e^epsilon Phi(b) / delta, from the derivative of delta itself.
+    """
+    e = np.array(start, float)
+    with np.errstate(all="ignore"):
+        for _ in range(12):
+            value = log_of(e)
+            slope = -np.exp(e + special.log_ndtr(-e / m - m / 2) - value)
+            step = (value - t) / slope
+            e = np.maximum(e - step, e / 8)
+            if np.all(np.abs(step) <= 1e-14 * e):
+                break
+    return e
 
 
 def _widen(

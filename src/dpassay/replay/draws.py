@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.replay.tape import Array, Entry, Tape, Use, current, here, part_of
+from dpassay.replay.tape import Array, Entry, Site, Tape, Use, current, here, part_of
 
 
 @dataclass(frozen=True)
@@ -115,10 +115,21 @@ def operate(name: str, inputs: tuple[Any, ...], compute: Callable[..., Any]) -> 
     marks = tuple(mark_of(part) for part in inputs)
     rule = _BINARY.get(name) if len(inputs) == 2 else _UNARY.get(name)
     if rule is not None:
+        _note_meeting(tape, name, inputs, marks)
         return rule(tape, name, inputs, marks, value)
     if name not in PASSIVE:
         _use_all(tape, marks, public=name in PUBLIC)
     return value
+
+
+def _note_meeting(tape: Tape, name: str, inputs: tuple[Any, ...], marks: Any) -> None:
+    """A noisy value meets a plain one; what is only added to it is part of its query."""
+    if len(inputs) != 2 or None not in marks:
+        return
+    at = 0 if marks[0] is not None else 1
+    mark = marks[at]
+    if isinstance(mark, Noisy) and (mark.scaled or name in ("multiply", "divide", "true_divide")):
+        tape.meet(inputs[1 - at])
 
 
 def _use_all(tape: Tape, marks: tuple[Mark | None, ...], *, public: bool = False) -> None:
@@ -133,20 +144,23 @@ def _as_query(value: Any, shape: tuple[int, ...]) -> Array:
     return np.array(np.broadcast_to(np.asarray(strip(value), dtype=np.float64), shape))
 
 
-def add_primitive(tape: Tape, query: Any, mark: Draw, value: Any) -> Any:
-    """Query plus draw: the primitive; returns the noisy value, frozen on a replay."""
+def add_primitive(tape: Tape, query: Any, mark: Draw, value: Any, site: Site | None = None) -> Any:
+    """Query plus draw: the primitive; returns the noisy value, frozen on a replay.
+
+    ``site`` is the line, where the call stack does not show it.
+    """
     shape = np.shape(value)
     entry = tape.keep(
         Entry(
             number=len(tape.entries),
             kind="add",
             law=mark.law,
-            scale=np.array(np.broadcast_to(mark.scale, shape)),
+            scale=np.broadcast_to(mark.scale, shape),
             query=_as_query(query, shape),
             out=np.array(value),
             ids=np.broadcast_to(mark.ids, shape),
             draws=mark.draws,
-            site=here(),
+            site=site or here(),
             chain=tape.next_chain,
         )
     )
@@ -284,6 +298,8 @@ def _chance(plain: Any, below: bool) -> Array:
 def _compare_with_plain(tape: Tape, mark: Mark, plain: Any, value: Any) -> Any:
     """One bit of a noisy value: the query is its distance from the plain one."""
     shape = np.shape(value)
+    if np.all(np.isinf(np.asarray(plain, dtype=np.float64))):
+        return value  # known before: a running maximum begins at minus infinity
     if isinstance(mark, Draw):
         zeros = np.zeros(shape)
         base = Entry(0, "add", mark.law, np.broadcast_to(mark.scale, shape), zeros, zeros, mark.ids,

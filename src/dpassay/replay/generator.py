@@ -53,7 +53,8 @@ def _keep(
 
 def _draw_of(raw: RawDraw, law: str, scale: Any) -> Draw:
     shape = np.shape(raw.value)
-    wide = np.broadcast_to(np.asarray(scale, dtype=np.float64), shape)
+    # A copy, since the user may change the array of scales afterwards.
+    wide = np.broadcast_to(np.array(scale, dtype=np.float64), shape)
     return Draw(law, wide, raw.ids, frozenset({raw.number}))
 
 
@@ -87,7 +88,8 @@ def _is_query(tape: Tape, raw: RawDraw, loc: Any) -> bool:
     return moved
 
 
-def _coin(chance: Any, size: Any, draw: Callable[[], Any]) -> Any:
+def draw_coin(chance: Any, size: Any, draw: Callable[[], Any]) -> Any:
+    """Coins of a probability; one row per record is a batch."""
     tape = current()
     if tape is None:
         return draw()
@@ -215,7 +217,7 @@ class Methods:
         n, p = plain_of(n), plain_of(p)
         draw = self.plain("binomial")
         if np.ndim(n) == 0 and n == 1:
-            return _coin(p, size, lambda: draw(n, p, size))
+            return draw_coin(p, size, lambda: draw(n, p, size))
         return draw_other("binomial", (n, p, size), {}, draw)
 
     def choice(

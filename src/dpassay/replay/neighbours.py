@@ -7,6 +7,7 @@ are named by number and by how they were made, never by their values.
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -121,6 +122,9 @@ class _Made:
 
 def _numeric(data: Array, bounds: tuple[float, float] | None) -> Iterator[_Made]:
     """Records of numbers: zeros, the largest seen, one coordinate alone, extremes."""
+    if np.issubdtype(data.dtype, np.integer) and bounds is None and len(data):
+        yield from _whole(data)
+        return
     size = float(np.max(np.abs(data))) if data.size else 1.0
     shape = data.shape[1:]
     low, high = bounds or (-np.inf, np.inf)
@@ -132,19 +136,34 @@ def _numeric(data: Array, bounds: tuple[float, float] | None) -> Iterator[_Made]
 
     yield made(0.0, "all zeros")
     yield made(size, "the largest value seen, in every coordinate")
-    if not np.issubdtype(data.dtype, np.unsignedinteger):
-        yield made(-size, "minus the largest value seen, in every coordinate")
+    yield made(-size, "minus the largest value seen, in every coordinate")
     if shape and int(np.prod(shape)) > 1:
         one = np.full(shape, min(max(0.0, low), high))
         one.flat[0] = min(max(size, low), high)
         yield _Made(one.astype(data.dtype), "the largest value seen, in one coordinate")
     yield _Made(data[0], "a copy of record 0")
     if np.issubdtype(data.dtype, np.integer):
-        yield made(size + 1, "a value that does not occur", ordinary=False)
         return
     yield made(100.0, "100 in every coordinate", ordinary=False)
     yield made(1e3, "1e3 in every coordinate", ordinary=False)
     yield made(-1e6, "-1e6 in every coordinate", ordinary=False)
+
+
+def _whole(data: Array) -> Iterator[_Made]:
+    """Whole numbers are often codes: what lies outside of the range seen is not ordinary."""
+    low, high = data.min(axis=0), data.max(axis=0)
+    zeros = np.zeros_like(low)
+    inside = bool(np.all((low <= 0) & (high >= 0)))
+    yield _Made(zeros, "all zeros", inside)
+    yield _Made(high, "the largest value seen, in every coordinate")
+    yield _Made(low, "the smallest value seen, in every coordinate")
+    if high.size > 1:
+        one = np.where(np.arange(high.size).reshape(high.shape) == 0, high, low)
+        yield _Made(one, "the largest value seen, in one coordinate")
+    yield _Made(data[0], "a copy of record 0")
+    yield _Made((high + 1).astype(data.dtype), "a value that does not occur", ordinary=False)
+    if not np.issubdtype(data.dtype, np.unsignedinteger):
+        yield _Made((-high - 1).astype(data.dtype), "a negative value", ordinary=False)
 
 
 def _labels(y: Array) -> list[Any]:
@@ -157,10 +176,12 @@ def _labels(y: Array) -> list[Any]:
 def _made_records(data: Any, bounds: Any) -> Iterator[_Made]:
     if _is_labelled(data):
         labels = _labels(np.asarray(data[1])) if np.ndim(data[1]) == 1 else [data[1][0]]
-        for label in labels:
-            for made in _made_records(np.asarray(data[0]), bounds):
-                how = f"{made.how}; label of another record" if label is not labels[0] else made.how
-                yield _Made((made.record, label), how, made.ordinary)
+        every = [*_made_records(np.asarray(data[0]), bounds)]
+        mild, far = ([m for m in every if m.ordinary is known] for known in (True, False))
+        first, others = labels[:1], labels[1:]
+        for made, label in (*product(mild, first), *product(far, labels), *product(mild, others)):
+            how = f"{made.how}; label of another record" if label is not labels[0] else made.how
+            yield _Made((made.record, label), how, made.ordinary)
         return
     if isinstance(data, np.ndarray) and np.issubdtype(data.dtype, np.number):
         yield from _numeric(data, bounds)
@@ -186,17 +207,39 @@ def _from_frame(data: Any, bounds: Any) -> Iterator[_Made]:
             yield _Made("", "an empty text", ordinary=False)
             yield _Made("\u2020", "a text that does not occur", ordinary=False)
         return
-    numbers = data.to_numpy() if data.ndim == 1 else data.select_dtypes("number").to_numpy()
-    if not np.issubdtype(numbers.dtype, np.number):
+    if data.ndim == 1:
+        numbers = data.to_numpy()
+        if np.issubdtype(numbers.dtype, np.number):
+            for made in _numeric(numbers, bounds):
+                yield _Made(numbers.dtype.type(made.record), made.how, made.ordinary)
         return
-    for made in _numeric(numbers, bounds):
-        record = _record(data, 0)
-        if data.ndim == 1:
-            record = numbers.dtype.type(made.record)
-        else:
-            record = record.copy()
-            record[data.select_dtypes("number").columns] = made.record
-        yield _Made(record, made.how, made.ordinary)
+    yield from _from_columns(data, bounds)
+
+
+def _from_columns(data: Any, bounds: Any) -> Iterator[_Made]:
+    """Every column of numbers has a range of its own; what lies outside is not ordinary."""
+    numbers = data.select_dtypes("number")
+    if numbers.shape[1] == 0 or not len(numbers):
+        return
+    low, high = numbers.min().to_numpy(), numbers.max().to_numpy()
+    zeros = np.zeros_like(low)
+    inside = bool(np.all((low <= 0) & (high >= 0)))
+    yield _columns(data, numbers, high, "the largest value seen, in every column")
+    yield _columns(data, numbers, low, "the smallest value seen, in every column")
+    yield _columns(data, numbers, zeros, "all zeros", inside or bounds is not None)
+    if bounds is not None:
+        for limit in bounds:
+            yield _columns(data, numbers, np.full_like(low, limit), "at a declared bound")
+        return
+    for value, how in ((100.0, "100"), (1e3, "1e3"), (-1e6, "-1e6")):
+        yield _columns(data, numbers, zeros + value, f"{how} in every column", False)
+
+
+def _columns(data: Any, numbers: Any, values: Array, how: str, ordinary: bool = True) -> _Made:
+    record = _record(data, 0).copy()
+    for name, value in zip(numbers.columns, values, strict=True):
+        record[name] = numbers[name].dtype.type(value)
+    return _Made(record, how, ordinary)
 
 
 def _sizes(data: Any) -> Array:
@@ -231,6 +274,7 @@ def candidates(
     rng: np.random.Generator,
     bounds: tuple[float, float] | None = None,
     drawn: int = 0,
+    own: Any = None,
 ) -> Iterator[Neighbour]:
     """Neighbours of a data set, mild ones first; NaN and infinities last.
 
@@ -240,9 +284,12 @@ def candidates(
         rng: chooses which ordinary records are taken out.
         bounds: the declared range of all values; records stay in it.
         drawn: a record that takes part in some batch, the one to be replaced.
+        own: a record that the user gave, which comes first.
 
     """
     n = n_records(data)
+    if own is not None:
+        yield _edited(data, neighbouring, _Made(own, "the one given"), n, drawn)
     seen: set[Any] = set()
     for made in [*_made_records(data, bounds)] if n else []:
         key = repr(made.record)
@@ -289,14 +336,14 @@ def shrink(
     n = n_records(data)
     size, tries = 1, 0
     while size < n and tries < limit:
-        smaller = _cut(data, neighbour, size)
+        smaller = cut(data, neighbour, size)
         if shows(*smaller):
             return smaller
         size, tries = size * 2, tries + 1
     return data, neighbour
 
 
-def _cut(data: Any, neighbour: Neighbour, size: int) -> tuple[Any, Neighbour]:
+def cut(data: Any, neighbour: Neighbour, size: int) -> tuple[Any, Neighbour]:
     """The first records of both, among them the one that differs."""
     edit, n = neighbour.edit, n_records(data)
     others = [i for i in range(n) if i != edit.index][:size]

@@ -10,8 +10,16 @@ from typing import Literal
 
 import numpy as np
 
-from dpassay.replay.prices import Bill
-from dpassay.replay.tape import CONTINUOUS, SAMPLERS, Entry, Site, Tape
+from dpassay.replay.prices import Bill, rounding_of
+from dpassay.replay.tape import (
+    CONTINUOUS,
+    SAMPLERS,
+    Entry,
+    RawDraw,
+    Site,
+    Tape,
+    is_telling,
+)
 
 Level = Literal["error", "warning"]
 
@@ -46,6 +54,8 @@ RULES = {
              "Compute what is released from noisy values and public constants alone."),
         Rule("DPA302", "raises", "an error on a neighbour alone shows its record",
              "Treat the record as an honest input: clip it or map it to a declared category."),
+        Rule("DPA401", "noise-scale", "the noise is not what the accountant was told",
+             "Step the optimizer that make_private returned, and leave its noise as it is."),
         Rule("DPA402", "noise-reused", "one noise protects two values",
              "Draw fresh noise for every value; never create a generator from the same seed."),
         Rule("DPA403", "seed-fixed", "the noise is the same in every run",
@@ -57,8 +67,8 @@ RULES = {
     )
 }  # fmt: skip
 # What comes first is the cause: once data leaks into the state, later queries move too much too.
-ORDER = ("DPA403", "DPA101", "DPA102", "DPA103", "DPA104", "DPA501", "DPA301", "DPA302", "DPA402",
-         "DPA201", "DPA202", "DPA601")  # fmt: skip
+ORDER = ("DPA403", "DPA401", "DPA104", "DPA101", "DPA102", "DPA103", "DPA501", "DPA301", "DPA302",
+         "DPA402", "DPA201", "DPA202", "DPA601")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -111,6 +121,20 @@ def shapes(now: Tape) -> Iterator[Broken]:
             return
 
 
+def is_per_record(now: Tape) -> bool:
+    """Whether all noisy values that change their shape have one row per record of a batch."""
+    assert now.of is not None
+    assert now.edit is not None
+    sizes = {(now.edit.n, now.edit.n_prime)}
+    for then, here in zip(now.of.coins, now.coins, strict=False):
+        sizes.add((then.n_in, here.n_in))
+    changed = [(a.query.shape, b.query.shape) for a, b in now.pairs() if a.kind != "coin"]
+    changed = [(a, b) for a, b in changed if a != b]
+    return bool(changed) and all(
+        a and b and a[1:] == b[1:] and (a[0], b[0]) in sizes for a, b in changed
+    )
+
+
 def scales(now: Tape) -> Iterator[Broken]:
     """DPA102: the noise has the same scale on D and D', to the last bit."""
     for then, here in now.pairs():
@@ -145,18 +169,87 @@ def reuse(bill: Bill) -> Iterator[Broken]:
 
 
 def fixed_seed(first: Tape, second: Tape) -> Iterator[Broken]:
-    """DPA403: two runs under different seeds have different noise."""
-    values = {
-        (draw.law, np.asarray(draw.value).tobytes())
-        for draw in first.draws
-        if draw.law in CONTINUOUS and draw.number in first.followed and np.any(draw.value)
-    }
+    """DPA403: two runs under different seeds have different noise.
+
+    Draws of few bits, such as one number in single precision, may be equal by chance.
+    """
+    values = {key for draw in first.draws if (key := _key(first, draw)) is not None}
     for draw in second.draws:
-        key = (draw.law, np.asarray(draw.value).tobytes())
-        if draw.number in second.followed and key in values:
+        if _key(second, draw) in values:
             text = "Two runs under different seeds drew the very same noise here."
             site = _site_of(second, draw.number) or draw.site
             yield Broken("DPA403", site, text, (draw.site,))
+            return
+
+
+def _key(tape: Tape, draw: RawDraw) -> tuple[str, bytes] | None:
+    value = np.asarray(draw.value)
+    known = draw.law in CONTINUOUS and draw.number in tape.followed
+    return (draw.law, value.tobytes()) if known and value.any() and is_telling(value) else None
+
+
+def accounting(tape: Tape) -> Iterator[Broken]:
+    """DPA401, DPA501: noise, steps and batches are those that an accountant was told."""
+    yield from _noise_of_steps(tape)
+    if not tape.told:
+        return
+    if len(tape.steps) > len(tape.told):
+        text = f"{len(tape.steps)} noisy steps were taken; the accountant knows {len(tape.told)}."
+        yield Broken("DPA401", tape.steps[-1].site, text)
+        return
+    for number, (step, told) in enumerate(zip(tape.steps, tape.told, strict=False)):
+        stated = told.noise_multiplier * step.max_grad_norm
+        scales = [float(np.min(e.scale)) for e in tape.entries if e.step == number and e.scale.size]
+        if scales and min(scales) < stated * (1 - 1e-6):
+            text = f"The noise has deviation {min(scales):.6g}; the accountant was told {stated:g}."
+            yield Broken("DPA401", step.site, text)
+            return
+    yield from _told_rates(tape)
+
+
+def _noise_of_steps(tape: Tape) -> Iterator[Broken]:
+    """The noise that was seen against the stated scale: the sum of squares is chi-squared."""
+    from scipy.stats import chi2
+
+    for steps in (tape.steps, tape.noise_seen):
+        squares, size = (sum(getattr(s, name) for s in steps) for name in ("squares", "size"))
+        if size and np.isfinite(squares) and chi2.cdf(squares, size) < 1e-9:
+            text = (
+                f"The noise is narrower than is stated: the sum of its squares is "
+                f"{squares / size:.3g} of what it should be ({size} degrees of freedom)."
+            )
+            yield Broken("DPA401", steps[0].site, text)
+
+
+def _told_rates(tape: Tape) -> Iterator[Broken]:
+    told = max(part.sampling_rate for part in tape.told)
+    if told < 1 and not tape.coins:
+        yield from sampling(tape, told)
+    for coins in tape.coins:
+        rate = float(np.max(coins.rate, initial=0.0))
+        if coins.n == (tape.n or 0) and rate > told * (1 + 1e-9):
+            text = f"Batches are drawn at rate {rate:.6g}; the accountant was told {told:.6g}."
+            yield Broken("DPA501", coins.site, text)
+            return
+
+
+def norms(now: Tape, neighbouring: str) -> Iterator[Broken]:
+    """DPA201: no step moves by more than the clipping norm that its optimizer states."""
+    moved: dict[int, list[tuple[Entry, float]]] = {}
+    for then, here in now.pairs():
+        if here.step is not None and then.query.shape == here.query.shape and then.kind == "add":
+            far = float(np.linalg.norm(here.query - then.query))
+            moved.setdefault(here.step, []).append((here, far))
+    for number, parts in moved.items():
+        if number >= len(now.steps):
+            return
+        limit = now.steps[number].max_grad_norm * (2 if neighbouring == "replace-one" else 1)
+        far = float(np.linalg.norm([far for _, far in parts]))
+        largest = max(float(np.max(np.abs(entry.query), initial=0.0)) for entry, _ in parts)
+        move, query = rounding_of(parts[0][0])
+        if not far <= limit * (1 + move) + query * largest:
+            text = f"The sum of gradients moves by {far:.4g}; the clipping norm is {limit:g}."
+            yield Broken("DPA201", parts[0][0].site, text)
             return
 
 

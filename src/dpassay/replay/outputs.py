@@ -1,6 +1,8 @@
 """What a mechanism returned: without marks, and compared bit for bit."""
 
 import dataclasses
+import sys
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -19,15 +21,40 @@ def settle(value: Any, depth: int = 0) -> Any:
     value = strip(value)
     if depth > _DEPTH:
         return value
+    if _is_of_torch(value):
+        return _from_torch(value)
+    if type(value).__module__.startswith("jax") and hasattr(value, "__array__"):
+        return np.array(value)
     if type(value) in (list, tuple, set, frozenset):
         return type(value)(settle(part, depth + 1) for part in value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(settle(part, depth + 1) for part in value))
-    if type(value) is dict:
+    if isinstance(value, dict) and type(value) in (dict, OrderedDict):
         return {settle(key, depth + 1): settle(part, depth + 1) for key, part in value.items()}
     if isinstance(value, np.ndarray) and value.dtype == object:
         return np.array([settle(part, depth + 1) for part in value.ravel()], dtype=object)
     return value
+
+
+def _is_of_torch(value: Any) -> bool:
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor | torch.nn.Module)
+
+
+def _from_torch(value: Any) -> Any:
+    """A tensor as an array; of a model all that is saved, its buffers included."""
+    import torch
+
+    from dpassay.replay.torch import array_of
+
+    with torch._C.DisableTorchFunction():
+        if isinstance(value, torch.Tensor):
+            return array_of(value).copy()
+        parts = value.state_dict()
+        return {
+            name: _from_torch(part) if isinstance(part, torch.Tensor) else part
+            for name, part in parts.items()
+        }
 
 
 def first_difference(left: Any, right: Any, name: str = "the output") -> str | None:
@@ -41,6 +68,8 @@ def first_difference(left: Any, right: Any, name: str = "the output") -> str | N
 def _differences(left: Any, right: Any, name: str, depth: int) -> Iterator[str]:
     if type(left) is not type(right):
         yield f"{name} (its type)"
+    elif _is_of_torch(left):
+        yield from _differences(_from_torch(left), _from_torch(right), name, depth)
     elif isinstance(left, np.ndarray):
         if not _same_array(left, right):
             yield name if left.shape == right.shape else f"{name} (its shape)"

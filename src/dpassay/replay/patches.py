@@ -7,7 +7,8 @@ noisy value keep it. Everything is put back whatever happens.
 import contextlib
 import inspect
 import random
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from dpassay.replay.generator import (
     plain_of,
     recorder,
 )
+from dpassay.replay.primitives import Primitive
 from dpassay.replay.tape import Array, Tape, play_on, stop
 from dpassay.replay.traced import TracedArray, gather
 
@@ -140,7 +142,9 @@ def _array_makers() -> dict[str, Callable[..., Any]]:
 
 
 @contextlib.contextmanager
-def recording(tape: Tape, seed: int, function: Any = None) -> Iterator[None]:
+def recording(
+    tape: Tape, seed: int, function: Any = None, primitives: Sequence[Primitive] = ()
+) -> Iterator[None]:
     """Make a tape current: what is drawn until the end is written on it.
 
     Args:
@@ -148,6 +152,7 @@ def recording(tape: Tape, seed: int, function: Any = None) -> Iterator[None]:
         seed: of the hidden generators of ``np.random`` and ``random`` and of generators that are
             made without a seed; their states are put back at the end.
         function: whose module may have imported names of ``np.random`` or ``random`` before.
+        primitives: functions of the user's that add noise.
 
     """
     states = random.getstate(), np.random.get_state()  # noqa: NPY002
@@ -178,7 +183,33 @@ def recording(tape: Tape, seed: int, function: Any = None) -> Iterator[None]:
         _patch_imports(stack, function, replaced)
         random.seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002
+        _follow_libraries(stack, tape, seed)
+        for primitive in primitives:
+            primitive.replace(stack)
         yield
+
+
+def _follow_libraries(stack: contextlib.ExitStack, tape: Tape, seed: int) -> None:
+    """Libraries that are loaded; what a mechanism imports itself is followed from its next run."""
+    if "torch" in sys.modules:
+        from dpassay.replay.torch import following
+
+        stack.enter_context(following(tape, seed))
+    if "jax" in sys.modules:
+        from dpassay.replay.jax import following as following_jax
+
+        stack.enter_context(following_jax(tape))
+    if "opacus" in sys.modules:
+        from dpassay.replay.opacus import watching
+
+        stack.enter_context(watching(tape))
+
+
+def finish() -> None:
+    """What must be undone when a check is over: compiled code that calls back."""
+    adapter = sys.modules.get("dpassay.replay.jax")
+    if adapter is not None:
+        adapter.finish()
 
 
 def _patch_imports(stack: contextlib.ExitStack, function: Any, replaced: dict[int, Any]) -> None:

@@ -12,6 +12,7 @@ import numpy as np
 from dpassay.replay.generator import recorder
 from dpassay.replay.outputs import settle
 from dpassay.replay.patches import recording
+from dpassay.replay.primitives import Primitive
 from dpassay.replay.tape import Edit, Tape
 
 Places = frozenset[tuple[str, int]]
@@ -41,14 +42,18 @@ class Player:
     Attributes:
         mechanism: called as ``mechanism(data, rng)``, or ``mechanism(data)`` if it takes no more.
         seed: of the first recording.
+        rebuild: makes data of the mechanism's kind of the arrays that are searched.
         located: lines where the location of a draw is known to be a query.
+        primitives: functions of the user's that add noise.
         executions: how many were played.
 
     """
 
     mechanism: Callable[..., Any]
     seed: int
+    rebuild: Callable[[Any], Any] = lambda data: data
     located: Places = frozenset()
+    primitives: tuple[Primitive, ...] = ()
     executions: int = 0
     _alone: bool = field(init=False)
 
@@ -61,23 +66,24 @@ class Player:
         output = self._run(data, tape, self.seed if seed is None else seed)
         return Played(tape, output)
 
-    def replay(self, first: Played, data: Any, edit: Edit) -> Played:
+    def replay(self, first: Played, data: Any, edit: Edit, forced: int = -1) -> Played:
         """Play on D' with all noisy values as on D; played again where chains end elsewhere.
 
-        Raises Relocated if the location of a draw turned out to be a query.
+        ``forced`` is a record whose coins are all forced in. Raises Relocated if the location of a
+        draw turned out to be a query.
         """
-        played = self._replay_once(first, data, edit, None)
+        played = self._replay_once(first, data, edit, None, forced)
         stages = played.tape.n_stages
         then = first.tape.n_stages
         if any(stages[chain] != then[chain] for chain in stages.keys() & then.keys()):
-            played = self._replay_once(first, data, edit, stages)
+            played = self._replay_once(first, data, edit, stages, forced)
         new = played.tape.moved_locations - self.located
         if new:
             raise Relocated(new)
         return played
 
     def _replay_once(
-        self, first: Played, data: Any, edit: Edit, stages: dict[int, int] | None
+        self, first: Played, data: Any, edit: Edit, stages: dict[int, int] | None, forced: int
     ) -> Played:
         tape = Tape(
             None if edit.n_prime < 0 else edit.n_prime,
@@ -85,6 +91,7 @@ class Player:
             edit=edit,
             located=self.located,
             stages=stages,
+            forced=forced,
         )
         try:
             return Played(tape, self._run(data, tape, self.seed))
@@ -93,10 +100,10 @@ class Player:
 
     def _run(self, data: Any, tape: Tape, seed: int) -> Any:
         self.executions += 1
-        own = copy.deepcopy(data)  # a mechanism may change its data in place
+        own = self.rebuild(copy.deepcopy(data))  # a mechanism may change its data in place
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # extreme records overflow; that is no finding
-            with recording(tape, seed, self.mechanism):
+            with recording(tape, seed, self.mechanism, self.primitives):
                 args = (own,) if self._alone else (own, recorder(seed))
                 return settle(self.mechanism(*args))
 
@@ -107,6 +114,11 @@ def _takes_data_alone(mechanism: Callable[..., Any]) -> bool:
     except (TypeError, ValueError):
         return False
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    places = [part for part in parameters if part.kind in kinds]
+    # A second parameter that has a default is a setting of the mechanism, unless it is named so.
+    places = [
+        part
+        for i, part in enumerate(parameters)
+        if part.kind in kinds and (i == 0 or part.default is part.empty or part.name == "rng")
+    ]
     variadic = any(part.kind is inspect.Parameter.VAR_POSITIONAL for part in parameters)
     return len(places) < 2 and not variadic

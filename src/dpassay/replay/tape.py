@@ -6,8 +6,11 @@ and *freezes* every primitive, that is, returns the noisy value that was seen on
 differs between the two runs is not protected by noise. A tape knows nothing of privacy.
 """
 
+import contextlib
 import contextvars
+import hashlib
 import linecache
+import random
 import sys
 from collections import Counter
 from dataclasses import dataclass, field, replace
@@ -23,8 +26,12 @@ Array = NDArray[Any]
 
 _HERE = str(Path(__file__).parent)
 _HOME = str(Path(__file__).parents[1])
-_INNER = (str(Path(np.__file__).parent), *(f"{part}{'/'}" for part in ("<frozen", "<string>")))
-_LIBRARIES = ("/scipy/", "/pandas/", "/numpy/", "/sklearn/", "/random.py")
+_INNER = (str(Path(np.__file__).parent), random.__file__, contextlib.__file__, "<frozen",
+          "<string>")  # fmt: skip
+_LIBRARIES = tuple(
+    f"-packages/{name}/"
+    for name in ("scipy", "pandas", "numpy", "sklearn", "torch", "opacus", "jax", "jaxlib")
+)
 
 
 @dataclass(frozen=True)
@@ -85,6 +92,7 @@ class RawDraw:
             because they come from one seed.
         site: the line that drew.
         settings: the arguments that are no noise scale, as text, to compare them.
+        batch: the number of the coins per record that were drawn last, None if there were none.
 
     """
 
@@ -94,6 +102,7 @@ class RawDraw:
     ids: Array
     site: Site
     settings: str = ""
+    batch: int | None = None
 
 
 @dataclass
@@ -116,6 +125,9 @@ class Entry:
         uses: how the output was used: "value", "argmax" or "noisy comparison".
         extended: a later stage of the same chain exists.
         sampled: the number of the coins per record that were drawn last, None if there were none.
+        axis: along which records lie, or along which a selection was made.
+        step: the number of the optimizer step that it belongs to, where a library marks steps.
+        lowest: the selection took the smallest value.
 
     """
 
@@ -134,6 +146,8 @@ class Entry:
     extended: bool = False
     sampled: int | None = None
     axis: int | None = None
+    step: int | None = None
+    lowest: bool = False
 
     @property
     def counts(self) -> bool:
@@ -153,6 +167,7 @@ class Coins:
         site: the line.
         rows: for how many batches they were drawn at once; which batch a primitive belongs to is
             then not known.
+        taken: which coins came up.
 
     """
 
@@ -162,6 +177,35 @@ class Coins:
     n: int
     site: Site
     rows: int = 1
+    taken: Array = field(default_factory=lambda: np.zeros(0, bool))
+
+
+@dataclass(frozen=True)
+class Step:
+    """What an optimizer of a library says about one noisy step.
+
+    Attributes:
+        noise_multiplier: as its accountant will be told.
+        max_grad_norm: the most that one record is said to move the sum of gradients.
+        squares, size: the sum of (noise / stated scale)² and the number of its entries.
+        site: the line.
+
+    """
+
+    noise_multiplier: float
+    max_grad_norm: float
+    squares: float
+    size: int
+    site: Site
+
+
+@dataclass(frozen=True)
+class Told:
+    """What an accountant was told: one step with this noise on batches of this rate."""
+
+    noise_multiplier: float
+    sampling_rate: float
+    site: Site
 
 
 @dataclass(frozen=True)
@@ -175,6 +219,8 @@ class Edit:
 
 
 CONTINUOUS = frozenset({"laplace", "normal", "gumbel", "exponential", "logistic", "cauchy"})
+_MET_SIZE = 4096
+_FORCED = {"uniform": 0, "coin": 1}  # a uniform of 0 is below every rate
 SAMPLERS = frozenset({"permutation", "subset", "integers"})
 
 
@@ -188,6 +234,7 @@ class Tape:
         located: lines where the location of a draw is a query even if it is zero.
         stages: of every chain the number of its stages on D', where that is known from an earlier
             replay: the last stage then shows the last value.
+        forced: a record whose coins are all forced in, -1 for none.
 
     """
 
@@ -199,14 +246,22 @@ class Tape:
         edit: Edit | None = None,
         located: frozenset[tuple[str, int]] = frozenset(),
         stages: dict[int, int] | None = None,
+        forced: int = -1,
     ) -> None:
         self.n = n
+        self.forced = forced
         self.of = of
         self.edit = edit
         self.located = located
         self.entries: list[Entry] = []
         self.draws: list[RawDraw] = []
         self.coins: list[Coins] = []
+        self.steps: list[Step] = []
+        self.told: list[Told] = []
+        self.noise_seen: list[Step] = []  # of functions that are said to add noise
+        self.met: list[int] = []  # what noisy values met, one hash per operation
+        self.met_at: Site | None = None  # the first line where that differs from D
+        self.step: int | None = None  # the optimizer step that is being taken
         self.followed: set[int] = set()
         self.public: set[int] = set()
         self.located_draws: set[int] = set()  # draws whose location was a query
@@ -215,6 +270,7 @@ class Tape:
         self._stages = stages
         self._by_value: dict[bytes, Array] = {}
         self._n_ids = 0
+        self._merged: list[tuple[int, int]] = []
         self._chains: list[list[Entry]] = []
         self._then = [] if of is None else of._chains
 
@@ -229,8 +285,15 @@ class Tape:
             return None
         value = then.value
         if np.shape(value) == shape:
-            return value.copy() if isinstance(value, np.ndarray) else value
+            return self._force(value, law) if isinstance(value, np.ndarray) else value
         return self._align(np.asarray(value), law, shape)
+
+    def _force(self, value: Array, law: str) -> Array:
+        """A copy of a draw in which the coin of the forced record is in."""
+        value = value.copy()
+        if self.forced >= 0 and law in _FORCED and value.shape == (self.n,):
+            value[self.forced] = _FORCED[law]
+        return value
 
     def _align(self, value: Array, law: str, shape: tuple[int, ...]) -> Array | None:
         """A draw with one entry per record, with the entry of the changed record put in or out.
@@ -241,19 +304,49 @@ class Tape:
         if edit is None or value.ndim != len(shape):
             return None
         axes = [i for i in range(value.ndim) if value.shape[i] != shape[i]]
-        if len(axes) != 1 or (value.shape[axes[0]], shape[axes[0]]) != (edit.n, edit.n_prime):
+        if len(axes) != 1:
             return None
+        if (value.shape[axes[0]], shape[axes[0]]) != (edit.n, edit.n_prime):
+            return self._align_batch(value, shape, axes[0])
         if edit.kind == "remove":
             return np.delete(value, edit.index, axis=axes[0])
-        forced = {"uniform": 0, "coin": 1}.get(law)
+        forced = _FORCED.get(law)
         fill = forced if forced is not None else value.take([0], axis=axes[0]).squeeze(axes[0])
         return np.insert(value, edit.index, fill, axis=axes[0])
+
+    def _align_batch(self, value: Array, shape: tuple[int, ...], axis: int) -> Array | None:
+        """A draw with one entry per record of a batch, such as the mask of a dropout layer.
+
+        Every record keeps its entry; that of a record that is new takes the first one.
+        """
+        assert self.of is not None
+        assert self.edit is not None
+        batch = self.of.draws[len(self.draws)].batch
+        if batch is None or not self.coins:
+            return None
+        then, now = self.of.coins[batch], self.coins[-1]
+        sizes = value.shape[axis], shape[axis]
+        if then.rows != 1 or now.rows != 1 or sizes != (then.n_in, now.n_in) or not then.n_in:
+            return None
+        place = {record: i for i, record in enumerate(np.flatnonzero(then.taken).tolist())}
+        rows = [place.get(self._number_on_d(i), 0) for i in np.flatnonzero(now.taken).tolist()]
+        return value.take(rows, axis=axis)
+
+    def _number_on_d(self, record: int) -> int:
+        """The number that a record of D' has on D; -1 for the one that was added."""
+        edit = self.edit
+        if edit is None or edit.kind not in ("add", "remove") or record < edit.index:
+            return record
+        if edit.kind == "remove":
+            return record + 1
+        return -1 if record == edit.index else record - 1
 
     def keep_draw(self, law: str, value: Any, site: Site, settings: str = "") -> RawDraw:
         """Write a draw down; returns it with its number and ids."""
         plain = np.asarray(value)
         number = len(self.draws)
-        raw = RawDraw(number, law, _copied(value), self._ids(law, plain), site, settings)
+        batch = len(self.coins) - 1 if self.coins else None
+        raw = RawDraw(number, law, _copied(value), self._ids(law, plain), site, settings, batch)
         self.draws.append(raw)
         if self.of is not None and self.shifted is None:
             then = self.of.draws[number] if number < len(self.of.draws) else None
@@ -263,7 +356,8 @@ class Tape:
 
     def _ids(self, law: str, value: Array) -> Array:
         # Two equal draws of a continuous law come from one seed; of a discrete law, from chance.
-        key = law.encode() + value.tobytes() if law in CONTINUOUS and value.size else None
+        known = law in CONTINUOUS and is_telling(value)
+        key = hashlib.blake2b(law.encode() + value.tobytes()).digest() if known else None
         if key is not None and key in self._by_value:
             return self._by_value[key].reshape(value.shape)
         ids = np.arange(self._n_ids, self._n_ids + value.size).reshape(value.shape)
@@ -274,7 +368,51 @@ class Tape:
 
     def new_ids(self, shape: tuple[int, ...]) -> Array:
         """Ids for noise that was merged from several draws."""
-        return self._ids("merged", np.empty(shape))
+        begin = self._n_ids
+        ids = self._ids("merged", np.empty(shape))
+        self._merged.append((begin, self._n_ids))
+        return ids
+
+    def entangled(self) -> list[Entry]:
+        """Primitives that share a draw with another one through a sum of draws.
+
+        Their noises are neither equal nor independent: y + z and y' + z' - z, for example.
+        """
+        users: dict[int, set[int]] = {}
+        counted = [entry for entry in self.entries if entry.counts]
+        for entry in counted:
+            for draw in entry.draws:
+                users.setdefault(draw, set()).add(entry.chain)
+        merged = {entry.chain for entry in counted if self._is_merged(entry)}
+        bad = {
+            chain
+            for chains in users.values()
+            if len(chains) > 1 and chains & merged
+            for chain in chains
+        }
+        return [entry for entry in counted if entry.chain in bad]
+
+    def _is_merged(self, entry: Entry) -> bool:
+        ids = entry.ids.ravel()[:1]
+        return any(low <= i < high for i in ids.tolist() for low, high in self._merged)
+
+    def meet(self, value: Any) -> None:
+        """Write down a plain operand of a noisy value; it serves to name a line, never to decide.
+
+        Values with an entry per record meet noisy weights in every honest step: they are left out.
+        """
+        plain = np.asarray(value)
+        if plain.size > _MET_SIZE or plain.dtype == object or self._has_records(plain.shape):
+            return
+        self.met.append(hash(plain.tobytes()))
+        then = [] if self.of is None else self.of.met
+        at = len(self.met) - 1
+        if self.met_at is None and at < len(then) and then[at] != self.met[at]:
+            self.met_at = here()
+
+    def _has_records(self, shape: tuple[int, ...]) -> bool:
+        sizes = {self.n, self.edit.n if self.edit is not None else None}
+        return any(size in sizes for size in shape)
 
     @property
     def drawn_record(self) -> int:
@@ -302,12 +440,14 @@ class Tape:
         """Write down a row of coins with one entry per record."""
         taken = np.asarray(taken)
         rows = taken.size // max(self.n or 1, 1)
-        coins = Coins(number, np.asarray(rate), int(taken.sum()), taken.size, site, rows)
+        n_in = int(taken.sum())
+        coins = Coins(number, np.asarray(rate), n_in, taken.size, site, rows, taken.copy())
         self.coins.append(coins)
 
     def keep(self, entry: Entry) -> Entry:
         """Write a primitive down; on a replay its output is replaced by that of the first tape."""
         entry.sampled = len(self.coins) - 1 if self.coins else None
+        entry.step = self.step
         self.entries.append(entry)
         self.followed |= entry.draws
         if entry.stage == 0:
@@ -315,7 +455,8 @@ class Tape:
         else:
             self._chains[entry.chain].append(entry)
         then = self._counterpart(entry)
-        if then is not None and then.out.shape == entry.out.shape:
+        forced = self.forced >= 0 and entry.kind == "coin" and entry.axis is not None
+        if then is not None and then.out.shape == entry.out.shape and not forced:
             entry.out = then.out
         return entry
 
@@ -361,6 +502,14 @@ def _matched(then: list[Entry], now: list[Entry]) -> list[tuple[Entry, Entry]]:
     if not left or not right:
         return []
     return [*zip(left[:-1], right[:-1], strict=False), (left[-1], right[-1])]
+
+
+def is_telling(value: Array) -> bool:
+    """Whether two equal draws of this size cannot be chance: they hold 52 random bits or more.
+
+    A normal draw in single precision has about 24 of them, and trainings draw thousands.
+    """
+    return value.size * {2: 8, 4: 22}.get(value.dtype.itemsize, 52) >= 52
 
 
 def _copied(value: Any) -> Any:

@@ -224,6 +224,7 @@ def _note_call(tape: Tape, name: str, args: Any, kwargs: Any, found: list[Any]) 
     for value in found:
         mark = mark_of(value)
         if isinstance(mark, Noisy) and how == "argmax":
+            mark.entry.lowest |= name == "argmin"
             _note_argmax(mark, value, args, kwargs)
         else:
             note(mark, how)

@@ -127,11 +127,13 @@ def _verdict(audit: Audit) -> str:
     tone = "refuted" if verdict["refuted"] else "standing"
     tone = "open" if verdict["ended"] == "interrupted" and tone == "standing" else tone
     remarks = " ".join(verdict["remarks"])
+    advice = f"Next: {verdict['next_step']}" if verdict["next_step"] else ""
+    next_step = f'\n<p class="remarks">{_glue(advice)}</p>' if advice else ""
     return (
         f'<div class="verdict keep {tone}">\n'
         f'<p class="word">{html.escape(verdict["headline"])}</p>\n'
         f'<p class="sentence">{_glue(verdict["sentence"])}</p>\n'
-        f'<p class="remarks">{_glue(remarks)}</p>\n</div>'
+        f'<p class="remarks">{_glue(remarks)}</p>{next_step}\n</div>'
     )
 
 
@@ -249,7 +251,7 @@ def _attack(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> 
         ("How its threshold was chosen", bound["selection"]),
         (
             "What must be believed",
-            "nothing" if bound["assumption"] == "none" else bound["assumption"],
+            "nothing" if bound["assumes_nothing"] else bound["assumption"],
         ),
     ]
     return table(rows, kind="facts")

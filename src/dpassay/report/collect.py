@@ -6,12 +6,12 @@ No drawing here, and never a record: scores enter as counts and rates only.
 from dataclasses import asdict
 from typing import Any
 
-from dpassay.privacy.curves import GDP
+from dpassay.privacy.curves import GDP, Curve
 from dpassay.report import plotted, words
 from dpassay.report.disclosure import Disclosure
 from dpassay.report.hazards import checklist, facts_of
 from dpassay.report.odds import explain
-from dpassay.types import PrivacyCurve, Verdict
+from dpassay.types import LowerBound, PrivacyCurve, Verdict
 
 _LONGEST = 1000  # characters of a text that was given; a report stays small
 
@@ -41,7 +41,7 @@ def collect(
         "odds": [asdict(odds) for odds in explain(verdict.claim).odds.values()],
         "claim": _curve(verdict.claim, claimed, bound.delta),
         "proof": None if facts.proved is None else _curve(proof, facts.proved, bound.delta),
-        "bound": asdict(bound) | {"threshold": _round_threshold(bound.threshold)},
+        "bound": _bound(bound),
         "attack": _attack(verdict, facts.declared.view),
         "evidence": _evidence(verdict),
         "disclosure": {name: _clip(value) for name, value in asdict(facts.declared).items()},
@@ -63,6 +63,11 @@ def _round_threshold(threshold: Any) -> Any:
     return float(f"{threshold:.4g}") if isinstance(threshold, float) else threshold
 
 
+def _bound(bound: LowerBound) -> dict[str, Any]:
+    shown = {"threshold": _round_threshold(bound.threshold)}
+    return asdict(bound) | shown | {"assumes_nothing": bound.assumes_nothing}
+
+
 def _verdict(verdict: Verdict, claimed: float) -> dict[str, Any]:
     return {
         "refuted": verdict.refuted,
@@ -70,10 +75,16 @@ def _verdict(verdict: Verdict, claimed: float) -> dict[str, Any]:
         "sentence": words.verdict_sentence(verdict, claimed),
         "remarks": words.verdict_details(verdict, claimed),
         "confidence": verdict.confidence,
+        "kind": verdict.kind,
         "trials": verdict.trials,
+        "n_learning": verdict.n_learning,
+        "n_deaths": verdict.n_deaths,
         "ended": verdict.ended,
         "tightness": verdict.tightness,
-        "one_run": words.is_one_run(verdict),
+        "p_value": verdict.p_value,
+        "fell_at": None if verdict.fell_at is None else asdict(verdict.fell_at),
+        "power": None if verdict.power is None else asdict(verdict.power),
+        "next_step": _clip(verdict.next_step),
     }
 
 
@@ -88,6 +99,7 @@ def _curve(curve: Any, epsilon: float, delta: float) -> dict[str, Any]:
         "method": _clip(curve.method),
         "kind": curve.kind,
         "assumptions": [_clip(text) for text in curve.assumptions],
+        "n_records": curve.n_records if isinstance(curve, Curve) else None,
         "profile": plotted.privacy_profile(curve),
         "table": plotted.profile_table(curve, epsilon),
         "allowed": plotted.allowed_region(curve),
@@ -95,7 +107,7 @@ def _curve(curve: Any, epsilon: float, delta: float) -> dict[str, Any]:
 
 
 def _attack(verdict: Verdict, view: str | None) -> dict[str, Any]:
-    evidence, details = verdict.evidence, verdict.details or {}
+    evidence = verdict.evidence
     n_in = int((evidence.worlds == 1).sum())
     rows = words.attack_rows(verdict, view)
     return {
@@ -104,8 +116,6 @@ def _attack(verdict: Verdict, view: str | None) -> dict[str, Any]:
         "n_out": evidence.trials - n_in,
         "n_failed": evidence.n_failed,
         "neighbours": verdict.neighbours,
-        "n_learning": int(details.get("learning_trials", 0)),
-        "details": details,
         "rows": [[name, _clip(value)] for name, value in rows],
     }
 
@@ -113,7 +123,7 @@ def _attack(verdict: Verdict, view: str | None) -> dict[str, Any]:
 def _evidence(verdict: Verdict) -> dict[str, Any]:
     """What is drawn of the scores; intervals of rates only where trials are independent."""
     evidence, bound = verdict.evidence, verdict.bound
-    one_run = words.is_one_run(verdict)
+    one_run = verdict.kind == "one run"
     stated = evidence, bound.delta, bound.confidence
     return {
         "roc": plotted.roc(evidence),

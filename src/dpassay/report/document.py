@@ -11,10 +11,10 @@ from dpassay.errors import InvalidArgument
 from dpassay.report.collect import collect, installed_versions
 from dpassay.report.disclosure import Disclosure
 from dpassay.report.numbers import as_json
-from dpassay.report.shape import Misfit, check_shape
+from dpassay.report.shape import Misfit, check_shape, from_version_1
 from dpassay.types import PrivacyCurve, Verdict
 
-SCHEMA, SCHEMA_VERSION = "dpassay-report", 1
+SCHEMA, SCHEMA_VERSION = "dpassay-report", 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,12 +130,14 @@ def load_report(path: str | Path) -> Report:
     data = _handed.load_json("source", path)
     if not isinstance(data, dict) or data.get("schema") != SCHEMA:
         raise InvalidArgument(f"{path} is not a report: it has no schema {SCHEMA!r}.")
-    if data.get("schema_version") != SCHEMA_VERSION:
+    if data.get("schema_version") not in (1, SCHEMA_VERSION):
         raise InvalidArgument(
             f"{path} has schema_version {_check.shown(data.get('schema_version'))}, this dpassay "
-            f"reads {SCHEMA_VERSION}. Use the version that wrote it."
+            f"reads 1 and {SCHEMA_VERSION}. Use the version that wrote it."
         )
     try:
+        if data["schema_version"] == 1:
+            data = from_version_1(data)
         check_shape(data)
     except Misfit as error:
         raise InvalidArgument(f"{path} is not a whole report: {error}.") from None

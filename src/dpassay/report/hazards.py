@@ -5,11 +5,11 @@ sentence why and its grounds: *computed* from the claim, the proof and the trial
 a person. Without grounds nothing passes.
 """
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from dpassay.privacy.curves import Curve
 from dpassay.report.disclosure import Disclosure
 from dpassay.report.words import down, small, up
 from dpassay.types import PrivacyCurve, Verdict
@@ -48,9 +48,9 @@ class Facts:
         if self.declared.n_records is not None:
             return self.declared.n_records, DECLARED
         curves = [self.verdict.claim, *([self.proof] if self.proof is not None else [])]
-        for text in (text for curve in curves for text in curve.assumptions):
-            if match := re.fullmatch(r"n\s*=\s*(\d+)", text.strip()):
-                return int(match[1]), COMPUTED
+        for curve in curves:
+            if isinstance(curve, Curve) and curve.n_records is not None:
+                return curve.n_records, COMPUTED
         return None
 
 

@@ -198,11 +198,10 @@ def guesses(evidence: Evidence, delta: float, confidence: float) -> dict[str, An
 
 def wealth(verdict: Verdict) -> dict[str, Any] | None:
     """The logarithm of the bettor's wealth over the trials, and what it takes to refute."""
-    path = verdict.log_wealth
-    if path is None or not len(path):
+    path, needed = verdict.log_wealth, verdict.wealth_needed
+    if path is None or not len(path) or needed is None:
         return None
     kept = np.union1d(_thin(len(path)), [int(np.argmax(path))])
-    needed = (verdict.details or {}).get("wealth_needed", -math.log(1 - verdict.confidence))
     return {
         "trial": [0, *(kept + 1).tolist()],
         "log_wealth": [0.0, *short(np.asarray(path)[kept])],

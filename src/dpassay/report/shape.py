@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dpassay.errors import InvalidArgument
-from dpassay.report.words import KINDS, RELATIONS
+from dpassay.report.words import KINDS, RELATIONS, UNITS
 
 MOST_AUDITS = 1000
 MOST_POINTS = 100_000  # of a drawn curve
@@ -134,6 +134,7 @@ _CURVE = _fields(
     method=_text,
     kind=_one_of(*KINDS),
     assumptions=_list(_text),
+    n_records=_maybe(_count),
     profile=_curves("epsilon", "delta"),
     table=_list(_fields(epsilon=_some, delta=_share)),
     allowed=_curves("fpr", "tpr_least", "tpr_most"),
@@ -160,7 +161,14 @@ _AUDIT = _fields(
         sentence=_text,
         remarks=_list(_text),
         ended=_text,
+        kind=_one_of(*UNITS),
         trials=_count,
+        n_learning=_count,
+        n_deaths=_count,
+        p_value=_maybe(_share),
+        fell_at=_maybe(_fields(epsilon=_some, delta_seen=_share, delta_allowed=_share)),
+        power=_maybe(_fields(auc=_share, auc_allowed=_share, vacuous=_flag)),
+        next_step=_text,
     ),
     epsilon=_fields(
         delta=_share,
@@ -172,7 +180,9 @@ _AUDIT = _fields(
     odds=_list(_fields(if_out=_share, if_in=_share, what=_text), 1, 100),
     claim=_CURVE,
     proof=_maybe(_CURVE),
-    bound=_fields(method=_text, selection=_text, assumption=_text),
+    bound=_fields(
+        method=_text, selection=_text, assumption=_text, assumes_nothing=_flag, valid=_flag
+    ),
     attack=_fields(n_in=_count, n_out=_count, rows=_list(_list(_text, 2, 2))),
     evidence=_EVIDENCE,
     disclosure=_fields(**dict.fromkeys(_DECLARED, _maybe(_plain))),
@@ -183,3 +193,49 @@ _AUDIT = _fields(
     ),
 )
 _REPORT = _fields(title=_text, introduction=_text, audits=_list(_AUDIT, 1, MOST_AUDITS))
+
+
+# ------------------------------------------------------------------------------- before
+
+
+def from_version_1(data: dict[str, Any]) -> dict[str, Any]:
+    """The data of a report of version 1, with the fields that version 2 added.
+
+    What version 1 did not know is left empty: nothing is made up.
+    """
+    audits = data.get("audits")
+    if not isinstance(audits, list):
+        raise _refuse("audits", "a list")
+    for place, audit in enumerate(audits):
+        _OLD_AUDIT(audit, f"audits[{place}]")
+    return data | {"schema_version": 2, "audits": [_from_version_1(audit) for audit in audits]}
+
+
+_OLD_CURVE = _fields(assumptions=_list(_text))
+_OLD_AUDIT = _fields(
+    verdict=_fields(one_run=_flag),
+    claim=_OLD_CURVE,
+    proof=_maybe(_OLD_CURVE),
+    bound=_fields(assumption=_text),
+    attack=_fields(n_learning=_count),
+)
+
+
+def _from_version_1(audit: dict[str, Any]) -> dict[str, Any]:
+    verdict, n_learning = audit["verdict"], audit["attack"]["n_learning"]
+    new = {
+        "kind": "one run" if verdict["one_run"] else "many trials",
+        "trials": verdict.get("trials", 0) + n_learning,  # They were left out before.
+        "n_learning": n_learning,
+        "n_deaths": 0,
+        "p_value": None,
+        "fell_at": None,
+        "power": None,
+        "next_step": "",
+    }
+    curves = {
+        name: audit[name] and audit[name] | {"n_records": None} for name in ("claim", "proof")
+    }
+    bound = audit["bound"]
+    bound |= {"assumes_nothing": bound["assumption"] == "none", "valid": True, "p_value": None}
+    return audit | curves | {"verdict": verdict | new, "bound": bound}

@@ -5,7 +5,7 @@ from typing import Any
 
 from dpassay.privacy.curves import GDP, ApproxDP, PureDP
 from dpassay.report import numbers
-from dpassay.types import PrivacyCurve, Verdict
+from dpassay.types import Fall, Power, PrivacyCurve, Verdict
 
 KINDS = {
     "exact": "exact: neither above nor below what the statement implies",
@@ -28,9 +28,8 @@ def down(x: float) -> str:
     return numbers.down(x).replace("inf", "∞")
 
 
-def is_one_run(verdict: Verdict) -> bool:
-    """Whether many canaries of one training were scored, rather than many trainings."""
-    return verdict.trials == 1 and verdict.evidence.trials > 1
+UNITS = {"many trials": "trials", "one run": "canaries", "single steps": "steps"}
+"""What has a world of its own, by the kind of game."""
 
 
 def statement(claim: PrivacyCurve, epsilon: float, delta: float) -> str:
@@ -94,9 +93,13 @@ def verdict_sentence(verdict: Verdict, claimed: float) -> str:
 
 
 def _describe_trials(verdict: Verdict) -> str:
-    if is_one_run(verdict):
-        return f"one training with {group_digits(verdict.evidence.trials)} canaries"
-    return f"{group_digits(verdict.trials)} trial{'' if verdict.trials == 1 else 's'}"
+    seen = group_digits(verdict.evidence.trials)
+    if verdict.kind == "one run":
+        return f"one training with {seen} canaries"
+    played = f"{group_digits(verdict.n_counted)} "
+    if verdict.kind == "single steps":
+        return f"{played}training{'' if verdict.n_counted == 1 else 's'} of {seen} steps in all"
+    return f"{played}trial{'' if verdict.n_counted == 1 else 's'}"
 
 
 def group_digits(n: float) -> str:
@@ -113,7 +116,7 @@ def verdict_details(verdict: Verdict, claimed: float) -> list[str]:
     """What else must be known beside the sentence."""
     bound = verdict.bound
     shown = f"ε ≥ {down(bound.epsilon)} at δ = {small(bound.delta)}"
-    believed = f", assuming {bound.assumption}" if bound.assumption != "none" else ""
+    believed = "" if bound.assumes_nothing else f", assuming {bound.assumption}"
     said = [
         f"Measured: {shown}, with confidence {percent(bound.confidence)}{believed}. "
         f"Claimed: ε = {up(claimed)} there."
@@ -121,10 +124,12 @@ def verdict_details(verdict: Verdict, claimed: float) -> list[str]:
     if verdict.refuted:
         risk = one_in(1 - verdict.confidence)
         said.append(f"A true claim would be refuted in this way with a chance of at most {risk}.")
-        if bound.epsilon <= claimed:
+        if verdict.fell_at is not None:
+            said.append(_describe_fall(verdict.fell_at))
+        elif bound.epsilon <= claimed:
             said.append(
-                "The claim fell at another point of its curve, or by the sharper test of the "
-                "verdict; the measured ε is a statement of its own."
+                "The claim fell by the test of its whole curve; the measured ε is a statement of "
+                "its own."
             )
         return said
     said.append(_power(bound.ceiling, claimed))
@@ -134,6 +139,35 @@ def verdict_details(verdict: Verdict, claimed: float) -> list[str]:
             "was not passed. Run more trials."
         )
     return said
+
+
+def _describe_fall(fall: Fall) -> str:
+    """Where on its curve the claim was exceeded; a bound that is shown is rounded down."""
+    if fall.kind == "estimate":
+        seen = f"about δ = {fall.delta_seen:.3g} was seen, an estimate"
+    else:
+        seen = f"δ ≥ {numbers.down(fall.delta_seen)} was shown"
+    return (
+        f"It fell at ε = {fall.epsilon:.4g}: there {seen}, and the claim allows "
+        f"δ = {numbers.up(fall.delta_allowed)}."
+    )
+
+
+def power_rows(power: Power | None) -> list[tuple[str, str]]:
+    """How well the attack told the worlds apart, beside the most that the claim allows."""
+    if power is None:
+        return []
+    rows = [
+        (
+            "Area under the ROC curve",
+            f"{power.auc:.3f} (about {power.auc_lower:.3f} to {power.auc_upper:.3f}); 0.5 is a "
+            "coin, 1 a perfect attack",
+        ),
+        ("The largest area that the claim allows", f"{power.auc_allowed:.3f}"),
+    ]
+    if power.vacuous:
+        rows.append(("Power", "none: nothing could have refuted the claim in this audit"))
+    return rows
 
 
 def _power(ceiling: float, claimed: float) -> str:
@@ -154,14 +188,14 @@ def limits(verdict: Verdict) -> list[str]:
         "Differential privacy limits what is learned from one unit's taking part. It does not hide "
         "what is true of a whole group, and does not protect data before they reach the algorithm.",
     ]
-    if verdict.bound.assumption != "none":
+    if not verdict.bound.assumes_nothing:
         said.append(f"The measured ε rests on an assumption: {verdict.bound.assumption}.")
     if verdict.evidence.seed is not None:
         said.append(
             "The trials were run with seeded noise so that they can be replayed; the secure source "
             "of noise of a release was not what was audited."
         )
-    if is_one_run(verdict):
+    if verdict.kind == "one run":
         said.append(
             "One training was run. Its canaries are not independent, so that rates over canaries "
             "have no interval of their own; the bound accounts for that."
@@ -179,23 +213,26 @@ _NEIGHBOURS = {
 
 def attack_rows(verdict: Verdict, view: str | None) -> list[tuple[str, str]]:
     """Who attacked, with what view, how often, and what went wrong."""
-    details, evidence = verdict.details or {}, verdict.evidence
+    evidence, unit = verdict.evidence, UNITS[verdict.kind]
     n_in = int((evidence.worlds == 1).sum())
-    unit = "canaries" if is_one_run(verdict) else "trials"
     rows: list[tuple[str, Any]] = [
         ("Attack", verdict.attack or "not said"),
         ("What the attacker saw", view or "what the audited function returned, and nothing else"),
-        ("Trainings or runs counted", group_digits(verdict.trials)),
+        ("Trainings or runs counted", group_digits(verdict.n_counted)),
         (
             f"{unit.capitalize()} with and without",
             f"{group_digits(n_in)} with, {group_digits(evidence.trials - n_in)} without",
         ),
-        ("Spent to learn the attack", _learning(int(details.get("learning_trials", 0)))),
+        ("Spent to learn the attack", _learning(verdict.n_learning)),
         ("Failed", _describe_failures(verdict)),
-        ("Workers that died", _describe_deaths(details.get("deaths"))),
+        ("Workers that died", _describe_deaths(verdict.n_deaths, evidence.seed is not None)),
         ("Neighbouring data sets", _NEIGHBOURS[verdict.neighbours]),
+        *([("The pair that was searched", verdict.pair)] if verdict.pair else []),
         ("Ended", verdict.ended),
+        *power_rows(verdict.power),
     ]
+    if verdict.p_value is not None:
+        rows.append(("P-value of the claim as a whole", f"{verdict.p_value:.3g}"))
     return [(name, str(value)) for name, value in rows]
 
 
@@ -209,7 +246,9 @@ def _learning(n: int) -> str:
     return f"{group_digits(n)} trials, which do not count" if n else "none: the score was given"
 
 
-def _describe_deaths(n: float | None) -> str:
-    if n is None:
-        return "not recorded; what a worker loses is played again and changes nothing"
-    return f"{group_digits(n)}; their trials were played again" if n else "none"
+def _describe_deaths(n: int, replayable: bool) -> str:
+    if not n:
+        return "none"
+    if replayable:
+        return f"{group_digits(n)}; their trials were played again"
+    return f"{group_digits(n)}; their trials, which cannot be replayed, count as failed"

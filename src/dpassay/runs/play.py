@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay import _check
-from dpassay.errors import InvalidArgument, LogError, RunError
+from dpassay.errors import AuditStopped, InvalidArgument, LogError, RunError
 from dpassay.runs import outcomes as columns
 from dpassay.runs.board import Board, Ended
 from dpassay.runs.guard import ERROR_MAX
@@ -35,6 +35,7 @@ WRITE_SHARE = 0.05  # of the time may go into commits; outcomes wait in a group 
 WRITE_SECONDS = 0.2  # the longest that an outcome waits, however slow the disk
 PATIENCE_SECONDS = 1.0  # between looks at the clock and the user while nothing ends
 GRACE_SECONDS = 0.5  # for trials that are being played when the run ends
+_DEATHS = "deaths"  # the fact about a run that counts dead workers
 BARREN_MAX = 5  # new executors in a row that break before they play anything
 
 
@@ -50,7 +51,7 @@ class Played:
             the run ended. The same however often the run was killed and resumed.
         n_played: trials played now, the others were in the log.
         n_logged: trials of the list that have an outcome, some of which may not be consumed.
-        n_deaths: how often a worker died.
+        n_deaths: how often a worker died, in this call and in those before it.
         seconds: wall time.
 
     """
@@ -72,6 +73,30 @@ class Played:
     def first_error(self) -> str | None:
         """The error of the first failed trial, in full."""
         return next(iter(self.outcomes.errors.values()), None)
+
+    def require_whole(self, trials: int, what: str, *, failures: bool = False) -> "Played":
+        """Itself if the run is complete; for games that say nothing before they are.
+
+        Args:
+            trials: how many were asked for.
+            what: the plural of what was played, for messages: "trainings".
+            failures: whether trials may have failed, up to the share that :func:`play` allows.
+
+        Raises:
+            AuditStopped: too many trials failed, or the user interrupted.
+
+        """
+        if self.ended == "too many failures" or (self.n_failed and not failures):
+            raise AuditStopped(
+                f"{self.n_failed} of {len(self.outcomes)} {what} failed, too many to say anything. "
+                f"The first error was:\n{self.first_error}"
+            )
+        if self.ended == "interrupted":
+            raise AuditStopped(
+                f"interrupted after {len(self.outcomes)} of {trials} {what}. With store= the same "
+                "call goes on."
+            )
+        return self
 
 
 def play(
@@ -166,13 +191,14 @@ def play(
             ended = "interrupted"
         finally:
             shown.end()
+        n_deaths = _count_deaths(log, key, deaths)
     return Played(
         key=key,
         ended=ended,
         outcomes=board.consumed(),
         n_played=board.n_finished - before,
         n_logged=board.n_finished,
-        n_deaths=deaths,
+        n_deaths=n_deaths,
         seconds=time.monotonic() - begin,
     )
 
@@ -195,10 +221,18 @@ def replayed(
     board = Board(_numbers(trials), stop, every, max_failed_share)
     with opened(store, make=False) as log:
         board.put(log.outcomes(key))
+        n_deaths = _count_deaths(log, key, 0)
     ended = board.advance()
     if ended is None:
         ended = "stopped" if board.consume_rest() else "interrupted"
-    return Played(key, ended, board.consumed(), 0, board.n_finished, 0, 0.0)
+    return Played(key, ended, board.consumed(), 0, board.n_finished, n_deaths, 0.0)
+
+
+def _count_deaths(log: TrialLog, key: str, new: int) -> int:
+    """How often a worker died for this run, the new deaths included; kept in the log."""
+    if not new:
+        return int(log.noted(key, _DEATHS, 0))
+    return int(log.revise(key, _DEATHS, lambda before: (before or 0) + new))
 
 
 def _numbers(trials: Any) -> NDArray[np.int64]:
@@ -244,7 +278,10 @@ def _check_arguments(
 
 
 class _Session:
-    """The loop: hand out, gather, write, consume; and mourn."""
+    """The loop of a run: hand trials out, gather outcomes, write them, and consume them in order.
+
+    It also deals with workers that die.
+    """
 
     def __init__(
         self,

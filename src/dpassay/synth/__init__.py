@@ -6,28 +6,30 @@ from dpassay._lazy import lazily
 
 if TYPE_CHECKING:
     from dpassay.synth.base import Fitted, Synthesizer, load
-    from dpassay.synth.baselines import Independent, NoisyMarginals
-    from dpassay.synth.blr import BLR, blr_accuracy
-    from dpassay.synth.columns import (
-        Categorical,
-        Column,
-        Date,
-        Numeric,
-        Ordinal,
-    )
     from dpassay.synth.comparison import (
         Quality,
         compare,
         quality,
         train_on_synthetic,
     )
-    from dpassay.synth.domains import MeasuredDomain, fit_with_domain, measure_domain
-    from dpassay.synth.dual_frank_wolfe import FrankWolfe
-    from dpassay.synth.dual_query import DQRS, DualQuery
-    from dpassay.synth.fem import FEM, SepFEM
-    from dpassay.synth.mixture import ProductMixture, fit
-    from dpassay.synth.mwem import MWEM
-    from dpassay.synth.schema import Schema
+    from dpassay.synth.methods.baselines import Independent, NoisyMarginals
+    from dpassay.synth.methods.blr import BLR, blr_accuracy
+    from dpassay.synth.methods.dual_query import DQRS, DualQuery
+    from dpassay.synth.methods.fem import FEM, SepFEM
+    from dpassay.synth.methods.frank_wolfe import FrankWolfe
+    from dpassay.synth.methods.mwem import MWEM
+    from dpassay.synth.methods.product_mixture import ProductMixture
+    from dpassay.synth.queries.workload import Workload
+    from dpassay.synth.recommended import fit, fit_with_domain
+    from dpassay.synth.tables.columns import (
+        Categorical,
+        Column,
+        Date,
+        Numeric,
+        Ordinal,
+    )
+    from dpassay.synth.tables.domains import MeasuredDomain, measure_domain
+    from dpassay.synth.tables.schema import Schema
     from dpassay.synth.theorems import (
         Guarantee,
         blr_error_upper,
@@ -35,34 +37,33 @@ if TYPE_CHECKING:
         query_error_rate,
         query_error_upper,
     )
-    from dpassay.synth.workload import Workload
 
 _PUBLIC = {
-    "Schema": "dpassay.synth.schema",
-    "Column": "dpassay.synth.columns",
-    "Categorical": "dpassay.synth.columns",
-    "Ordinal": "dpassay.synth.columns",
-    "Numeric": "dpassay.synth.columns",
-    "Date": "dpassay.synth.columns",
-    "MeasuredDomain": "dpassay.synth.domains",
-    "measure_domain": "dpassay.synth.domains",
-    "fit_with_domain": "dpassay.synth.domains",
-    "Workload": "dpassay.synth.workload",
+    "Schema": "dpassay.synth.tables.schema",
+    "Column": "dpassay.synth.tables.columns",
+    "Categorical": "dpassay.synth.tables.columns",
+    "Ordinal": "dpassay.synth.tables.columns",
+    "Numeric": "dpassay.synth.tables.columns",
+    "Date": "dpassay.synth.tables.columns",
+    "MeasuredDomain": "dpassay.synth.tables.domains",
+    "measure_domain": "dpassay.synth.tables.domains",
+    "fit_with_domain": "dpassay.synth.recommended",
+    "Workload": "dpassay.synth.queries.workload",
     "Fitted": "dpassay.synth.base",
     "Synthesizer": "dpassay.synth.base",
     "load": "dpassay.synth.base",
-    "ProductMixture": "dpassay.synth.mixture",
-    "FrankWolfe": "dpassay.synth.dual_frank_wolfe",
-    "fit": "dpassay.synth.mixture",
-    "Independent": "dpassay.synth.baselines",
-    "NoisyMarginals": "dpassay.synth.baselines",
-    "BLR": "dpassay.synth.blr",
-    "blr_accuracy": "dpassay.synth.blr",
-    "MWEM": "dpassay.synth.mwem",
-    "DualQuery": "dpassay.synth.dual_query",
-    "DQRS": "dpassay.synth.dual_query",
-    "FEM": "dpassay.synth.fem",
-    "SepFEM": "dpassay.synth.fem",
+    "ProductMixture": "dpassay.synth.methods.product_mixture",
+    "FrankWolfe": "dpassay.synth.methods.frank_wolfe",
+    "fit": "dpassay.synth.recommended",
+    "Independent": "dpassay.synth.methods.baselines",
+    "NoisyMarginals": "dpassay.synth.methods.baselines",
+    "BLR": "dpassay.synth.methods.blr",
+    "blr_accuracy": "dpassay.synth.methods.blr",
+    "MWEM": "dpassay.synth.methods.mwem",
+    "DualQuery": "dpassay.synth.methods.dual_query",
+    "DQRS": "dpassay.synth.methods.dual_query",
+    "FEM": "dpassay.synth.methods.fem",
+    "SepFEM": "dpassay.synth.methods.fem",
     "Guarantee": "dpassay.synth.theorems",
     "query_error_upper": "dpassay.synth.theorems",
     "query_error_rate": "dpassay.synth.theorems",

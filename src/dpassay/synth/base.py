@@ -3,13 +3,13 @@
 A synthesizer is a class with two methods of its own::
 
     class Mine(Synthesizer):
-        def _plan(self, budget, n_records):       # from public quantities alone
-            return Plan(event, ...)
-        def _run(self, data, plan, source):       # the only one that sees the data
+        def _plan(self, allowed, n_records):      # from public quantities alone
+            return MyPlan(event, ...)             # a dpassay.privacy.budget.Plan
+        def _run(self, data, plan, chosen):       # the only one that computes from the data
             return Mixture(...)
 
-``fit`` encodes the table, states the event, and only then touches the data. What it leaves is a
-:class:`Fitted`: everything after that is post-processing of a private release.
+``fit`` encodes the table, plans, states the event, and only then computes from the data. What it
+leaves is a :class:`Fitted`: everything after that is post-processing of a private release.
 """
 
 import io
@@ -17,28 +17,28 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypedDict
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 
 from dpassay import _check, _files, _handed, _rng
 from dpassay._rng import RngLike
+from dpassay._threads import limit_threads
 from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.mechanisms.noise import Source, source
 from dpassay.privacy import Event, account, from_dict
-from dpassay.privacy.budget import Budget, budget
+from dpassay.privacy.budget import Budget, Plan, budget
 from dpassay.synth.models import MODELS, Model, Records
-from dpassay.synth.schema import Schema
-from dpassay.synth.tables import Form
-from dpassay.synth.workload import Workload
+from dpassay.synth.queries.workload import Workload
+from dpassay.synth.tables.domains import MeasuredDomain
+from dpassay.synth.tables.form import Form
+from dpassay.synth.tables.remainder import Remainder
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray, Neighbouring, NoiseLevel, PrivacyCurve
 
-if TYPE_CHECKING:
-    from dpassay.synth.domains import MeasuredDomain
-
 FORMAT = 1
-MOST_CELLS = 10**9  # of a sampled table; more would need tens of gigabytes
 """The version of saved files; a reader takes its own and older ones."""
+MOST_CELLS = 10**9  # of a sampled table; more would need tens of gigabytes
 
 
 class Fitted:
@@ -64,13 +64,13 @@ class Fitted:
     method_: str
     form_: Form
     n_records_: int
-    domain_: "MeasuredDomain | None" = None
+    domain_: MeasuredDomain | None = None
 
     @property
     def privacy_(self) -> PrivacyCurve:
         """The privacy curve of the fit: an upper bound, with what it takes as public."""
         self._check_fitted()
-        return account(self.event_, assumptions=self.assumptions_)
+        return account(self.event_, assumptions=self.assumptions_, n_records=self.n_records_)
 
     def sample(
         self, n: int | None = None, rng: RngLike = None, *, where: Mapping[str, Any] | None = None
@@ -88,17 +88,22 @@ class Fitted:
 
         """
         self._check_fitted()
+        if where is not None and not isinstance(where, Mapping):
+            raise InvalidArgument(
+                f"where={_check.shown(where)} must be a mapping from columns to values, e.g. "
+                "{'sex': 'F', 'age': [30, 31]}."
+            )
         remedy = f"A table of {len(self.schema.names)} columns has {MOST_CELLS:g} cells at most."
         most = MOST_CELLS // len(self.schema.names)
         n = self.n_records_ if n is None else _check.count("n", n, high=most, remedy=remedy)
         generator = np.random.default_rng() if rng is None else _rng.generator(rng)
         codes = self.model_.sample(n, generator, self.schema.conditions(where or {}))
-        return self.form_.shaped(self.schema.decode(codes, generator), self.schema)
+        return self.form_.apply(self.schema.decode(codes, generator), self.schema)
 
     def answer(self, workload: Workload) -> FloatArray:
         """The model's own answers, one per query: without the error of sampling records."""
         self._check_fitted()
-        return workload.answers(self.model_)
+        return _check_workload(workload).answers(self.model_)
 
     def save(self, path: str | Path) -> Path:
         """Write what was learned to one file (JSON and NPZ, no pickle); :func:`load` reads it.
@@ -175,6 +180,15 @@ def _restore(header: Mapping[str, Any], arrays: dict[str, Any]) -> Fitted:
     return fitted
 
 
+def _check_workload(workload: Any) -> Workload:
+    if not isinstance(workload, Workload):
+        raise InvalidArgument(
+            f"workload={_check.shown(workload)} must be a Workload, e.g. "
+            "Workload.marginals([('age', 'sex')])."
+        )
+    return workload
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
@@ -209,7 +223,14 @@ class Synthesizer(Fitted, ABC):
             so.
         rng: None for secure noise; a seed for noise that can be replayed (not private).
 
+    Attributes:
+        budget_: what the fit was allowed to spend, a measured domain included.
+
     """
+
+    is_pure: ClassVar[bool] = False
+    """Whether the method is purely epsilon-DP and takes no delta."""
+    budget_: Budget
 
     def __init__(
         self,
@@ -231,7 +252,7 @@ class Synthesizer(Fitted, ABC):
         if workload is None:
             workload = Workload.all_marginals(schema, min(2, len(schema.names)))
         self.schema = schema
-        self.workload = workload.check(schema)
+        self.workload = _check_workload(workload).check(schema)
         self.epsilon = epsilon
         self.delta = delta
         self.neighbouring: Neighbouring = neighbouring
@@ -246,18 +267,36 @@ class Synthesizer(Fitted, ABC):
                 method to do anything; nothing is released then.
 
         """
+        return self._fit(table, None)
+
+    def fit_remainder(self, table: Any, remainder: Remainder) -> Self:
+        """Learn from what a measured domain left; :func:`~dpassay.synth.fit_with_domain` calls it.
+
+        ``event_`` is then that of domain and synthesizer together.
+        """
+        return self._fit(table, remainder)
+
+    def _fit(self, table: Any, remainder: Remainder | None) -> Self:
+        """Decide from public quantities, state the event, then compute from the data."""
         codes = self.schema.encode(table)
         n = len(codes) if self.n_records is None else _check.count("n_records", self.n_records)
-        allowed = budget(self.epsilon, self._delta(n), self.neighbouring)
-        if not allowed.is_private:
-            raise InvalidArgument("epsilon=inf asks for no privacy; release the table itself.")
-        plan = self._plan(allowed, n)
+        if remainder is None:
+            whole = self._budget(n)
+            plan = self._plan(whole, n)
+            event, public = plan.event, ("the schema", "the types of the columns")
+        else:
+            whole = remainder.whole
+            plan = self._plan(remainder.budget, n)
+            event = remainder.state(plan.event, type(self).__name__)
+            public = remainder.domain.assumptions
         chosen = source(self.rng)
-        model = self._run(Records(self.schema, codes, n), plan, chosen)
-        self.event_, self.noise_ = plan.event, chosen.level
-        self.assumptions_ = (f"n={n}", "the schema", "the types of the columns")
-        self.model_, self.form_ = model, Form.of(table, self.schema)
-        self.n_records_, self.method_ = n, type(self).__name__
+        with limit_threads():  # thousands of products, none of them large
+            self.model_ = self._run(Records(self.schema, codes, n), plan, chosen)
+        self.event_, self.noise_, self.budget_ = event, chosen.level, whole
+        self.assumptions_ = (f"n={n}", *public)
+        self.form_, self.n_records_ = Form.of(table, self.schema), n
+        self.domain_ = None if remainder is None else remainder.domain
+        self.method_ = type(self).__name__
         return self
 
     @property
@@ -265,13 +304,22 @@ class Synthesizer(Fitted, ABC):
         """Whether the event is Gaussian noise that just meets the budget, for any domain."""
         return False
 
-    def _delta(self, n_records: int) -> float:
-        return 1.0 / n_records**2 if self.delta is None else self.delta
+    def _budget(self, n_records: int) -> Budget:
+        delta = default_delta(n_records) if self.delta is None else self.delta
+        allowed = budget(self.epsilon, delta, self.neighbouring)
+        if not allowed.is_private:
+            raise InvalidArgument("epsilon=inf asks for no privacy; release the table itself.")
+        return allowed
 
     @abstractmethod
-    def _plan(self, allowed: Budget, n_records: int) -> Any:
-        """What will be done, from public quantities alone; has at least ``event``."""
+    def _plan(self, allowed: Budget, n_records: int) -> Plan:
+        """What will be done, decided from public quantities alone."""
 
     @abstractmethod
     def _run(self, data: Records, plan: Any, chosen: Source) -> Model:
-        """The model, learned as planned."""
+        """The model, learned as planned. ``plan`` is what ``_plan`` returned."""
+
+
+def default_delta(n_records: int) -> float:
+    """The delta of a fit that names none: 1/n², of the public n."""
+    return 1.0 / n_records**2

@@ -12,8 +12,8 @@ import numpy as np
 from dpassay.errors import InvalidArgument
 from dpassay.synth.base import Fitted
 from dpassay.synth.models import Records
-from dpassay.synth.queries import Marginal
-from dpassay.synth.workload import Answers, Workload
+from dpassay.synth.queries.blocks import Marginal
+from dpassay.synth.queries.workload import Answers, Workload
 from dpassay.types import FloatArray
 
 

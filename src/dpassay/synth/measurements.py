@@ -1,25 +1,16 @@
-"""Marginal tables of the data plus Gaussian noise, and what they cost.
+"""Marginal tables of the data plus Gaussian noise, and what they cost."""
 
-A record falls into one cell of a marginal: to add or remove one moves one count by 1, and to
-replace one moves two. The l2 sensitivity of a whole table of counts is therefore 1, or √2, however
-many cells it has.
-"""
-
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from dpassay.mechanisms.additive import add_noise
 from dpassay.mechanisms.noise import Source
 from dpassay.privacy import Event, Gaussian
 from dpassay.privacy.events import Sequence as EventSequence
 from dpassay.synth.models import Records
+from dpassay.synth.tables.counts import SENSITIVITY, noisy_counts
 from dpassay.types import FloatArray, Neighbouring
-
-SENSITIVITY: dict[str, float] = {"add-remove": 1.0, "replace-one": math.sqrt(2)}
-"""The l2 sensitivity of one table of counts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,9 +18,9 @@ class Measurement:
     """Noisy shares of the cells of a marginal.
 
     Attributes:
-        columns: of the marginal.
+        columns: the columns of the marginal.
         shares: counts over the public n, plus noise; may be negative, need not sum to 1.
-        deviation: of the noise of a share.
+        deviation: the standard deviation of the noise on each share.
 
     """
 
@@ -54,17 +45,7 @@ def measure(
     return found
 
 
-def noisy_counts(
-    counts: FloatArray, sigma: float, chosen: Source, neighbouring: Neighbouring
-) -> FloatArray:
-    """Counts of records by cell plus Gaussian noise; its event is in :func:`measuring`."""
-    if not chosen.is_exact:
-        return counts + sigma * chosen.generator.standard_normal(counts.shape)
-    distance = SENSITIVITY[neighbouring]
-    return add_noise("gaussian", counts.astype(np.int64), sigma / distance, distance, chosen)
-
-
-def measuring(sigmas: Sequence[float], neighbouring: Neighbouring) -> Event:
+def measurement_event(sigmas: Sequence[float], neighbouring: Neighbouring) -> Event:
     """What :func:`measure` does to the data."""
     distance = SENSITIVITY[neighbouring]
     return EventSequence(tuple(Gaussian(sigma / distance, neighbouring) for sigma in sigmas))

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay.errors import InvalidArgument
-from dpassay.synth.columns import Codes
-from dpassay.synth.schema import Schema
+from dpassay.synth.tables.columns import Codes
+from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 Condition = Mapping[int, NDArray[np.bool_]]
@@ -83,7 +83,7 @@ class Records(Model):
         return np.bincount(cells, minlength=n_cells).reshape(shape).astype(float)
 
     def sample(self, n: int, rng: np.random.Generator, where: Condition | None = None) -> Codes:
-        """Rows drawn with replacement."""
+        """Rows of the table, drawn with replacement."""
         fine = self.schema.possible(self.codes) & _inside(self.codes, where or {})
         if not fine.any():
             raise InvalidArgument("no record of the model meets the condition of `where`.")
@@ -95,7 +95,7 @@ class Records(Model):
         return bool(whole and len(codes) and ((codes >= 0) & (codes < np.array(sizes))).all())
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The codes."""
+        """The codes of the records."""
         return {"codes": self.codes}
 
 
@@ -150,7 +150,7 @@ class Mixture(Model):
     """A mixture of product distributions: component k has weight w_k and independent columns.
 
     Attributes:
-        weights: of the components, sum 1.
+        weights: the probabilities of the components.
         factors: all columns side by side, shape (components, sum of sizes); the part of a column
             holds its probabilities in every component.
 
@@ -175,13 +175,13 @@ class Mixture(Model):
         return table.reshape(self.schema.shape(columns))
 
     def sample(self, n: int, rng: np.random.Generator, where: Condition | None = None) -> Codes:
-        """A component, then every column by itself; impossible records are drawn anew.
+        """A component, then each column independently; impossible records are drawn anew.
 
-        Every record follows the model, but they are not independent of each other: components, and
-        values inside a component, come as often as expected, to within one. A table is then closer
-        to the model than independent draws would be.
+        Every record follows the model, but records are not independent of each other: the count of
+        each component, and of each value inside a component, is its expected number rounded up or
+        down. A table is then closer to the model than independent draws would be.
         """
-        weights, parts = self._given(where or {})
+        weights, parts = self._condition_on(where or {})
         codes = np.empty((n, len(parts)), np.int64)
         left = np.arange(n)
         for _ in range(MOST_REJECTIONS):
@@ -196,7 +196,7 @@ class Mixture(Model):
             "`impossible` leaves the model next to nothing."
         )
 
-    def _given(self, where: Condition) -> tuple[FloatArray, list[FloatArray]]:
+    def _condition_on(self, where: Condition) -> tuple[FloatArray, list[FloatArray]]:
         """Weights and factors, given that the columns are inside the condition."""
         weights = self.weights
         parts = [self.part(place) for place in range(len(self.schema.sizes))]
@@ -323,7 +323,7 @@ def _draw(part: FloatArray, components: Codes, rng: np.random.Generator) -> Code
 
 
 def _evenly(groups: Codes, rng: np.random.Generator) -> FloatArray:
-    """A uniform number each; the m of a group are 1/m apart, in random order."""
+    """A uniform number for each entry; the m numbers of a group are 1/m apart, in random order."""
     order = np.lexsort((rng.random(len(groups)), groups))
     counts = np.bincount(groups)
     ranks = np.empty(len(groups), np.int64)

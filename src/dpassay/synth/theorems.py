@@ -58,7 +58,7 @@ T + 1 because the first query answers to records that are not released; it costs
 is not below 0 otherwise. With d bits the best b leaves d √(2/T) (FEM) or d √(1.5/T) (SepFEM), so
 that the error grows as d^(1/2), where table 5.1 prints d^(3/4).
 
-**Dual Frank-Wolfe** (corollary 44), mean of all T iterates: ``dpassay.synth.dual_frank_wolfe``.
+**Dual Frank-Wolfe** (corollary 44), mean of all T iterates: ``dpassay.synth.methods.frank_wolfe``.
 In l_inf, with start 0, Q = 2 and alpha log|X| on top:
 
     Q √(2 log|X|/T) + 2 L √(T/(8 rho))/n,
@@ -82,7 +82,7 @@ from dpassay import _check
 from dpassay.errors import InvalidArgument
 from dpassay.privacy.budget import Budget, budget
 from dpassay.privacy.excess_risk import laplace_maximum
-from dpassay.synth.dual_frank_wolfe import DIAMETER, average_error, best_steps
+from dpassay.synth.methods.frank_wolfe import DIAMETER, average_error, best_steps
 from dpassay.types import FloatArray, Neighbouring
 
 COUNTS = np.unique(np.geomspace(1, 1e12, 600).astype(np.int64))
@@ -268,15 +268,15 @@ def _dual_query(problem: _Problem) -> Guarantee:
 
 def _fem(problem: _Problem) -> Guarantee:
     sizes = np.array(problem.sizes)
-    return _led(problem, sizes.sum() / 2, float((1 - 1 / sizes).sum()))
+    return _follow_leader(problem, sizes.sum() / 2, float((1 - 1 / sizes).sum()))
 
 
 def _sep_fem(problem: _Problem) -> Guarantee:
     price = sum(laplace_maximum(size) for size in problem.sizes)
-    return _led(problem, sum(problem.sizes) / 4, price)
+    return _follow_leader(problem, sum(problem.sizes) / 4, price)
 
 
-def _led(problem: _Problem, change: float, price: float) -> Guarantee:
+def _follow_leader(problem: _Problem, change: float, price: float) -> Guarantee:
     """Records that follow a leader whose gain moves by change/b a round and costs b · price."""
     T = COUNTS.astype(float)
     rates = _selections(problem, COUNTS) / problem.allowed.record_changes

@@ -34,7 +34,8 @@ class Subject:
         about: one sentence: what it does, or what is wrong with it.
         source: where it comes from.
         moves: what neighbours are, for a search: "one" answer moves by 1, "all" do, "record" for
-            one record more or less, "value" for any two values; none if pairs are not searched.
+            one record more or less, "value" for any two whole numbers, "step" for two that differ
+            by 1; none if pairs are not searched.
         domain: the range of the answers or values.
         epsilon_true: the loss at the pair; an upper bound if ``at_most``; none if unknown.
         at_most: whether the truth at the pair is only known to be at most that.
@@ -100,7 +101,7 @@ DRAWS = (
         False,
         "A count by the geometric sampler in integers, at the epsilon that it has.",
         SNIPER,
-        "value",
+        "step",
         (0, 5),
         epsilon_true=_GEOMETRIC,
         epsilon_worst=_GEOMETRIC,
@@ -113,7 +114,7 @@ DRAWS = (
         True,
         "The sampler rounds its parameter up and gives log(9/8) where .1 was asked for.",
         SNIPER,
-        "value",
+        "step",
         (0, 5),
         epsilon_true=_GEOMETRIC,
         epsilon_worst=_GEOMETRIC,

@@ -25,7 +25,7 @@ N_RECORDS, N_FEATURES = 200, 5
 
 def claim() -> GDP:
     """What both learners claim, under add/remove with a public number of records."""
-    return GDP(math.sqrt(STEPS) / NOISE_MULTIPLIER, assumptions=(f"n={N_RECORDS}",))
+    return GDP(math.sqrt(STEPS) / NOISE_MULTIPLIER, n_records=N_RECORDS)
 
 
 def neighbours(

@@ -4,7 +4,10 @@ import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from dpassay.auditing import audit
+import numpy as np
+
+from dpassay.auditing import audit, inputs
+from dpassay.auditing.inputs import Input
 from dpassay.errors import InvalidArgument
 from dpassay.types import Verdict
 from dpassay.zoo.catalogue import SUBJECTS, Subject
@@ -58,14 +61,27 @@ def find_subjects(names: Iterable[str] = ()) -> tuple[Subject, ...]:
     return tuple(s for s in SUBJECTS if any(text.lower() in s.name.lower() for text in wanted))
 
 
+def input_of(subject: Subject) -> Input | None:
+    """What the subject's input looks like, for a search; None if its pair is the only one."""
+    low, high = subject.domain
+    if subject.moves == "one" or subject.moves == "all":
+        n = len(subject.pair()[0])
+        return inputs.vector(n, low=low, high=high, moves=subject.moves)
+    if subject.moves in ("value", "step"):
+        by = 1 if subject.moves == "step" else None
+        return inputs.value(int(low), int(high), by=by)
+    return inputs.as_input(np.array([low, high, high])) if subject.moves == "record" else None
+
+
 def walk(
     subjects: Iterable[Subject] = SUBJECTS,
     *,
     draws: int = DRAWS,
     confidence: float = CONFIDENCE,
     rng: int = 0,
+    hidden: bool = False,
 ) -> Iterator[Judged]:
-    """Audit one subject after another, each on its stored pair.
+    """Audit one subject after another.
 
     Args:
         subjects: whom to audit.
@@ -73,13 +89,16 @@ def walk(
             bug needs.
         confidence: of each verdict.
         rng: seed of worlds and noise.
+        hidden: pairs are searched; else each subject is audited on the pair that is stored for it.
 
     """
     for subject in subjects:
         began = time.process_time()
+        source = input_of(subject) if hidden else None
         verdict = audit(
             subject.mechanism,
-            subject.pair(),
+            None if source else subject.pair(),
+            data=source,
             claim=subject.claim(),
             score=subject.score,
             trials=subject.trials or draws,

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.adversaries.likelihood import LikelihoodRatio
+from dpassay.attacks.trajectories import LikelihoodRatio
 from dpassay.privacy import GDP, ApproxDP, account, dp_sgd_event
 from dpassay.types import FloatArray, PrivacyCurve
 

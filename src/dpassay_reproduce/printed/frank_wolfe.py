@@ -63,7 +63,7 @@ def plan(
     neighbouring: Neighbouring = "add-remove",
     steps: int | str | None = None,
     form: int = 16,
-) -> fw.Plan:
+) -> fw.FrankWolfePlan:
     """:func:`dpassay.optim.frank_wolfe.plan` with Laplace selections of :func:`noise_scale`.
 
     Raises:
@@ -97,7 +97,7 @@ def plan(
 class PrintedLasso(PrivateLasso):
     """:class:`dpassay.learn.PrivateLasso` with the printed noise; ``selection`` is ignored."""
 
-    def _make_plan(self, polytope: Polytope, **public: Any) -> fw.Plan:
+    def _make_plan(self, polytope: Polytope, **public: Any) -> fw.FrankWolfePlan:
         return plan(polytope, steps=self.steps, **public)
 
 
@@ -105,18 +105,8 @@ class PrintedLasso(PrivateLasso):
 class PrintedFrankWolfe(tight.FrankWolfe):
     """Logistic regression on an l1 ball, in units of the row bound: no selection chooses a unit."""
 
-    def _plan_steps(self, steps: int | None) -> fw.Plan:
-        setting, budget = self.setting, self.setting.budget
-        return plan(
-            self._ball(setting.row_bound),
-            n_records=setting.n_records,
-            lipschitz=self._lipschitz,
-            smoothness=self._smoothness,
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            neighbouring=budget.neighbouring,
-            steps=steps,
-        )
+    def _make_plan(self, ball: Polytope, **public: Any) -> fw.FrankWolfePlan:
+        return plan(ball, **public)
 
     @property
     def _epsilon(self) -> float:
@@ -131,7 +121,7 @@ class PrintedFrankWolfe(tight.FrankWolfe):
 
     def unit(self, X: Any, rng: RngLike) -> float:
         """The row bound, which is public."""
-        return self.setting.row_bound
+        return self.facts.row_bound
 
     def _is_sparse(self, X: Any) -> bool:
         """Never: Laplace selections are not sampled in less than one operation per vertex."""

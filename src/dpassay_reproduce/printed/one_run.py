@@ -11,9 +11,9 @@ from dpassay.bounds.onerun.pvalues import Steinke, largest_epsilon, pure_epsilon
 from dpassay.bounds.onerun.ranking import IntArray
 from dpassay.types import LowerBound
 
-__all__ = ["INVALID", "naive_one_run"]
+__all__ = ["ASSUMED", "naive_one_run"]
 
-INVALID = "a number of guesses fixed in advance, which it was not (INVALID)"
+ASSUMED = "a number of guesses fixed in advance, which it was not"
 MOST_GUESSES = 1000  # the homework stops at 500 of each kind
 
 
@@ -66,10 +66,11 @@ def naive_one_run(
         delta=delta,
         confidence=1 - audit.level,
         method="naive",
-        assumption=INVALID,
+        assumption=ASSUMED,
+        valid=False,
         ceiling=ceiling,
         threshold=(int(candidates.top[at]), int(candidates.bottom[at])),
-        selection=f"INVALID: largest over {candidates.top.size} numbers of guesses, not paid for",
+        selection=f"largest over {candidates.top.size} numbers of guesses, not paid for",
         details={"looks": float(candidates.top.size), **guessed},
     )
 

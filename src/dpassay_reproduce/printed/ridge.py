@@ -6,7 +6,7 @@ from typing import Any
 from dpassay.errors import InvalidArgument
 from dpassay.learn import PrivateRidge
 from dpassay.learn.huber import plain_ridge
-from dpassay.learn.ridge_plans import OutputPerturbation, Plan, Setting
+from dpassay.learn.ridge_plans import OutputPerturbation, RidgeFacts
 from dpassay.privacy import GDP, Event, NonPrivate
 from dpassay.types import FloatArray, PrivacyCurve
 
@@ -19,15 +19,15 @@ class PrintedRidge(PrivateRidge):
     ``privacy_`` is an estimate and ``event_`` that of no privacy, for nothing bounds the residuals.
     """
 
-    def _make_plan(self, setting: Setting) -> Plan:
+    def _make_plan(self, facts: RidgeFacts) -> "PrintedPerturbation":
         if self.ledger is not None:
             raise InvalidArgument(
                 "ledger: the printed ridge has no guarantee that a ledger could add up. Use "
                 "PrivateRidge(solver='output'), which has the same noise and a proof, or "
                 "ledger=None."
             )
-        self.solver_, self._stated_mu = "printed", setting.mu
-        return PrintedPerturbation(setting)
+        self.solver_, self._stated_mu = "printed", facts.mu
+        return PrintedPerturbation(facts)
 
     @property
     def privacy_(self) -> PrivacyCurve:
@@ -54,18 +54,18 @@ class PrintedPerturbation(OutputPerturbation):
     @property
     def event(self) -> Event:
         """Not a Gaussian one: that would price a sensitivity which is believed."""
-        return NonPrivate(self.setting.budget.neighbouring)
+        return NonPrivate(self.facts.budget.neighbouring)
 
     @property
     def threshold(self) -> float:
         """The bound on residuals, M, which is believed."""
-        s = self.setting
+        s = self.facts
         return 2 * s.target_bound if s.residual_bound is None else s.residual_bound
 
     @property
     def sensitivity(self) -> float:
         """M R̄/alpha, as in questions 1.5 and 1.6 of HW3."""
-        s = self.setting
+        s = self.facts
         return s.budget.record_changes * self.threshold * s.full_bound / self.alpha
 
     def minimiser(self, A: Any, y: FloatArray) -> FloatArray:

@@ -10,7 +10,8 @@ from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.learn import PrivateLogisticRegression
-from dpassay.learn.logistic_plans import Plan, Setting, Solution, targets_of
+from dpassay.learn.logistic_facts import LogisticFacts, LogisticPlan, targets_of
+from dpassay.learn.plans import Solution
 from dpassay.optim.gradient import noisy_gradient_descent, onto_ball, step_event
 from dpassay.optim.losses import Loss, Rows
 from dpassay.privacy import Event, account
@@ -31,21 +32,21 @@ class PrintedLogisticRegression(PrivateLogisticRegression):
     ``solver`` is "sgd" (under replace-one) or "frank-wolfe".
     """
 
-    def _make_plan(self, setting: Setting) -> Plan:
+    def _make_plan(self, facts: LogisticFacts) -> LogisticPlan:
         plans = {"sgd": PrintedStochasticGradient, "frank-wolfe": PrintedFrankWolfe}
         self.solver_ = _check.choice("solver", self.solver, tuple(plans))
-        return plans[self.solver_](setting)
+        return plans[self.solver_](facts)
 
 
 @dataclass(frozen=True)
 class PrintedStochasticGradient:
     """The plan of a fit by :func:`bst14_sgd`; its noise was derived under replace-one."""
 
-    setting: Setting
+    facts: LogisticFacts
 
     def __post_init__(self) -> None:
-        _refuse_add_remove(self.setting)
-        budget = self.setting.budget
+        _refuse_add_remove(self.facts)
+        budget = self.facts.budget
         spent = float(account(self.event).epsilon(budget.delta))
         if not spent <= budget.epsilon:
             raise InvalidArgument(
@@ -57,54 +58,54 @@ class PrintedStochasticGradient:
     @property
     def steps(self) -> int:
         """The number of steps; n² in the thesis, whatever that costs."""
-        return self.setting.max_iter or self.setting.n_records**2
+        return self.facts.max_iter or self.facts.n_records**2
 
     @property
     def noise_multiplier(self) -> float:
         """Over the sensitivity 2L."""
-        budget = self.setting.budget
-        return bst14_noise(self.setting.n_records, 1.0, budget.epsilon, budget.delta) / 2
+        budget = self.facts.budget
+        return bst14_noise(self.facts.n_records, 1.0, budget.epsilon, budget.delta) / 2
 
     @property
     def event(self) -> Event:
         """One record per step."""
-        rate = 1 / self.setting.n_records
+        rate = 1 / self.facts.n_records
         return step_event("l2", self.noise_multiplier, rate, self.steps, "replace-one")
 
     def solve(self, X: Any, codes: FloatArray, rng: RngLike) -> Solution:
         """Projected steps in an l2 ball."""
-        setting = self.setting
-        if X.shape[0] != setting.n_records:
+        facts = self.facts
+        if X.shape[0] != facts.n_records:
             raise InvalidArgument(
-                f"n_records={setting.n_records} must be the number of rows, {X.shape[0]}, with "
+                f"n_records={facts.n_records} must be the number of rows, {X.shape[0]}, with "
                 "the printed noise: a step takes one of them. Under replace-one it is no secret."
             )
         release = bst14_sgd(
-            Rows(X, setting.constant),
-            targets_of(codes, setting.loss, X.dtype),
-            setting.loss,
-            epsilon=setting.budget.epsilon,
-            delta=setting.budget.delta,
-            radius=setting.radius or default_radius(setting),
-            row_bound=setting.full_bound,
+            Rows(X, facts.constant),
+            targets_of(codes, facts.loss, X.dtype),
+            facts.loss,
+            epsilon=facts.budget.epsilon,
+            delta=facts.budget.delta,
+            radius=facts.radius or default_radius(facts),
+            row_bound=facts.full_bound,
             steps=self.steps,
             rng=rng,
         )
         W = release.value
-        return Solution(W[1:].T, setting.constant * W[0], release.noise)
+        return Solution(W[1:].T, facts.constant * W[0], release.noise)
 
 
-def _refuse_add_remove(setting: Setting) -> None:
-    if setting.budget.neighbouring != "replace-one":
+def _refuse_add_remove(facts: LogisticFacts) -> None:
+    if facts.budget.neighbouring != "replace-one":
         raise InvalidArgument(
-            f"neighbouring={setting.budget.neighbouring!r} must be 'replace-one' for "
+            f"neighbouring={facts.budget.neighbouring!r} must be 'replace-one' for "
             "the printed noise: that is what it was derived for."
         )
 
 
-def default_radius(setting: Setting) -> float:
+def default_radius(facts: LogisticFacts) -> float:
     """A radius at which scores of up to 10 can be reached by rows at their bound."""
-    return 10 / setting.row_bound
+    return 10 / facts.row_bound
 
 
 def bst14_sgd(

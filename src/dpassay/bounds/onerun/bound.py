@@ -1,7 +1,7 @@
 """The bound of a one-run audit: methods, rules and what may go with what."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -254,8 +254,11 @@ def _fdp(
         return epsilon_of(theta), index
 
     found = _find(audit, "fdp", guesses, bound)
-    extra = {"claim_p_value": p_values[0] if p_values else 1.0} if claim is not None else {}
-    return _result(found, "fdp", assumption, extra)
+    if claim is None:
+        return _result(found, "fdp", assumption, {})
+    p_value = p_values[0] if p_values else 1.0
+    result = _result(found, "fdp", assumption, {"claim_p_value": p_value})
+    return replace(result, p_value=p_value)
 
 
 def _result(found: Found, method: str, assumption: str, extra: dict[str, float]) -> LowerBound:

@@ -31,6 +31,7 @@ def account(
     method: str = "best",
     *,
     assumptions: Iterable[str] = (),
+    n_records: int | None = None,
     interval: float | None = None,
 ) -> Curve:
     """The privacy curve of an event: an upper bound, except for "gdp-clt", which is an estimate.
@@ -41,7 +42,8 @@ def account(
             or more), "rdp", "zcdp", "gdp" (Gaussian events only, exact), "optimal" (equal pure
             events only, exact), "advanced", "basic", or "gdp-clt" (an estimate that can lie below
             the truth).
-        assumptions: what is taken as public (the number of records, say); kept with the curve.
+        assumptions: what is taken as public (the label set, say); kept with the curve.
+        n_records: the number of records, if it is public; kept with the curve too.
         interval: grid of the PLD; none chooses it so that discretising costs less than 1e-4 of the
             loss's variance.
 
@@ -58,8 +60,10 @@ def account(
     assumptions = tuple(assumptions)
     leaves = flatten(event)
     if method == "best":
-        return _best(leaves, event, assumptions, interval)
-    return _restate(_price(method, leaves, interval), event, method, assumptions)
+        found = _best(leaves, event, assumptions, interval)
+    else:
+        found = _restate(_price(method, leaves, interval), event, method, assumptions)
+    return found if n_records is None else dataclasses.replace(found, n_records=n_records)
 
 
 def _translate(event: Any) -> events.Event:

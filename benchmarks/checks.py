@@ -1,0 +1,105 @@
+"""What ``dpassay check`` says about dpassay's own learners and synthesizers: none may be flagged.
+
+``python -m benchmarks.checks`` prints one line each. All of them are honest, so a finding is a
+fault of the check or of the method.
+"""
+
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+import dpassay as da
+
+N, EPSILON, DELTA = 60, 1.0, 1e-5
+_RNG = np.random.default_rng(1)
+X = np.clip(_RNG.normal(size=(N, 3)) / 3, -1, 1)
+Y = np.clip(X[:, 0], -1, 1)
+CLASSES = (Y > 0).astype(int)
+FRAME = pd.DataFrame({"a": _RNG.integers(0, 3, N), "b": _RNG.integers(0, 2, N)})
+SCHEMA = da.synth.Schema({"a": range(3), "b": range(2)})
+BOUNDS = (-np.ones(3), np.ones(3))
+
+LEARNERS: dict[str, Callable[..., Any]] = {
+    "ridge": lambda rng: da.learn.PrivateRidge(
+        EPSILON, DELTA, bounds=BOUNDS, target_bound=1.0, n_records=N, random_state=rng
+    ),
+    "lasso": lambda rng: da.learn.PrivateLasso(
+        EPSILON, DELTA, bounds=BOUNDS, target_bound=1.0, n_records=N, random_state=rng, steps=5
+    ),
+    "logistic": lambda rng: da.learn.PrivateLogisticRegression(
+        EPSILON, DELTA, bounds=BOUNDS, classes=[0, 1], n_records=N, random_state=rng, max_iter=5
+    ),
+}
+SYNTHESIZERS: dict[str, dict[str, Any]] = {
+    "MWEM": {"rounds": 3},
+    "DualQuery": {"rounds": 3, "samples": 5},
+    "FEM": {},
+    "SepFEM": {},
+    "DQRS": {"rounds": 3, "samples": 5},
+    "FrankWolfe": {"steps": 4},
+    "BLR": {"size": 3},
+}
+
+
+def subjects() -> dict[str, tuple[Callable[..., Any], Any, Any]]:
+    """By name: a mechanism, its data, and its bounds."""
+    found: dict[str, tuple[Callable[..., Any], Any, Any]] = {}
+    for name, make in LEARNERS.items():
+        data = (X, CLASSES if name == "logistic" else Y)
+        found[name] = (_learning(make), data, (-1.0, 1.0))
+    for name, options in SYNTHESIZERS.items():
+        found[name] = (_synthesizing(name, options), FRAME, None)
+    return found
+
+
+def _learning(make: Callable[..., Any]) -> Callable[..., Any]:
+    def train(data: Any, rng: Any) -> Any:
+        model = make(rng).fit(*data)
+        return model.coef_, model.intercept_
+
+    return train
+
+
+def _synthesizing(name: str, options: dict[str, Any]) -> Callable[..., Any]:
+    def fit(frame: Any, rng: Any) -> Any:
+        workload = da.synth.Workload.marginals([("a", "b")])
+        more = {} if name == "BLR" else {"delta": DELTA}
+        method = getattr(da.synth, name)(
+            SCHEMA, workload, epsilon=EPSILON, rng=rng, n_records=N, **more, **options
+        )
+        return method.fit(frame).answer(workload)
+
+    return fit
+
+
+def check_one(name: str, limit: int = 8) -> Any:
+    """The check of one method against its own claim."""
+    mechanism, data, bounds = subjects()[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return da.check(mechanism, data, (EPSILON, DELTA), bounds=bounds, limit=limit)
+
+
+def main() -> None:
+    """Print what the check says, one line per method."""
+    for name in subjects():
+        begun = time.perf_counter()
+        try:
+            found = check_one(name)
+        except Exception as error:
+            print(f"{name:12} {type(error).__name__}: {error}")
+            continue
+        word = "FLAGGED" if found.broken else "nothing broken" if found.decided else "open"
+        seen = "-" if found.epsilon_seen is None else f"{found.epsilon_seen:.4g}"
+        print(f"{name:12} {word:15} epsilon seen {seen:8} claimed {EPSILON:g}  "
+              f"{found.executions} executions, {time.perf_counter() - begun:.1f} s")  # fmt: skip
+        if word != "nothing broken":
+            print(f"    {str(found)[:600]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,282 @@
+"""A whole script as the mechanism of a check: run from a scratch copy of its folder, each time.
+
+With the lines of :mod:`dpassay.probe` the script says what its data is and what it releases.
+Without them the data set of the first torch ``DataLoader`` and what is saved last by ``torch.save``
+stand in, which the result says.
+"""
+
+import contextlib
+import io
+import os
+import runpy
+import shlex
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from dpassay import probe
+from dpassay._scratch import temporary_folder
+from dpassay.auditing.adapters.script import Script, from_script
+from dpassay.auditing.checking import check
+from dpassay.auditing.findings import Check, Finding, Open
+from dpassay.errors import InvalidArgument, InvalidTarget, ScriptFailed
+from dpassay.replay.outputs import settle
+from dpassay.replay.tape import Site, current, play_on, stop
+
+MOST_BYTES = 500_000_000
+_LEFT_OUT = ("__pycache__", "node_modules", "venv", "env")
+_LINES = (
+    "Add three lines:\n"
+    "    from dpassay import probe\n"
+    "    train_set = probe.data(train_set)      # where the data is ready\n"
+    "    probe.release(model)                   # where the model is published"
+)
+
+
+def check_script(path: str | Path, arguments: Sequence[str] = (), **options: Any) -> Check:
+    """A :func:`~dpassay.check` of a whole script; see there for the options.
+
+    The script is run in this process, from a scratch copy of the working folder (or of its own
+    folder, if it lies elsewhere), which is put back before every run: what it writes by relative
+    paths is thrown away. What it prints is not shown.
+
+    Args:
+        path: of the script.
+        arguments: what it finds in ``sys.argv[1:]``.
+        **options: ``claim`` and the other options of :func:`~dpassay.check`.
+
+    Raises:
+        InvalidTarget: the script has no probes, and nothing can stand in for them.
+        InvalidArgument: no such file, or a folder that is too large to be copied.
+
+    """
+    file = from_script(path, arguments).path
+    with temporary_folder() as scratch:
+        folder = _Folder(_root_of(file), scratch.resolve() / "work")
+        folder.restore()
+        copy = folder.scratch / file.relative_to(folder.root)
+        runner = _Runner(from_script(copy, arguments), folder)
+        found = runner.discover()
+        result = check(runner, found.data, own=found.canary, **options)
+        return replace(_located(result, folder, found.note), mechanism=None)
+
+
+def _root_of(file: Path) -> Path:
+    here = Path.cwd().resolve()
+    return here if file.is_relative_to(here) else file.parent
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """A folder and its scratch copy; hidden folders, environments and caches are left out."""
+
+    root: Path
+    scratch: Path
+    _known: dict[Path, tuple[int, int]] = field(default_factory=dict)
+
+    def restore(self) -> None:
+        """Make the copy what the folder is: only what a run has changed is copied again."""
+        wanted = self._files()
+        if sum(path.stat().st_size for path in wanted) > MOST_BYTES:
+            raise InvalidArgument(
+                f"the folder {str(self.root)!r} holds more than {MOST_BYTES // 10**6} MB, which is "
+                "copied for a check. Run it in a folder with the script and its data alone."
+            )
+        self.scratch.mkdir(exist_ok=True)
+        for path in [*self.scratch.rglob("*")]:
+            if path.is_file() or path.is_symlink():
+                known = self._known.get(path)
+                if known is None or known != _state(path):
+                    path.unlink()
+        for source in wanted:
+            copy = self.scratch / source.relative_to(self.root)
+            if not copy.exists():
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(source, copy)
+                self._known[copy] = _state(copy)
+
+    def _files(self) -> list[Path]:
+        found = []
+        for folder, names, files in os.walk(self.root):
+            names[:] = [n for n in names if not n.startswith(".") and n not in _LEFT_OUT]
+            found += [Path(folder, name) for name in files if Path(folder, name).is_file()]
+        return sorted(found)
+
+    def original(self, file: str) -> str:
+        """The path in the user's folder of a path in the copy."""
+        path = Path(file)
+        if not path.is_relative_to(self.scratch):
+            return file
+        return str(self.root / path.relative_to(self.scratch))
+
+
+def _state(path: Path) -> tuple[int, int]:
+    stat = path.lstat()
+    return stat.st_mtime_ns, stat.st_size
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a first run showed: the data, a canary if the script has one, and what stood in."""
+
+    data: Any
+    canary: Any = None
+    note: str = ""
+
+
+class _Runner:
+    """The script as ``mechanism(data)``."""
+
+    def __init__(self, script: Script, folder: _Folder) -> None:
+        self.script = script
+        self.folder = folder
+        self.standing_in = False
+
+    def __call__(self, data: Any) -> Any:
+        tape = current()
+        token = play_on(None)  # what is drawn before the data is ready is no noise of its release
+        try:
+            state = probe.Checking(data, start=lambda: play_on(tape), settle=settle)
+            stand = _StandIn(state) if self.standing_in else None
+            self._run(state, stand)
+            return self._released(state, stand)
+        finally:
+            stop(token)
+
+    def discover(self) -> _Found:
+        """Run the script once as it is, to see its data and what it releases."""
+        state = probe.Checking(probe.OWN, settle=settle)
+        stand = _StandIn(probe.Checking(probe.OWN, settle=settle))
+        self._run(state, stand)
+        if state.n_data or state.released:
+            self._released(state, None)
+            return _Found(state.own, state.canary)
+        note = self._stands_in(stand)
+        self.standing_in = True
+        return _Found(stand.state.own, None, note)
+
+    def _stands_in(self, stand: "_StandIn") -> str:
+        name = self.script.path.name
+        if stand.state.n_data == 0:
+            why = "never makes a torch DataLoader"
+        elif stand.sampled:
+            why = "gives its first DataLoader a sampler of its own"
+        elif not stand.state.released:
+            why = "never saves anything by torch.save"
+        else:
+            return (
+                f"{name} has no probes: the data set of its first DataLoader was varied, and what "
+                "it saved last was taken as the release."
+            )
+        raise InvalidTarget(f"{name} has no probes, and {why}, which would stand in. {_LINES}")
+
+    def _run(self, state: probe.Checking, stand: "_StandIn | None") -> None:
+        self.folder.restore()
+        quiet = io.StringIO()
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.script._as_program())
+            os.chdir(self.folder.scratch)
+            stack.enter_context(contextlib.redirect_stdout(quiet))
+            stack.enter_context(contextlib.redirect_stderr(quiet))
+            stack.enter_context(probe.checking(state))
+            if stand is not None:
+                stack.enter_context(stand.watching())
+            try:
+                runpy.run_path(str(self.script.path), run_name="__main__")
+            except SystemExit as left:
+                if left.code not in (None, 0):
+                    name = self.script.path.name
+                    raise ScriptFailed(f"{name} left with exit code {left.code!r}.") from None
+
+    def _released(self, state: probe.Checking, stand: "_StandIn | None") -> Any:
+        if stand is not None:
+            return stand.state.released[-1] if stand.state.released else None
+        name = self.script.path.name
+        if state.n_data != 1:
+            raise InvalidTarget(
+                f"{name} called probe.data {state.n_data} times; it must be called once. {_LINES}"
+            )
+        if not state.released:
+            raise InvalidTarget(f"{name} never called probe.release. {_LINES}")
+        return state.released
+
+
+class _StandIn:
+    """The first DataLoader's data set, and what ``torch.save`` was given last."""
+
+    def __init__(self, state: probe.Checking) -> None:
+        self.state = state
+        self.sampled = False
+        self._first: Any = None
+
+    @contextlib.contextmanager
+    def watching(self) -> Iterator[None]:
+        import torch
+        from torch.utils.data import DataLoader
+
+        make, save = DataLoader.__init__, torch.save
+        with contextlib.ExitStack() as stack:
+            stack.callback(setattr, DataLoader, "__init__", make)
+            stack.callback(setattr, torch, "save", save)
+            DataLoader.__init__ = self._making(make)  # type: ignore[method-assign]
+            torch.save = self._saving(save)
+            yield
+
+    def _making(self, make: Callable[..., Any]) -> Callable[..., Any]:
+        def init(loader: Any, dataset: Any, *args: Any, **kwargs: Any) -> None:
+            if self.state.n_data == 0:
+                given = (kwargs.get("sampler"), kwargs.get("batch_sampler"))
+                self.sampled = any(part is not None for part in given)
+                self._first = dataset, self.state.hand_over(dataset, None)
+            if self._first is not None and dataset is self._first[0]:
+                dataset = self._first[1]
+            make(loader, dataset, *args, **kwargs)
+
+        return init
+
+    def _saving(self, save: Callable[..., Any]) -> Callable[..., Any]:
+        def saved(obj: Any, *args: Any, **kwargs: Any) -> Any:
+            self.state.released.append(settle(obj))
+            return save(obj, *args, **kwargs)
+
+        return saved
+
+
+def _located(result: Check, folder: _Folder, note: str) -> Check:
+    """The check with the lines of the user's own files."""
+
+    def moved(site: Site | None) -> Site | None:
+        return None if site is None else replace(site, file=folder.original(site.file))
+
+    def finding(part: Finding) -> Finding:
+        related = tuple(site for one in part.related if (site := moved(one)) is not None)
+        message = part.message.replace(str(folder.scratch), str(folder.root))
+        return replace(part, site=moved(part.site), related=related, message=message)
+
+    def entry(part: Open) -> Open:
+        message = part.message.replace(str(folder.scratch), str(folder.root))
+        return replace(part, site=moved(part.site), message=message)
+
+    return replace(
+        result,
+        findings=tuple(map(finding, result.findings)),
+        warnings=tuple(map(finding, result.warnings)),
+        undecided=tuple(map(entry, result.undecided)),
+        not_checked=tuple(map(entry, result.not_checked)),
+        note=note,
+    )
+
+
+def is_script(target: str) -> bool:
+    """Whether a target is a whole script, and not a function of one."""
+    return target.endswith(".py")
+
+
+def split(arguments: str) -> list[str]:
+    """The words of a text of arguments."""
+    try:
+        return shlex.split(arguments)
+    except ValueError as error:
+        raise InvalidArgument(f"arguments={arguments!r} cannot be split: {error}.") from None

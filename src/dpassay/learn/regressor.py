@@ -1,0 +1,32 @@
+"""What private linear regressors share beyond :class:`~dpassay.learn.base.PrivateMixin`."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dpassay.learn.base import Features, PrivateMixin, Targets, checked_data
+from dpassay.types import FloatArray
+
+
+class LinearRegressor(PrivateMixin, RegressorMixin, BaseEstimator):
+    """Data in, coefficients in the units of X and y out; use one of its kinds."""
+
+    coef_: FloatArray
+    intercept_: float
+
+    def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """X, dense or CSR, and y, checked by scikit-learn."""
+        return checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+
+    def _keep(self, coef: FloatArray, intercept: Any, features: Features, targets: Targets) -> None:
+        """Take over what was learned from bounded features and centred targets."""
+        self.coef_, offset = features.restore(coef, intercept)
+        self.intercept_ = float(offset) + targets.centre
+
+    def predict(self, X: Any) -> FloatArray:
+        """``X @ coef_ + intercept_``."""
+        check_is_fitted(self)
+        X = checked_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return X @ self.coef_ + self.intercept_

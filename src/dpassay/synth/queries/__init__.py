@@ -1,0 +1,3 @@
+"""What is asked of a table: blocks of queries, workloads of blocks, and queries as terms."""
+
+__all__: list[str] = []

@@ -1,0 +1,155 @@
+"""One call for the recommended synthesizer, and one for any synthesizer on a measured domain."""
+
+from collections.abc import Mapping
+from typing import Any, TypeVar, cast
+
+from dpassay import _check, _rng
+from dpassay._lazy import renamed_arguments
+from dpassay._rng import RngLike
+from dpassay.errors import InvalidArgument
+from dpassay.privacy.budget import budget
+from dpassay.synth.base import Synthesizer, default_delta
+from dpassay.synth.methods.product_mixture import ProductMixture
+from dpassay.synth.queries.workload import Workload
+from dpassay.synth.tables.domains import DOMAIN_DELTA, measure_domain
+from dpassay.synth.tables.remainder import split_budget
+from dpassay.synth.tables.schema import Schema
+from dpassay.types import Neighbouring
+
+S = TypeVar("S", bound=Synthesizer)
+
+
+@renamed_arguments(frame="table")
+def fit(
+    table: Any,
+    *,
+    schema: Schema | Mapping[str, Any] | None = None,
+    domain_epsilon: float | None = None,
+    workload: Workload | None = None,
+    epsilon: float = 1.0,
+    delta: float | None = None,
+    neighbouring: Neighbouring = "add-remove",
+    n_records: int | None = None,
+    rng: RngLike = None,
+) -> ProductMixture:
+    """The recommended synthesizer, fitted: a private model to sample from and to ask.
+
+    Args:
+        table: a frame, or an array with the columns in the schema's order.
+        schema: the public domain of the table. With ``domain_epsilon``, what is known of the
+            columns (see :func:`~dpassay.synth.measure_domain`), or None.
+        domain_epsilon: the part of epsilon that may be spent on measuring domains that are not
+            declared; None measures none, and refuses a table whose domain is not declared.
+        workload: the queries that should come out right; None takes all pairs of columns.
+        epsilon: the privacy parameter, of all that is done.
+        delta: the probability that may escape epsilon; None takes 1/n² of the public n.
+        neighbouring: "add-remove" or "replace-one".
+        n_records: the public number of records; None takes that of the table.
+        rng: None for secure noise; a seed for noise that can be replayed (not private).
+
+    Raises:
+        InvalidArgument: the table does not fit the schema, or epsilon is too small to do anything;
+            nothing is released then.
+
+    """
+    rest: dict[str, Any] = {
+        "workload": workload,
+        "epsilon": epsilon,
+        "delta": delta,
+        "neighbouring": neighbouring,
+        "n_records": n_records,
+        "rng": rng,
+    }
+    if domain_epsilon is None:
+        return ProductMixture(cast(Schema, schema), **rest).fit(table)  # it refuses all else
+    if isinstance(schema, Schema):
+        raise InvalidArgument(
+            f"domain_epsilon={domain_epsilon} is not needed: the schema declares every domain."
+        )
+    return fit_with_domain(ProductMixture, table, schema, domain_epsilon=domain_epsilon, **rest)
+
+
+def fit_with_domain(
+    method: type[S],
+    table: Any,
+    columns: Mapping[str, Any] | None = None,
+    *,
+    domain_epsilon: float,
+    workload: Workload | None = None,
+    epsilon: float = 1.0,
+    delta: float | None = None,
+    neighbouring: Neighbouring = "add-remove",
+    n_records: int | None = None,
+    rng: RngLike = None,
+    **options: Any,
+) -> S:
+    """A synthesizer fitted on a domain that is measured first; both together are (epsilon, delta).
+
+    Args:
+        method: a class such as :class:`~dpassay.synth.ProductMixture`.
+        table: a frame; or an array, if ``columns`` names its columns.
+        columns: what is known of them; see :func:`measure_domain`.
+        domain_epsilon: the part of epsilon that the domain may cost. Gaussian noise composes by
+            squares: if the domain takes a third of epsilon, about 94 % are left for a synthesizer
+            that adds only Gaussian noise (:class:`~dpassay.synth.ProductMixture` on pairs).
+        workload: see :func:`~dpassay.synth.fit`, as for the others.
+        epsilon: what domain and synthesizer may cost together.
+        delta: the delta of both together; None takes 1/n² of the public n.
+        neighbouring: "add-remove" or "replace-one".
+        n_records: the public number of records.
+        rng: None for secure noise.
+        options: further arguments of the method.
+
+    Raises:
+        InvalidArgument: as :func:`measure_domain` and the method do; nothing is released then.
+
+    """
+    if not (isinstance(method, type) and issubclass(method, Synthesizer)):
+        raise InvalidArgument(
+            f"method={_check.shown(method)} must be a class, such as dpassay.synth.FEM: its domain "
+            "is measured before there is a synthesizer."
+        )
+    if not hasattr(table, "__len__"):
+        raise InvalidArgument(f"table={_check.shown(table)} must be a frame or an array.")
+    n = len(table) if n_records is None else _check.count("n_records", n_records)
+    if not n:
+        raise InvalidArgument("the table is empty: it has no records to learn from.")
+    allowed = budget(epsilon, default_delta(n) if delta is None else delta, neighbouring)
+    _check.number(
+        "domain_epsilon",
+        domain_epsilon,
+        low=0,
+        low_open=True,
+        high=allowed.epsilon,
+        high_open=True,
+        remedy="It is the part of epsilon that the domain may cost.",
+    )
+    seeds = _seeds(rng)
+    domain = measure_domain(
+        table,
+        columns,
+        epsilon=domain_epsilon,
+        delta=DOMAIN_DELTA * allowed.delta,
+        neighbouring=neighbouring,
+        rng=seeds[0],
+    )
+    # A method that is purely epsilon-DP takes no delta; the domain has one all the same.
+    given = {} if method.is_pure else {"delta": allowed.delta}
+    synthesizer = method(
+        domain.schema,
+        workload,
+        epsilon=allowed.epsilon,
+        neighbouring=neighbouring,
+        n_records=n,
+        rng=seeds[1],
+        **given,
+        **options,
+    )
+    gaussian = synthesizer.adds_gaussian_noise_only
+    remainder = split_budget(allowed, domain_epsilon, domain, gaussian=gaussian)
+    return synthesizer.fit_remainder(table, remainder)
+
+
+def _seeds(rng: RngLike) -> list[Any]:
+    """Two generators for two independent parts, or None twice."""
+    return [None, None] if rng is None else list(_rng.generator(rng).spawn(2))

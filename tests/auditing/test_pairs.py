@@ -1,0 +1,200 @@
+"""Pairs of neighbours: how they are made, and which one is found."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dpassay as da
+from dpassay.auditing import inputs, judge
+from dpassay.auditing.inputs import Pair, as_input, parse_input
+from dpassay.auditing.neighbours import check_neighbours
+from dpassay.auditing.pairs import search_pair
+from dpassay.errors import InvalidArgument
+from dpassay.runs import opened
+
+TABLE = np.random.default_rng(0).uniform(size=(30, 2))
+
+
+# How they are made.
+
+
+@pytest.mark.parametrize("moves", ["one", "all"])
+@pytest.mark.parametrize("n", [1, 2, 10])
+def test_answers_move_by_what_a_record_can_do_and_stay_in_range(n, moves):
+    pairs = inputs.vector(n, low=-1, high=4, moves=moves, by=0.5).pairs("add-remove")
+    assert pairs
+    for pair in pairs:
+        moved = np.abs(pair.data - pair.data_prime)
+        assert 0 < moved.max() <= 0.5
+        assert np.count_nonzero(moved) == 1 or moves == "all"
+        assert min(pair.data.min(), pair.data_prime.min()) >= -1
+        assert max(pair.data.max(), pair.data_prime.max()) <= 4
+
+
+def test_no_pair_comes_twice_in_whatever_order():
+    pairs = inputs.vector(4, low=0, high=1, moves="all").pairs("add-remove")
+    keys = [frozenset((p.data.tobytes(), p.data_prime.tobytes())) for p in pairs]
+    assert len(keys) == len(set(keys))
+    assert all(len(key) == 2 for key in keys)
+    assert len({p.name for p in pairs}) == len(pairs)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+@pytest.mark.parametrize(
+    "data",
+    [
+        TABLE,
+        TABLE[:, 0].tolist(),
+        (TABLE, np.arange(30) % 2),
+        pd.DataFrame(TABLE, columns=["a", "b"]),
+    ],
+    ids=["array", "list", "labelled", "frame"],
+)
+def test_data_sets_that_are_made_are_neighbours_in_the_claims_relation(data, relation):
+    pairs = as_input(data).pairs(relation)
+    assert len(pairs) >= 4
+    for pair in pairs:
+        assert check_neighbours(pair.data, pair.data_prime, relation)
+
+
+def test_names_say_nothing_of_a_record():
+    secret = np.full((5, 2), 123.456)
+    assert not [p.name for p in as_input(secret).pairs("add-remove") if "123" in p.name]
+
+
+def test_values_are_neighbours_if_they_are_near_enough():
+    assert all(
+        abs(p.data - p.data_prime) == 1 for p in inputs.value(0, 9, by=1).pairs("add-remove")
+    )
+    assert max(abs(p.data - p.data_prime) for p in inputs.value(0, 9).pairs("add-remove")) == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [
+        ("vector:10", inputs.vector(10)),
+        (
+            "vector:3,moves=all,low=0,high=2,by=.5",
+            inputs.vector(3, moves="all", low=0, high=2, by=0.5),
+        ),
+        ("value:0,100", inputs.value(0, 100)),
+    ],
+)
+def test_inputs_of_the_command_line(text, known):
+    assert parse_input(text) == known
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "vector", "vector:x", "vector:3,up=1", "vector:0", "value:5", "graph:3", "vector:3,low=a"],
+)
+def test_an_input_that_is_none_is_an_error_that_says_what_one_is(text):
+    with pytest.raises(InvalidArgument, match="must"):
+        parse_input(text)
+
+
+@pytest.mark.parametrize("data", [3.0, [], "text", {"a": 1}])
+def test_data_without_records_is_refused(data):
+    with pytest.raises(InvalidArgument, match="record"):
+        as_input(data)
+
+
+# Which one is found.
+
+
+class Arms:
+    """Pairs of numbers, told apart by how much a judge gives for them."""
+
+    trusted = True
+
+    def __init__(self, values):
+        self.values = values
+
+    def pairs(self, neighbouring):
+        return [Pair(str(i), i, i + 0.5) for i in range(len(self.values))]
+
+
+def searched(values, budget=10_000, noise=0.0):
+    rng, played = np.random.default_rng(0), []
+
+    def trials(pair, n):
+        played.append(n)
+        return pair.data, n
+
+    def judge_by(number, n):
+        return values[number] + noise * rng.normal() / np.sqrt(n)
+
+    found = search_pair(
+        Arms(values), "add-remove", trials, judge_by, budget=budget, fewest=10, most=5000
+    )
+    return found, played
+
+
+def test_halving_finds_the_best_within_its_budget():
+    values = [0.1] * 13 + [1.0] + [0.2] * 6
+    found, _ = searched(values, noise=2.0)
+    assert found.pair.name == "13"
+    assert found.tried == 20
+    assert found.trials <= 10_000
+
+
+def test_a_small_budget_tries_fewer_pairs():
+    found, _ = searched([0.0] * 20, budget=200)
+    assert 1 < found.tried < 8
+    assert found.trials <= 200
+
+
+def test_of_two_that_show_the_same_the_simpler_is_taken():
+    found, _ = searched([1.0, 1.05])
+    assert found.pair.name == "0"
+    assert searched([1.0, 2.0])[0].pair.name == "1"
+
+
+# Audits that are given no pair.
+
+
+def noisy_max(data, rng, size):
+    """The maximum itself, with noise that is scaled for its place only."""
+    return (np.asarray(data) + rng.laplace(scale=2.0, size=(size, len(data)))).max(axis=1)
+
+
+def test_a_pair_is_found_for_cheap_draws():
+    verdict = da.audit(
+        noisy_max,
+        data=inputs.vector(6, moves="all", low=0, high=2),
+        claim=(1.0, 0.0),
+        trials=60_000,
+    )
+    assert verdict.refuted
+    assert "all answers move" in verdict.pair
+    assert verdict.neighbours == "trusted"
+
+
+def leaky_mean(data, rng):
+    """The noise forgets that one record may move the mean of few records far."""
+    return float(np.mean(data)) + rng.laplace(scale=0.05)
+
+
+def test_a_pair_is_found_in_a_data_set_and_the_same_call_goes_on_from_the_log(tmp_path):
+    options = {"data": TABLE[:, 0], "claim": (1.0, 0.0), "trials": 800, "store": tmp_path / "a.db"}
+    verdict = da.audit(leaky_mean, **options)
+    assert verdict.refuted
+    assert verdict.pair.startswith(("1 record", "2 record"))
+    again = da.audit(leaky_mean, **options)
+    assert (again.bound, again.pair, again.trials) == (verdict.bound, verdict.pair, verdict.trials)
+    judged = judge(tmp_path / "a.db")
+    assert (judged.bound, judged.pair) == (verdict.bound, verdict.pair)
+
+
+def test_the_search_is_logged_and_played_once(tmp_path):
+    with opened(tmp_path / "a.db") as log:
+        da.audit(leaky_mean, data=TABLE[:, 0], claim=(1.0, 0.0), trials=600, store=log)
+        first = {run.key: log.counts(run.key) for run in log.runs()}
+        da.audit(leaky_mean, data=TABLE[:, 0], claim=(1.0, 0.0), trials=600, store=log)
+        assert {run.key: log.counts(run.key) for run in log.runs()} == first
+
+
+def test_a_pair_or_data_but_not_both():
+    for options in ({}, {"pair": ([1], []), "data": [1]}):
+        with pytest.raises(InvalidArgument, match="give one of them"):
+            da.audit(leaky_mean, **options, claim=(1.0, 0.0))
