@@ -56,7 +56,7 @@ LEFT_OF = {
 ALLOWED = {part: LEAVES | left for part, left in LEFT_OF.items()} | {
     "errors": set(),
     "_check": {"errors"},
-    "_handed": {"errors"},
+    "_handed": {"errors", "_files"},
     "_rng": {"errors"},
     "_files": {"errors", "_scratch"},
     "_lazy": set(),

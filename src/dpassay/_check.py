@@ -178,7 +178,7 @@ def delta(value: Any) -> float:
 
 def confidence(value: Any) -> float:
     """A confidence level in (0, 1)."""
-    remedy = "For 95 % pass confidence=0.95; certainty is not to be had."
+    remedy = "For 95 % pass confidence=0.95; 1 cannot be reached, 0.999999 can."
     return number("confidence", value, low=0, high=1, low_open=True, high_open=True, remedy=remedy)
 
 

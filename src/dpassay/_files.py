@@ -19,13 +19,22 @@ from dpassay._scratch import owned_name, remove_stale, vanishing
 from dpassay.errors import InvalidArgument
 
 _PREFIX = ".dpassay-"  # of files that are not complete yet
-_KINDS = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISCHR, "a device"),
-    (stat.S_ISBLK, "a device"),
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-)
+_SPECIAL = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def special_kind(path: str | os.PathLike[str]) -> str | None:
+    """What a path names if that is neither a regular file nor nothing, such as "a pipe"."""
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        return None
+    return None if stat.S_ISREG(mode) else _SPECIAL.get(stat.S_IFMT(mode), "no regular file")
 
 
 def write(path: str | os.PathLike[str], content: str | bytes) -> Path:
@@ -68,13 +77,12 @@ def output_place(path: str | os.PathLike[str]) -> Path:
     """
     place = Path(os.path.realpath(path))
     try:
-        mode = place.stat().st_mode
+        place.stat()
     except FileNotFoundError:
         if Path(path).is_symlink():
             raise _refusal(path, "it is a link to a file that does not exist") from None
         return place
-    if not stat.S_ISREG(mode):
-        kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "no regular file")
+    if (kind := special_kind(place)) is not None:
         raise _refusal(path, f"it is {kind}")
     return place
 

@@ -12,7 +12,6 @@ import json
 import math
 import os
 import re
-import stat
 import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -20,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from dpassay._files import special_kind
 from dpassay.errors import InvalidArgument
 
 LARGEST_DATA = 2**32  # bytes of a table or of all arrays together, also once they are unpacked
@@ -28,25 +28,9 @@ LARGEST_SETTINGS = 2**20  # bytes of a TOML file, which people write by hand
 DEEPEST = 64  # lists and mappings inside of each other
 MOST_COLUMNS = 10_000  # of a CSV file
 MOST_DIGITS = 100  # of a whole number; a seed has 39 at most
-_SPECIAL = {
-    stat.S_IFDIR: "a folder",
-    stat.S_IFIFO: "a pipe",
-    stat.S_IFSOCK: "a socket",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-}
 _ARRAY_KINDS = "biufcUSMm"  # of NumPy's types: those that hold no Python objects and no fields
 # Keys of TOML with more than 32 dots; each level of one costs time in proportion to its depth.
 _LONG_KEY = re.compile(r"(?:[A-Za-z0-9_\-\"']+[ \t]*\.[ \t]*){33}")
-
-
-def special_kind(path: str | Path) -> str | None:
-    """What a path names if that is neither a regular file nor nothing, such as "a pipe"."""
-    try:
-        mode = os.stat(path).st_mode
-    except (OSError, ValueError):
-        return None
-    return None if stat.S_ISREG(mode) else _SPECIAL.get(stat.S_IFMT(mode), "something else")
 
 
 def read_bytes(name: str, path: str | Path, *, most: int = LARGEST_DATA, remedy: str = "") -> bytes:

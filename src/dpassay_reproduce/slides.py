@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from dpassay.privacy import GDP, ApproxDP, account, composition, events
-from dpassay.privacy.loss import GaussianLoss, LaplaceLoss
+from dpassay.privacy.loss_variables import GaussianLoss, LaplaceLoss
 from dpassay.privacy.tradeoff import Tradeoff
 from dpassay.report.figures import (
     BLACK,

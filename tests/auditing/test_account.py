@@ -6,10 +6,10 @@ import pytest
 import dpassay as da
 from dpassay.auditing import judge
 from dpassay.auditing.account import Account
-from dpassay.auditing.question import Question
+from dpassay.auditing.question import Question, keep_account
 from dpassay.auditing.referee import Referee, Rules
 from dpassay.errors import InvalidArgument, LogError
-from dpassay.runs import MemoryLog, merge
+from dpassay.runs import MemoryLog, SqliteLog, merge
 from rates import assert_rate_at_most
 
 PAIR = (1.0, 0.0)
@@ -202,3 +202,23 @@ def test_merging_logs_forgets_no_count():
     da.audit(laplace(1.0), PAIR, trials=200, store=third, **options)
     with pytest.raises(LogError, match="asked in both logs"):
         merge(first, third)
+
+
+@pytest.mark.parametrize("kind", ["file", "memory"])
+def test_two_who_ask_one_run_at_once_spend_alpha_once(tmp_path, kind):
+    stored = tmp_path / "run.db"
+    one = SqliteLog(stored) if kind == "file" else MemoryLog()
+    other = SqliteLog(stored) if kind == "file" else one
+    fresh = Account.begin(50_000, True)
+    about = {"trials": 50_000, "account": fresh.to_json()}
+    one.begin("k", {}, about)
+    # Both have read the account before either has spent; the larger budget comes second.
+    assert keep_account(one, "k", fresh, 50_000).counts == ((20_000, 50_000),)
+    other.begin("k", {}, about | {"trials": 90_000})
+    assert keep_account(other, "k", fresh, 90_000).counts == ((20_000, 50_000), (50_000, 90_000))
+    assert keep_account(one, "k", fresh, 50_000).ordered(50_000)[-1][:2] == (20_000, 50_000)
+    assert account_in(one).counts == ((20_000, 50_000), (50_000, 90_000))
+    assert one.runs()[0].description["trials"] == 90_000
+    with pytest.raises(InvalidArgument, match="at the same time by another process"):
+        keep_account(other, "k", Account.begin(10, True), 10)
+    one.close(), other.close()

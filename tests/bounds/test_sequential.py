@@ -4,6 +4,7 @@ import copy
 import math
 import pickle
 
+import mpmath as mp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -15,6 +16,7 @@ from dpassay.bounds.sequential import (
     ConfidenceSequence,
     Family,
     SequentialTest,
+    _moved_up,
     sequential_bound,
     sequential_test,
 )
@@ -409,7 +411,7 @@ def test_the_bound_is_the_top_of_the_run_from_below():
         ([9, 2, 5, 7], 4.0),
     ):
         sequence._watch.refuted_at = np.array(refuted_at)
-        assert sequence.epsilon == epsilon
+        assert sequence.epsilon == (math.nextafter(epsilon, math.inf) if epsilon else 0.0)
 
 
 def errors_of(rule, streams=300, members=20):
@@ -605,3 +607,19 @@ def test_a_family_says_no_more_than_its_curves():
         Family((GDP(mu=0.1),), (5.0,), 1e-5, "Gaussian trade-off")
     with pytest.raises(InvalidArgument, match="assumption"):
         Family((GDP(mu=0.1),), (0.1,), 1e-5)
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 1e-300, 1.0, 30.0, 499.0])
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_a_refuted_member_has_its_bound_above_it_and_has_paid_for_that(epsilon, delta):
+    family = Family.approx_dp(delta, [epsilon, 600.0])
+    lines = Lines.of(family.curves[0])
+    said = _moved_up(family, 0, lines.pays, surplus=0.0)
+    assert said == math.nextafter(epsilon, math.inf)
+    with mp.workdps(40):  # no asset has a mean above 1 under the claim of the bound itself
+        e, d0 = mp.mpf(said), mp.mpf(delta)
+        for slope, pay in zip(lines.slopes.tolist(), lines.pays[1].tolist(), strict=False):
+            s, x = mp.mpf(slope), abs(mp.log(mp.mpf(slope)))
+            d = d0 + (1 - d0) * (mp.e**e - mp.e**x) / (mp.e**e + 1) if x < e else d0
+            offset = d if s >= 1 else 1 - s + s * d
+            assert mp.mpf(pay) * (s + offset) / 2 <= 1

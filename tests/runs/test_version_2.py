@@ -28,7 +28,7 @@ from dpassay.runs import (
     opened,
     play,
 )
-from dpassay.runs.checksums import add_to_digest, row_checksums
+from dpassay.runs.checksums import add_to_digest, row_checksums, text_checksum
 
 VERSION_1 = Path(__file__).with_name("version_1.sql")
 posix = pytest.mark.skipif(os.name != "posix", reason="files of POSIX")
@@ -542,3 +542,24 @@ def test_a_trial_that_changes_the_folder(tmp_path, monkeypatch):
     assert list((tmp_path / "there").iterdir()) == []
     with opened(tmp_path / "run.db") as log:
         assert len(log.outcomes("k")) == 60
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"a": ' * 100_000, "1" * 10_000, "[]", "{"])
+def test_text_that_is_no_json_is_damage_and_not_a_crash(tmp_path, text):
+    """With a right checksum, as a faulty program could have written it."""
+    store = tmp_path / "run.db"
+    with opened(store) as log:
+        log.begin("k", {"seed": 1})
+        log.note("k", "name", "value")
+    with contextlib.closing(sqlite3.connect(store)) as connection:
+        created = connection.execute("SELECT created, version FROM runs").fetchone()
+    whole = text_checksum("k", '{"seed": 1}', text, *created)
+    edit(store, "UPDATE runs SET description = ?, checksum = ?", text, whole)
+    note = text_checksum("k", "name", text)
+    edit(store, "UPDATE notes SET value = ?, checksum = ?", text, note)
+    with opened(store) as log:
+        with pytest.raises(LogDamaged, match="configuration or description of run k"):
+            log.runs()
+        if text != "[]":
+            with pytest.raises(LogDamaged, match="the note 'name' of run k"):
+                log.notes("k")

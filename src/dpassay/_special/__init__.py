@@ -41,6 +41,10 @@ The rules:
 6. The epsilon at a given delta is right if putting it back into the *rounded-up* forward function
    gives at most that delta, met to a relative ``REQUEST``. Monotone functions of an uncertain
    argument are evaluated at its unfavourable end.
+7. Not margins, and free to be chosen: where a search starts and stops (``within``, ``absolute``),
+   nodes of grids, orders, tilts and shares of a level. They decide how close a bound comes. It is
+   valid for any choice, because what is returned was seen to hold, or because every choice gives a
+   bound.
 
 How large the library's errors are was measured against mpmath: ``docs/numerics.md``. The tails are
 off by at most 3e-10 for up to 2e9 trials and tails down to 1e-250, a thirtieth of ``TAIL``; beyond

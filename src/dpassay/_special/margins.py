@@ -1,6 +1,7 @@
 """By how much a float may differ from the real number that it stands for; see the package."""
 
-from typing import Any, overload
+import math
+from typing import Any, cast, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,7 +73,7 @@ def round_down(x: Any, margin: float = ARITHMETIC, size: float = 0.0) -> Any:
     (0.4995, -0.5005)
 
     """
-    return -round_up(-x, margin, size)
+    return -cast(Any, round_up(-x, margin, size))
 
 
 # One-liners for formulae that are priced by the thousand: margins in units of the last place.
@@ -111,4 +112,22 @@ def product_up(count: float, value: float) -> float:
     """The product with a number that is at least 0, rounded up; positive if both are."""
     if count == 1:
         return value
-    return max(up(float(count) * value), LEAST) if count > 0 and value > 0 else 0.0
+    return float(products_up(float(count), value))
+
+
+def products_up(factor: Any, value: Any) -> Any:
+    """Products of numbers that are at least 0, rounded up; positive where both factors are."""
+    with np.errstate(under="ignore", over="ignore"):
+        positive = np.maximum(up(np.multiply(factor, value)), LEAST)
+    return np.where((np.asarray(factor) > 0) & (np.asarray(value) > 0), positive, 0.0)
+
+
+def sum_up(values: Any) -> float:
+    """The sum of numbers that are at least 0, rounded up; a single number stays as it is.
+
+    ``fsum`` rounds once, so that one step to the next float is enough.
+    """
+    values = list(values)
+    total = math.fsum(values)
+    exact = len(values) - values.count(0.0) <= 1 or total == math.inf
+    return total if exact else math.nextafter(total, math.inf)

@@ -15,7 +15,7 @@ from dpassay import _check
 from dpassay._special.margins import NUMERICAL
 from dpassay._special.search import last_true
 from dpassay.bounds.bands import BANDS, common_level
-from dpassay.bounds.claims import delta_shown
+from dpassay.bounds.curve_tests import delta_shown
 from dpassay.bounds.scores import limits_at_cuts, sorted_scores
 from dpassay.bounds.steps import epsilon_of_steps
 from dpassay.privacy import account, dp_sgd_event

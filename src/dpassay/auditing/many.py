@@ -242,8 +242,7 @@ class _Session:
         self._question.refuse(testing, self._prints, last=True)
         if testing.ended == "interrupted":
             return self._question.judge(log)  # The referee may have been interrupted in the middle.
-        if testing.ended == "done":
-            self._order_count(referee)
+        self._order_count(referee, done=testing.ended == "done")
         return self._question.verdict(referee, testing, self._prints)
 
     def _play(
@@ -267,16 +266,15 @@ class _Session:
             every=self._question.every,
         )
 
-    def _order_count(self, referee: Referee) -> None:
+    def _order_count(self, referee: Referee, done: bool) -> None:
         """Spend the share of a count that is due, before looking at it.
 
-        Whoever is killed from here on finds the count in the log.
+        Whoever is killed from here on finds the count in the log. Without a count the account is
+        compared with that in the log all the same: another process may have begun this run.
         """
         rules = self._question.rules
-        if not rules.account.due(referee.trials):
-            return
-        account = rules.account.order(referee.trials)
-        keep_account(self._engine.log, self._question.key, account)
+        trials = referee.trials if done else 0
+        account = keep_account(self._engine.log, self._question.key, rules.account, trials)
         self._question = replace(self._question, rules=replace(rules, account=account))
         referee.rules = self._question.rules
 

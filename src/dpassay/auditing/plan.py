@@ -23,8 +23,8 @@ from dpassay._special.search import first_true
 from dpassay.bounds.alternatives import gaussian as gaussian_masses
 from dpassay.bounds.bands import BANDS, common_level
 from dpassay.bounds.betting import FORMS, Lines, factors, growth, log_optimal
-from dpassay.bounds.claims import delta_shown
 from dpassay.bounds.counts import epsilon_of_mu, epsilon_of_rates, mu_of_rates
+from dpassay.bounds.curve_tests import delta_shown
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian
 from dpassay.types import FloatArray, PrivacyCurve

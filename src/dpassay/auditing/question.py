@@ -322,10 +322,32 @@ def account_of(record: RunRecord) -> Account:
     return Account.begin(budget, about["sequential"]).order(budget)
 
 
-def keep_account(log: TrialLog, key: str, account: Account) -> None:
-    """Write a run's account into its log, durably, before what it paid for is shown."""
-    record = next(run for run in log.runs() if run.key == key)
-    log.begin(key, record.configuration, record.description | {"account": account.to_json()})
+def keep_account(log: TrialLog, key: str, mine: Account, trials: int) -> Account:
+    """The run's account with one more count of so many trials, if one is due.
+
+    It is in the log, durably, before what it paid for is shown. Reading and writing are one step:
+    another process may ask the same run at the same time, and what it has spent is not spent again.
+
+    Raises:
+        InvalidArgument: another process began this run meanwhile and divides alpha in another way.
+
+    """
+    kept = mine
+
+    def spend(record: RunRecord) -> dict[str, Any]:
+        nonlocal kept
+        stored = account_of(record)
+        if (stored.betting, stored.n_betting) != (mine.betting, mine.n_betting):
+            raise InvalidArgument(
+                f"trials: run {key[:12]} was begun at the same time by another process, with other "
+                "trials= or sequential=, and its error probability is divided accordingly. Ask "
+                "again with the same store=: the run then goes on as it was begun."
+            )
+        kept = stored.order(trials)
+        return record.description | {"account": kept.to_json()}
+
+    log.redescribe(key, spend)
+    return kept
 
 
 def question_of(record: RunRecord, change: Change) -> Question:

@@ -9,9 +9,9 @@ from dpassay._lazy import lazily
 
 if TYPE_CHECKING:
     from dpassay.bounds.bayes import credible_interval
-    from dpassay.bounds.claims import ClaimCheck, check_claim, lower_bound_in_family
     from dpassay.bounds.conditional import lower_bound_from_coins
     from dpassay.bounds.counts import lower_bound_from_counts
+    from dpassay.bounds.curve_tests import ClaimCheck, check_claim, lower_bound_in_family
     from dpassay.bounds.location import lower_bound_gaussian_location
     from dpassay.bounds.metrics import (
         Interval,
@@ -39,9 +39,9 @@ _PUBLIC = {
     "lower_bound_from_steps": "dpassay.bounds.steps",
     "lower_bound_gaussian_location": "dpassay.bounds.location",
     "lower_bound_pooled": "dpassay.bounds.pooled",
-    "check_claim": "dpassay.bounds.claims",
-    "ClaimCheck": "dpassay.bounds.claims",
-    "lower_bound_in_family": "dpassay.bounds.claims",
+    "check_claim": "dpassay.bounds.curve_tests",
+    "ClaimCheck": "dpassay.bounds.curve_tests",
+    "lower_bound_in_family": "dpassay.bounds.curve_tests",
     "Interval": "dpassay.bounds.metrics",
     "advantage": "dpassay.bounds.metrics",
     "auc": "dpassay.bounds.metrics",

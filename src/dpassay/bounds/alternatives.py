@@ -6,6 +6,7 @@ on the guess: a bet is valid whatever it was optimised for.
 
 from collections.abc import Iterable
 from functools import cache
+from typing import cast
 
 import numpy as np
 from scipy import special
@@ -72,7 +73,8 @@ def laplace(epsilon: float) -> FloatArray:
     fpr = np.concatenate([ramp, 1 - ramp[-2::-1]])
     far, near = np.exp(epsilon) * fpr, 1 - np.exp(-epsilon) * (1 - fpr)
     middle = 1 - np.exp(-epsilon) / (4 * fpr)
-    tpr = np.where(fpr < np.exp(-epsilon) / 2, far, np.where(fpr <= 0.5, middle, near))
+    right = cast(FloatArray, np.where(fpr <= 0.5, middle, near))
+    tpr = np.where(fpr < np.exp(-epsilon) / 2, far, right)
     return bin_masses(fpr, tpr)
 
 

@@ -28,8 +28,7 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-from scipy import special
-from scipy.fft import next_fast_len
+from scipy import fft, special
 
 from dpassay._special.margins import NUMERICAL
 from dpassay._special.quantiles import binomial_upper
@@ -67,7 +66,8 @@ def _rank_limits(ranks: Callable[[int], FloatArray]) -> Callable[..., FloatArray
 @lru_cache(maxsize=64)
 def ranks(n: int, ratio: float, parts: int) -> FloatArray:
     """Ranks 0, 1, 2, ... that grow by a ratio, at most n / parts at a time, from both ends."""
-    half, rank = [], 0
+    rank = 0
+    half: list[int] = []
     while rank < (n + 1) // 2:
         half.append(rank)
         rank += max(1, min(int(rank * (ratio - 1)), n // parts))
@@ -130,7 +130,8 @@ def _log_poisson(k: Any, mean: float) -> FloatArray:
     h = (many - mean) / mean
     series = (1 / 12 - (1 / 360 - 1 / (1260 * many**2)) / many**2) / many
     far = -mean * ((1 + h) * np.log1p(h) - h) - 0.5 * np.log(2 * np.pi * many) - series
-    return np.where(k < 20, special.xlogy(few, mean) - mean - special.gammaln(few + 1), far)
+    near: FloatArray = special.xlogy(few, mean) - mean - special.gammaln(few + 1)
+    return np.where(k < 20, near, far)
 
 
 def _poisson(mean: float) -> tuple[int, FloatArray]:
@@ -144,7 +145,7 @@ def _convolve(a: FloatArray, b: FloatArray) -> FloatArray:
     if a.size * b.size < 500_000:
         return np.convolve(a, b)
     size = a.size + b.size - 1
-    padded = next_fast_len(size, real=True)
+    padded = fft.next_fast_len(size, real=True)
     product = np.fft.irfft(np.fft.rfft(a, padded) * np.fft.rfft(b, padded), padded)
     return np.maximum(product[:size], 0.0)
 

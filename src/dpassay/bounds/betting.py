@@ -29,6 +29,7 @@ the world is an index (0 without, 1 with) and bins go from low to high scores.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -140,8 +141,8 @@ def dearer(pays: FloatArray, claim: PrivacyCurve) -> float:
     without, with_canary = pays[:, both]
     s = without / with_canary
     loss = np.log(s)
-    delta = np.asarray(claim.delta(np.abs(loss)))
-    d = np.where(loss >= 0, delta, _mirrored(np.abs(loss), delta))
+    delta = cast(FloatArray, claim.delta(np.abs(loss)))
+    d: FloatArray = np.where(loss >= 0, delta, _mirrored(np.abs(loss), delta))
     new = 2 / ((s + d) * (1 + ARITHMETIC))
     ratio = np.minimum(new / with_canary, 1.0)
     return float(-np.log(ratio.min(initial=1.0))) + 2 * ARITHMETIC  # prices are rounded up

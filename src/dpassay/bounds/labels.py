@@ -2,12 +2,11 @@
 
 import numpy as np
 
+from dpassay._special.margins import ARITHMETIC, round_down
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian
 from dpassay.privacy.curves import GDP
 from dpassay.types import PrivacyCurve
-
-_ROUNDING = 1e-12  # more than the margin by which exact curves round their epsilon up
 
 
 def epsilon_label(curve: PrivacyCurve, delta: float) -> float:
@@ -32,6 +31,7 @@ def epsilon_label(curve: PrivacyCurve, delta: float) -> float:
     stated = getattr(curve, "epsilon_upper", None)
     if epsilon == stated or not np.isfinite(epsilon):
         return epsilon  # a stated number, which no arithmetic has touched
-    # Far below the stated epsilon it is a difference, rounded in units of the larger number.
+    # Far below the stated epsilon it is a difference, rounded in units of the larger number. The
+    # margin is more than that by which exact curves round their epsilon up.
     size = max(epsilon, stated or 0.0, most if np.isfinite(most) else 0.0)
-    return max(epsilon - _ROUNDING * size, 0.0)
+    return max(round_down(epsilon, ARITHMETIC, size=size), 0.0)

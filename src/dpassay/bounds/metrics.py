@@ -126,14 +126,14 @@ def tpr_at_fpr(
     few, many = _ranks_around(fpr, n_out, share)
     lower, upper = 0.0, 1.0
     if few >= 0:
-        missed = np.searchsorted(scores.inside, outside[few], side="right")
+        missed = int(np.searchsorted(scores.inside, float(outside[few]), side="right"))
         lower = float(binomial_lower(n_in - missed, n_in, share))
     if many < n_out:
-        found = n_in - np.searchsorted(scores.inside, outside[many])
+        found = n_in - int(np.searchsorted(scores.inside, float(outside[many])))
         upper = float(binomial_upper(found, n_in, share))
     # A product such as .29 * 100 may be just below the whole number that is meant.
-    at = outside[min(math.floor(round_up(fpr * n_out)), n_out - 1)]
-    value = 1 - float(np.searchsorted(scores.inside, at, side="right")) / n_in
+    at = float(outside[min(math.floor(round_up(fpr * n_out)), n_out - 1)])
+    value = 1 - int(np.searchsorted(scores.inside, at, side="right")) / n_in
     return Interval(value, lower, upper, confidence, "clopper-pearson")
 
 

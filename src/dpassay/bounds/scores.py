@@ -7,7 +7,7 @@ Each rule here pays in its own way, and says so in the ``selection`` of the resu
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,8 +47,9 @@ class Scores(NamedTuple):
 
     def counts(self, threshold: Any) -> tuple[Any, Any]:
         """False positives and false negatives of the guess "in where score >= threshold"."""
-        positives = self.outside.size - np.searchsorted(self.outside, threshold)
-        return positives, np.searchsorted(self.inside, threshold)
+        below = cast(Any, np.searchsorted(self.outside, threshold))
+        missed = cast(Any, np.searchsorted(self.inside, threshold))
+        return self.outside.size - below, missed
 
     def cuts(self, ranks: Callable[[int], FloatArray]) -> FloatArray:
         """Thresholds worth trying: the best for each of these numbers of errors in either world.
@@ -66,7 +67,7 @@ def checked_scores(
 ) -> list[FloatArray]:
     """Both arrays of scores, refused if they hold NaN or too few; infinities are scores."""
     remedy = "A trial that failed is an output too: give it a fixed score below all others (-inf)."
-    arrays = []
+    arrays: list[FloatArray] = []
     for name, values in (("scores_in", scores_in), ("scores_out", scores_out)):
         x = _check.array(name, values, finite=False, ndim=1, empty=False, remedy=remedy)
         if x.size < at_least:
@@ -220,14 +221,15 @@ def _choose(scores: Scores, statement: _Statement, alpha: float) -> float:
 
 def _middle_of_gap(scores: Scores, threshold: float) -> float:
     """A threshold with the same counts, as far as can be from the scores on either side."""
-    below, above = [], []
+    below: list[float] = []
+    above: list[float] = []
     for x in scores:
         i = int(np.searchsorted(x, threshold))
-        below += [x[i - 1]] if i > 0 else []
-        above += [x[i]] if i < x.size else []
+        below += [float(x[i - 1])] if i > 0 else []
+        above += [float(x[i])] if i < x.size else []
     if not below or not above:
         return threshold
-    largest = np.finfo(float).max
+    largest = float(np.finfo(float).max)
     low, high = max(max(below), -largest), min(min(above), largest)
     middle = float(low / 2 + high / 2)
     return middle if max(below) < middle <= min(above) else threshold
@@ -267,7 +269,7 @@ def _by_folds(
     words = (
         f"chosen on each of {FOLDS} folds, tested on the rest at 1/{FOLDS} of the level, best kept"
     )
-    bounds = []
+    bounds: list[LowerBound] = []
     for i in range(FOLDS):
         choosing = [x[fold == i] for x, fold in zip(arrays, folds, strict=True)]
         testing = [x[fold != i] for x, fold in zip(arrays, folds, strict=True)]

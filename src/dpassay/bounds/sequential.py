@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpassay import _check
+from dpassay._special.margins import ARITHMETIC, NUMERICAL, down, round_up
 from dpassay.bounds.betting import FORMS, dearer
 from dpassay.bounds.labels import epsilon_label
 from dpassay.bounds.wealth import Bettor, Book, Rounds
@@ -28,7 +29,6 @@ from dpassay.types import FloatArray, LowerBound, PrivacyCurve
 FormName = Literal["coin", "pairs", "shared-seed"]
 Shares = Sequence[float]
 EPSILONS = tuple(float(epsilon) for epsilon in np.geomspace(0.1, 12, 40))
-_ROUNDING = 1e-12
 _GDP_DELTA = "Gaussian noise has no finite epsilon at delta=0; a common value is 1e-5."
 _SCORES = "A trial that failed is an output as well: give it the score -inf."
 _WORLDS = "1 is a trial with the canary, 0 one without."
@@ -44,8 +44,8 @@ class _Watch:
 
     def __init__(self, book: Book, confidence: float, rest: bool, shares: Shares = (1.0,)) -> None:
         self.book, self.confidence, self.trials = book, confidence, 0
-        # log(1 / alpha), rounded up.
-        self.enough = -math.log1p(-confidence) + _ROUNDING
+        # log(1 / alpha), rounded up. Rounding of the wealth itself is in the prices of the bets.
+        self.enough = round_up(-math.log1p(-confidence), ARITHMETIC, size=1.0)
         self.shares = tuple(shares)
         rests = [self.enough - math.log(share) if rest else math.inf for share in shares]
         self.bettor = Bettor(book, rests)
@@ -64,7 +64,8 @@ class _Watch:
         path = np.logaddexp.reduce(paths, axis=0) + math.log(largest)
         self.trials += trials
         if path.size:
-            self._note(path, per_round * (before + 1 + np.arange(path.shape[1])))
+            rounds = before + 1 + np.arange(int(path.shape[1]), dtype=np.int64)
+            self._note(path, per_round * rounds)
         return path
 
     def _note(self, path: FloatArray, trials: NDArray[np.int64]) -> None:
@@ -283,7 +284,7 @@ class Family:
         self._check_labels(epsilons)
         middle = float(np.median(epsilons))
         deltas = [(curve.delta(0.0), curve.delta(middle)) for curve in self.curves]
-        if np.any(np.diff(deltas, axis=0) < -1e-9):
+        if np.any(np.diff(deltas, axis=0) < -NUMERICAL):
             raise InvalidArgument(
                 "curves are not nested: delta falls from one to the next. Order them by loss."
             )
@@ -293,8 +294,8 @@ class Family:
         for label, curve in zip(epsilons.tolist(), self.curves, strict=True):
             # Where more than delta leaks just below the label, epsilon(delta) is not smaller. This
             # is asked first: a curve's delta is cheaper than its inverse.
-            leaks = float(curve.delta(label / (1 + 1e-9))) > self.delta
-            if not leaks and not label <= float(curve.epsilon(self.delta)) * (1 + 1e-9):
+            leaks = float(curve.delta(down(label, ARITHMETIC))) > self.delta
+            if not leaks and not label <= round_up(float(curve.epsilon(self.delta))):
                 raise InvalidArgument(
                     f"epsilons={label:g} must not exceed epsilon(delta={self.delta:g}) of its "
                     f"curve, {curve!r}."
@@ -324,7 +325,7 @@ class Family:
         values = _check.array("epsilons", tuple(epsilons), low=0, low_open=True, ndim=1)
         curves = tuple(GDP(float(mu)) for mu in gaussian.mu_of(values, np.float64(delta)))
         # mu was rounded down, so that its epsilon is a little below what was asked for.
-        below = tuple(float(e) for e in values * (1 - _ROUNDING))
+        below = tuple(float(e) for e in down(values, ARITHMETIC))
         return cls(curves, below, delta, "Gaussian trade-off", GDP, tuple(c.mu for c in curves))
 
     @classmethod
@@ -373,6 +374,12 @@ def _family_book(family: Family, form: str) -> Book:
     return Book.of(family.curves, FORMS[_check.choice("form", form, tuple(FORMS))])
 
 
+def _checked_family(family: Any) -> Family:
+    if not isinstance(family, Family):
+        raise InvalidArgument(f"family={family!r} must be a Family, such as Family.gdp(1e-5).")
+    return family
+
+
 def _leading(watch: _Watch) -> int:
     """The number of members, from the smallest on, that were all refuted."""
     return int(np.logical_and.accumulate(watch.refuted_at > 0).sum())
@@ -413,9 +420,7 @@ class ConfidenceSequence:
         both_ways: bool = False,
         shares: Shares | None = None,
     ) -> None:
-        if not isinstance(family, Family):
-            raise InvalidArgument(f"family={family!r} must be a Family, such as Family.gdp(1e-5).")
-        self.family = family
+        self.family = _checked_family(family)
         confidence = _check.confidence(confidence)
         book = _family_book(family, form)
         self._both_ways = both_ways
@@ -492,9 +497,16 @@ class ConfidenceSequence:
 
 
 def _moved_up(family: Family, last: int, pays: FloatArray, surplus: float) -> float:
-    """The largest epsilon up to the next member that the surplus per trial pays for, from below."""
-    start = family.epsilons[last]
-    if family.member is None or not surplus > 2 * _ROUNDING:
+    """The largest epsilon up to the next member that the surplus per trial pays for, from below.
+
+    It is above the refuted member's own epsilon, by one float at least, so that "refuted" and "the
+    bound is above it" are one statement. That float is paid for: every bet is priced ``ARITHMETIC``
+    too high (``Lines``), which is a thousand times what e^epsilon gains in one float.
+    """
+    if family.member is None:
+        return family.epsilons[last]
+    start = math.nextafter(family.epsilons[last], math.inf)
+    if not surplus > 2 * ARITHMETIC:  # the least that a step costs, see ``dearer``
         return start
     low = family.parameters[last]
     high = family.parameters[last + 1] if last + 1 < len(family.parameters) else 2 * low or 1.0
@@ -504,7 +516,7 @@ def _moved_up(family: Family, last: int, pays: FloatArray, surplus: float) -> fl
         middle = (low + high) / 2
         paid = dearer(pays, family.member(middle)) <= surplus
         low, high = (middle, high) if paid else (low, middle)
-    return max(start, float(family.member(low).epsilon(family.delta)) * (1 - _ROUNDING))
+    return max(start, down(float(family.member(low).epsilon(family.delta)), ARITHMETIC))
 
 
 def sequential_test(

@@ -76,5 +76,8 @@ def check_number(name: str, value: Any) -> None:
         return
     from dpassay import _check
 
-    high, low = LIMITS.get(name, LARGEST), 0 if name == "seed" else -LARGEST
-    _check.count(name, value, low=low, high=high, remedy=_WHY.get(name, ""))
+    most, shown = LIMITS.get(name, LARGEST), f"{name}={_check.digits(value)}"
+    if value > most:
+        raise InvalidArgument(f"{shown} must be at most {most:,}. {_WHY.get(name, '')}".rstrip())
+    if value < 0 and (name == "seed" or -value > LARGEST):
+        raise InvalidArgument(f"{shown} must not be negative. Pass 0 or a larger whole number.")

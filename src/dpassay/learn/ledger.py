@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dpassay._files import make_private
-from dpassay._handed import parse_json, special_kind
+from dpassay._files import make_private, special_kind
+from dpassay._handed import parse_json
 from dpassay.errors import BudgetExceeded, InvalidArgument
 from dpassay.privacy import ApproxDP, Event, Sequence, account
 from dpassay.privacy.events import from_dict

@@ -9,6 +9,8 @@ terms are small where the weight is not, whereas the log-factorials of the usual
 at n = 1e6 their difference is wrong by 1e-9 of the weight.
 """
 
+from typing import cast
+
 import numpy as np
 from scipy import special
 
@@ -50,7 +52,8 @@ def _log_weights(
     tiny = ~np.isfinite(value)
     value, error = np.where(tiny, -1e6, value), np.where(tiny, 0.0, error)
     # Nothing but hits, or none: n log p, n log q.
-    edge = np.where(hits > 0, -n * np.logaddexp(0, -epsilon), -n * np.logaddexp(0, epsilon))
+    all_hits, no_hits = -n * np.logaddexp(0, -epsilon), -n * np.logaddexp(0, epsilon)
+    edge = cast(FloatArray, np.where(hits > 0, all_hits, no_hits))
     edge_error = CLOSED_FORM + 16 * UNIT * np.abs(edge)
     return np.where(inner, value, edge), np.where(inner, error, edge_error)
 

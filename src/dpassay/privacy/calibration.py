@@ -61,9 +61,10 @@ def _checked(
 
     def make(noise: float) -> Event:
         event = make_event(noise)
-        if isinstance(event, Event) and event.neighbouring != target.neighbouring:
+        relation = getattr(event, "neighbouring", target.neighbouring)  # others' events have none
+        if relation != target.neighbouring:
             raise InvalidArgument(
-                f"make_event({noise:g}).neighbouring={event.neighbouring!r} must be that of the "
+                f"make_event({noise:g}).neighbouring={relation!r} must be that of the "
                 f"target, {target.neighbouring!r}. State both under one relation; a replace-one "
                 "price of an add-remove event is that of a group of two, see "
                 "dpassay.privacy.replace_one_from_add_remove."
@@ -99,7 +100,7 @@ def _stages(
     if method not in ("best", "pld") or delta == 0 or not _needs_distribution(make_event):
         return [(epsilon, _EXACT)], target.epsilon_upper
 
-    grid = []
+    grid: list[float] = []
 
     def coarse(noise: float) -> float:
         """A price that is close and cheap: by Fourier inversion, or on two coarse grids.

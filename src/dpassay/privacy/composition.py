@@ -12,7 +12,7 @@ import numpy as np
 from scipy import special
 
 from dpassay import _check
-from dpassay._special.margins import CLOSED_FORM, LEAST, UNIT, product_up, up
+from dpassay._special.margins import CLOSED_FORM, LEAST, UNIT, product_up, sum_up, up
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import binomial
 from dpassay.privacy.tradeoff import Tradeoff
@@ -22,9 +22,16 @@ _CHUNK = 2_000_000
 
 
 def basic(epsilons: Sequence[float], deltas: Sequence[float] | None = None) -> tuple[float, float]:
-    """An upper bound: the epsilons add and so do the deltas (Dwork and Roth 2014, theorem 3.16)."""
+    """An upper bound: the epsilons add and so do the deltas (Dwork and Roth 2014, theorem 3.16).
+
+    Sums are rounded up.
+
+    >>> basic([0.5, 0.25], [1e-6, 1e-6])
+    (0.75, 2e-06)
+
+    """
     eps, dels = _parts(epsilons, deltas)
-    return float(eps.sum()), min(float(dels.sum()), 1.0)
+    return sum_up(eps.tolist()), min(sum_up(dels.tolist()), 1.0)
 
 
 def advanced(
@@ -64,8 +71,10 @@ def advanced(
     )
     if n.shape != eps.shape:
         raise InvalidArgument(f"counts has {n.size} entries for {eps.size} epsilons.")
-    total = float(-np.expm1(math.log1p(-slack) + n @ np.log1p(-dels)))
-    return float(advanced_epsilon(eps, n, slack)), total
+    # All terms have one sign, and -expm1 grows less than in proportion: no error grows.
+    log_kept = math.log1p(-slack) + float(n @ np.log1p(-dels))
+    total = up(-math.expm1(log_kept), CLOSED_FORM + 4 * UNIT * eps.size)
+    return float(advanced_epsilon(eps, n, slack)), min(total, 1.0)
 
 
 def advanced_epsilon(epsilons: FloatArray, counts: FloatArray, slack: Any) -> FloatArray:
@@ -128,21 +137,22 @@ def amplify(epsilon: float, delta: float, sampling_rate: float) -> tuple[float, 
     """
     q = _check.sampling_rate(sampling_rate)
     epsilon, delta = _check.epsilon(epsilon, finite=True), _check.delta(delta)
-    return float(amplified(epsilon, q)), q * delta
+    return float(amplified(epsilon, q)), delta if q == 1 else product_up(q, delta)
 
 
 def amplified(epsilon: Any, sampling_rate: float) -> FloatArray:
     """The epsilon of :func:`amplify`, unchecked; inf stays so."""
-    epsilon, log_q = np.asarray(epsilon, float), math.log(sampling_rate)
-    small = np.minimum(epsilon, 30.0)
+    log_q = math.log(sampling_rate)
+    x: FloatArray = np.asarray(epsilon, float)
+    small = np.minimum(x, 30.0)
     direct = up(np.log1p(sampling_rate * np.expm1(small)))
     # log(1 + e^y) with y = log(q (e^epsilon - 1)): an error of y counts in full at most, and as
     # much of the result as e^y does where that is small.
     with np.errstate(divide="ignore", invalid="ignore"):
-        large = np.logaddexp(0.0, log_q + epsilon)
-        large = up(large) + 8 * UNIT * (epsilon - log_q) * np.minimum(large, 1.0)
-    value = np.where(epsilon < 30, direct, np.minimum(large, epsilon))
-    return np.where((epsilon > 0) & (value == 0), LEAST, value)
+        large = np.logaddexp(0.0, log_q + x)
+        large = up(large) + 8 * UNIT * (x - log_q) * np.minimum(large, 1.0)
+    value: FloatArray = np.where(x < 30, direct, np.minimum(large, x))
+    return np.where((x > 0) & (value == 0), LEAST, value)
 
 
 def unamplified(epsilon: FloatArray, sampling_rate: float) -> FloatArray:

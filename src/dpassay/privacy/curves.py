@@ -272,11 +272,16 @@ class ZCDP(Curve):
     def __repr__(self) -> str:
         return f"ZCDP(rho={self.rho:g})"
 
-    def _order(self, condition: Callable[[FloatArray], FloatArray], shape: Any) -> FloatArray:
+    def _order(
+        self, condition: Callable[[FloatArray], FloatArray], shape: tuple[int, ...]
+    ) -> FloatArray:
         """1 + the smallest t at which the condition on 1 + t holds; any order is valid."""
-        return 1 + smallest_true(
-            lambda t: condition(1 + t), np.full(shape, 1e-9), np.full(shape, 1e60)
-        )
+
+        def holds(t: FloatArray) -> FloatArray:
+            return condition(1 + t)
+
+        low, high = np.full(shape, 1e-9, float), np.full(shape, 1e60, float)
+        return 1 + smallest_true(holds, low, high)
 
     @np.errstate(over="ignore", invalid="ignore")  # an order that overflows is not chosen
     def _delta(self, epsilon: FloatArray) -> FloatArray:

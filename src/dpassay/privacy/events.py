@@ -9,7 +9,7 @@ dp-accounting has no event for pure epsilon, (epsilon, delta) or the exponential
 why this vocabulary exists; :func:`to_dp_accounting` and :func:`from_dp_accounting` translate.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, cast
 
@@ -258,7 +258,7 @@ class Selected(Event):
 
 def _written(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_written(part) for part in value]
+        return [_written(part) for part in cast(tuple[Any, ...], value)]
     return value.as_dict() if isinstance(value, Event) else value
 
 
@@ -297,8 +297,10 @@ def from_dict(written: Mapping[str, Any]) -> Event:
 
 def _read(value: Any) -> Any:
     if isinstance(value, list):
-        return tuple(_read(part) for part in value)
-    return from_dict(value) if isinstance(value, Mapping) else value
+        return tuple(_read(part) for part in cast(list[Any], value))
+    if isinstance(value, Mapping):
+        return from_dict(cast(Mapping[str, Any], value))
+    return value
 
 
 def _event(name: str, value: Any) -> Event:
@@ -354,7 +356,7 @@ def to_dp_accounting(event: Event) -> Any:
         return dpa.ComposedDpEvent([to_dp_accounting(part) for part in event.events])
     if isinstance(event, Sampled) and event.scheme == "poisson":
         return dpa.PoissonSampledDpEvent(event.sampling_rate, to_dp_accounting(event.event))
-    words = {
+    words: dict[type[Event], Callable[[Any], Any]] = {
         Gaussian: lambda e: dpa.GaussianDpEvent(e.noise_multiplier),
         Laplace: lambda e: dpa.LaplaceDpEvent(e.noise_multiplier),
         ZeroConcentrated: lambda e: dpa.ZCDpEvent(e.rho),
@@ -387,7 +389,7 @@ def from_dp_accounting(event: Any, neighbouring: Neighbouring = "add-remove") ->
     if isinstance(event, dpa.SampledWithoutReplacementDpEvent):
         rate = event.sample_size / event.source_dataset_size
         return Sampled(inner(event.event), rate, "without-replacement")
-    words = {
+    words: dict[type, Callable[[Any], Event]] = {
         dpa.GaussianDpEvent: lambda e: Gaussian(e.noise_multiplier, neighbouring),
         dpa.LaplaceDpEvent: lambda e: Laplace(e.noise_multiplier, neighbouring),
         dpa.ZCDpEvent: lambda e: ZeroConcentrated(e.rho, neighbouring),

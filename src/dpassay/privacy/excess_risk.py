@@ -11,6 +11,7 @@ and E the expected shortfall of a selection, hence R_T <= E + M a_T with a_T as 
 """
 
 import math
+from typing import Any, cast
 
 import numpy as np
 from scipy import special
@@ -20,6 +21,11 @@ from dpassay.types import FloatArray
 
 NOISES = ("gumbel", "exponential", "laplace")
 _MANY = 60  # from here on 2^-k is below rounding
+
+
+def _digamma(x: Any) -> Any:
+    """The digamma function; at n + 1 it is the harmonic number of n less Euler's constant."""
+    return cast(Any, special.digamma(x))
 
 
 def step_decay(steps: int | FloatArray) -> float | FloatArray:
@@ -33,7 +39,7 @@ def step_decay(steps: int | FloatArray) -> float | FloatArray:
 
     """
     T = _check.array("steps", steps, low=1, remedy="It is the number of steps.")
-    harmonic = special.digamma(T + 2) + np.euler_gamma
+    harmonic = _digamma(T + 2) + np.euler_gamma
     decay = 4 * (T + 1 - harmonic) / (T * (T + 1))
     return decay if decay.ndim else float(decay)
 
@@ -51,7 +57,7 @@ def laplace_maximum(n_draws: int) -> float:
     """
     k = _check.count("n_draws", n_draws, remedy="It is the number of vertices.")
     if k > _MANY:
-        return float(special.digamma(k + 1) + np.euler_gamma - math.log(2))
+        return float(_digamma(k + 1) + np.euler_gamma - math.log(2))
     j = np.arange(1, k + 1)
     return float(((1 - 0.5**j) / j).sum() - 0.5**k / k)
 
@@ -79,7 +85,7 @@ def selection_error(noise: str, scale: float, n_candidates: int) -> float:
     k = _check.count("n_candidates", n_candidates)
     unit = {
         "gumbel": math.log(k),
-        "exponential": float(special.digamma(k + 1) + np.euler_gamma - 1),
+        "exponential": float(_digamma(k + 1) + np.euler_gamma - 1),
         "laplace": laplace_maximum(k),
     }
     return scale * unit[kind]

@@ -95,11 +95,11 @@ def log_delta_and_error(
         inside = np.maximum(low, -5.0)
         at_low, at_t = _mills(inside), _mills(t)
         drop = _mills_drop(inside, m, at_low, at_t)
-        value = log_phi + np.log(drop)
+        value: FloatArray = log_phi + np.log(drop)
         shift = np.where(finite, slack, 0.0) / m + 16 * UNIT * t
         steep = np.minimum(t + 1.3, m * at_t / drop)
         lost = np.where(m < _SHORT, 2 + np.square(np.clip(low, 0, 41)), at_low / drop)
-        error = shift * steep + UNIT * (8 * lost - 4 * log_phi)
+        error: FloatArray = shift * steep + UNIT * (8 * lost - 4 * log_phi)
         far = low <= -5
         if far.any():
             # Phi(a) is almost 1 and the second term is below 1e-6: nothing cancels.
@@ -110,7 +110,8 @@ def log_delta_and_error(
         # Beyond every float's logarithm; the sum above may have overflowed.
         error = np.where(np.isnan(error) | ~np.isfinite(value), 0.0, error)
     certain = np.where((mu > 0) & np.isfinite(epsilon), 0.0, -np.inf)
-    value = np.where(np.isnan(value), -np.inf, np.minimum(value, 0.0))
+    # Where squares overflowed, delta is below every float but not 0.
+    value = np.where(np.isnan(value), -_LARGEST, np.clip(value, -_LARGEST, 0.0))
     return np.where(finite, value, certain), np.where(finite, error, 0.0)
 
 
@@ -202,7 +203,7 @@ def mu_of(epsilon: Floats, delta: Floats) -> FloatArray:
     # Phi(-epsilon/mu + mu/2) >= delta(epsilon) is reached by this mu at the latest; for delta near
     # one the second term matters, so the bracket is widened until it holds.
     x = special.ndtri_exp(t)
-    high = x + np.sqrt(x * x + 2 * e) + 1.0
+    high: FloatArray = x + np.sqrt(x * x + 2 * e) + 1.0
     while np.any(log_delta_upper(e, high) <= t):
         high = np.where(log_delta_upper(e, high) <= t, 2 * high, high)
     above = smallest_true(lambda m: log_delta_upper(e, m) > t, np.zeros_like(high), high)

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from scipy import fft
 
-from dpassay._special.margins import CLOSED_FORM, UNIT, down, up
+from dpassay._special.margins import ARITHMETIC, CLOSED_FORM, UNIT, down, up
 from dpassay.privacy._search import smallest_true
 from dpassay.privacy.profiles import Profile
 from dpassay.types import FloatArray
@@ -287,7 +287,7 @@ class Composition:
         """The finite part's delta: composed, or Chernoff's bound where that is below _TAIL."""
         here = self._rungs[rung]
         with np.errstate(under="ignore", over="ignore"):
-            chernoff = up(np.exp(here.cumulant + here.error - here.tilt * epsilon), 1e-12)
+            chernoff = up(np.exp(here.cumulant + here.error - here.tilt * epsilon), ARITHMETIC)
         close = chernoff > _TAIL
         if close.any():
             chernoff[close] = self._tail(rung).delta(epsilon[close])

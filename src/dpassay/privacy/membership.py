@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import special
 
 from dpassay import _check
@@ -15,7 +16,7 @@ from dpassay._check import number
 from dpassay._special.search import last_true
 from dpassay.privacy import gaussian
 from dpassay.privacy.curves import GDP
-from dpassay.types import PrivacyCurve
+from dpassay.types import FloatArray, PrivacyCurve
 
 
 def posterior_bounds(prior: float, epsilon: float) -> tuple[float, float]:
@@ -114,7 +115,10 @@ def odds_of_curve(curve: PrivacyCurve) -> Odds:
         error = float(special.ndtr(-curve.mu / 2))
     else:
         # f(x) - x falls from f(0) to below zero.
-        error = float(last_true(lambda x: curve.tradeoff(x) > x, 0.0, 0.5, absolute=1e-17))
+        def is_below(x: FloatArray) -> NDArray[np.bool_]:
+            return np.asarray(curve.tradeoff(x)) > x
+
+        error = float(last_true(is_below, 0.0, 0.5, absolute=1e-17))
     return Odds(error, 1 - error, "worst case over all algorithms with this guarantee")
 
 

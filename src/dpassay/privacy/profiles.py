@@ -10,11 +10,11 @@ the part for x >= 0 is enough.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from dpassay._special.margins import CLOSED_FORM, LEAST, down, exp_down, exp_up, up
+from dpassay._special.margins import CLOSED_FORM, LEAST, down, exp_down, exp_up, products_up, up
 from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import events, gaussian, two_point
 from dpassay.types import FloatArray
@@ -98,7 +98,8 @@ def _bounded_range(event: events.BoundedRange) -> Bracket:
             np.square(np.expm1(np.minimum(x - e + error, 0.0) / 2)) / -np.expm1(-e)
             for error in (slack, -np.asarray(slack))
         )
-        return down(low), np.where(x >= e, up(high), np.maximum(up(high), LEAST))
+        most = cast(FloatArray, np.where(x >= e, up(high), np.maximum(up(high), LEAST)))
+        return down(low), most
 
     return bracket
 
@@ -172,7 +173,7 @@ def _mixture(inner: Bracket, q: float) -> Bracket:
         shifted = np.where(far, x - log_q, shifted)
         error = CLOSED_FORM * np.where(x < math.inf, shifted - far * log_q, 0.0) + slack / q
         low, high = inner(shifted, error)
-        return down(q * low), _positive_up(q, high)
+        return down(q * low), products_up(q, high)
 
     return bracket
 
@@ -202,11 +203,6 @@ def _mixture_reversed(inner: Bracket, q: float) -> Bracket:
         of_c = np.where(rounding, 0.0, error / np.where(c > 0, c, 1.0))
         low, high = inner(shifted, of_c + CLOSED_FORM * (x - log_q - log_c) + slack)
         grown = np.where(rounding, c, c + error)
-        return np.where(rounding, 0.0, down((c - error) * low)), _positive_up(grown, high)
+        return np.where(rounding, 0.0, down((c - error) * low)), products_up(grown, high)
 
     return bracket
-
-
-def _positive_up(factor: Any, value: FloatArray) -> FloatArray:
-    """The product, rounded up, and not to 0."""
-    return np.where((value > 0) & (factor > 0), np.maximum(up(factor * value), LEAST), 0.0)

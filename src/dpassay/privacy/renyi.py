@@ -3,12 +3,14 @@
 All are upper bounds that carry their rounding margin (:mod:`dpassay._special.margins`).
 """
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from dpassay._special.margins import CLOSED_FORM, LEAST, UNIT, exp_up, up
 from dpassay.types import FloatArray
+
+_LARGEST = float(np.finfo(float).max)
 
 
 def _terms(epsilon: Any, order: Any, divergence: Any) -> tuple[Any, Any, Any]:
@@ -19,7 +21,7 @@ def _terms(epsilon: Any, order: Any, divergence: Any) -> tuple[Any, Any, Any]:
     """
     with np.errstate(divide="ignore"):
         near = np.log(order - 1) - np.log(order)
-    log_share = np.where(order < 2, near, np.log1p(-1 / order))
+    log_share = cast(Any, np.where(order < 2, near, np.log1p(-1 / order)))
     return (order - 1) * (divergence - epsilon), order * log_share, -np.log(order - 1)
 
 
@@ -34,7 +36,11 @@ def delta_at(epsilon: Any, order: Any, divergence: Any) -> Any:
     """An upper bound on delta(epsilon) from the divergence at one order."""
     terms = _terms(epsilon, order, divergence)
     error = CLOSED_FORM + 16 * UNIT * sum(np.abs(term) for term in terms)
-    return np.minimum(exp_up(sum(terms), error), 1.0)
+    # A logarithm that overflowed is that of a positive delta all the same, unless epsilon is inf.
+    log_delta = np.asarray(sum(terms))
+    beyond = log_delta == -np.inf
+    log_delta = np.where(beyond & np.isfinite(epsilon), -_LARGEST, log_delta)
+    return np.minimum(exp_up(log_delta, np.where(beyond, 0.0, error)), 1.0)
 
 
 @np.errstate(over="ignore")
@@ -58,7 +64,8 @@ def total_variation(kl: Any) -> Any:
 
     The Kullback-Leibler divergence is at most the Rényi divergence of any order above 1.
     """
-    return up(np.minimum(np.sqrt(kl / 2), np.sqrt(-np.expm1(-kl))))
+    # Roots before the product: half of the smallest float would be 0.
+    return up(np.minimum(np.sqrt(kl) * np.sqrt(0.5), np.sqrt(-np.expm1(-kl))))
 
 
 def of_randomized_response(epsilon: float, n_categories: int, orders: FloatArray) -> FloatArray:
@@ -104,7 +111,8 @@ def from_log_excess(log_excess: Any, orders: FloatArray) -> FloatArray:
 def _log1mexp(x: Any) -> Any:
     """log(1 - e^-x) for x > 0."""
     with np.errstate(divide="ignore"):
-        return np.where(x < 0.7, np.log(-np.expm1(-x)), np.log1p(-np.exp(-np.maximum(x, 0.7))))
+        near, far = np.log(-np.expm1(-x)), np.log1p(-np.exp(-np.maximum(x, 0.7)))
+        return cast(Any, np.where(x < 0.7, near, far))
 
 
 def _log_f(t: Any) -> Any:
@@ -118,4 +126,5 @@ def _log_f(t: Any) -> Any:
         near = 2 * np.log(np.abs(small)) - np.log(2.0) + np.log(series)
         middle = np.log(np.expm1(np.minimum(t, 30.0)) - np.minimum(t, 30.0))
         far = t + np.log1p(-(1 + np.maximum(t, 30.0)) * np.exp(-np.maximum(t, 30.0)))
-    return np.where(np.abs(t) < 0.5, near, np.where(t < 30, middle, far))
+    beyond = cast(FloatArray, np.where(t < 30, middle, far))
+    return np.where(np.abs(t) < 0.5, near, beyond)

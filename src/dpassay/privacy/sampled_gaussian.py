@@ -23,18 +23,18 @@ profile above (1 - e^x)⁺ and the larger of two is at most their sum: A - 1 is 
 
 import functools
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from dpassay._special.margins import CLOSED_FORM, LEAST, UNIT, up
+from dpassay._special.margins import ARITHMETIC, CLOSED_FORM, LEAST, UNIT, up
 from dpassay.privacy.renyi import from_log_excess
 from dpassay.types import FloatArray
 
 LARGEST_ORDER = 1024.0  # one term per order makes large ones dear, and sampling rarely needs them
 _RANGE = 14.0  # deviations; what lies outside is below 1e-40 of the integral
 _MAX_NODES = 2200
-_QUADRATURE = 1e-12  # relative, of g by its series or its difference, and of what is cut off
+_QUADRATURE = ARITHMETIC  # of g by its series or its difference, and of what is cut off
 
 
 def divergences(
@@ -121,7 +121,7 @@ def _chord(s: float, q: float, orders: FloatArray) -> FloatArray:
     log_moment = up((1 - share) * logs[0] + share * logs[1])
     with np.errstate(over="ignore", divide="ignore"):
         excess = np.log(np.expm1(np.minimum(log_moment, 700.0)))
-    return np.where(log_moment > 700, log_moment, excess) + CLOSED_FORM
+    return cast(FloatArray, np.where(log_moment > 700, log_moment, excess)) + CLOSED_FORM
 
 
 def _trapezoid(s: float, q: float, orders: FloatArray, step: float) -> FloatArray:

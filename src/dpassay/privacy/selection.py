@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from dpassay._special.margins import CLOSED_FORM, up
 from dpassay.privacy._search import smallest_true
 from dpassay.types import FloatArray
 
@@ -36,7 +37,7 @@ def mean_of(gamma: Any, shape: float) -> Any:
     """E K of the truncated negative binomial law."""
     gamma = np.asarray(gamma, float)
     if shape == 0:
-        return (1 / gamma - 1) / -np.log(gamma)
+        return (1 - gamma) / (gamma * -np.log(gamma))  # 1/gamma - 1 would cancel near 1
     return shape * (1 - gamma) / (gamma * -np.expm1(shape * np.log(gamma)))
 
 
@@ -60,15 +61,17 @@ def negative_binomial_price(
     usable = np.isfinite(divergences)
     b = np.append(orders[usable], 1.0)
     r = np.append(divergences[usable], 0.0)  # at b = 1 its factor vanishes
-    extra = np.min((1 - 1 / b) * r - math.log(gamma) / b)
-    # The mean that belongs to gamma: rounding must not make it smaller.
-    mean = max(mean, float(mean_of(gamma, shape)))
-    return divergences + (1 + shape) * extra + math.log(mean) / (orders - 1)
+    # The law that is drawn from has this gamma, or the mean that was stated; they agree up to a
+    # few units. So both logarithms are taken at their upper ends: then the price covers either.
+    log_inverse = CLOSED_FORM - math.log(gamma)
+    log_mean = CLOSED_FORM + math.log(max(mean, float(mean_of(gamma, shape))))
+    extra = np.min(((b - 1) * r + log_inverse) / b)
+    return up(divergences + (1 + shape) * extra + log_mean / (orders - 1))
 
 
 def poisson_price(
     orders: FloatArray, divergences: FloatArray, deltas: FloatArray, mean: float
 ) -> FloatArray:
     """As above, for Poisson K; ``deltas`` are a run's at log(1 + 1/(order - 1))."""
-    price = divergences + mean * deltas + math.log(mean) / (orders - 1)
-    return np.maximum(price, 0.0)
+    # The mean is above 1, so that all terms are positive and rounding is relative to their sum.
+    return up(divergences + mean * deltas + math.log(mean) / (orders - 1))

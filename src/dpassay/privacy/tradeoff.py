@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpassay import _check
+from dpassay._special.margins import CLOSED_FORM
 from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray
 
@@ -43,10 +44,13 @@ class Lines:
         return cls(slope[keep], intercept[keep])
 
     def __call__(self, x: FloatArray) -> FloatArray:
-        """The largest of the lines at each x."""
+        """The largest of the lines at each x, rounded down: it is a lower bound on error rates."""
         breaks = -np.diff(self.intercept) / np.diff(self.slope)
         k = np.searchsorted(breaks, x)
-        return self.intercept[k] + self.slope[k] * x
+        base, fall = self.intercept[k], self.slope[k] * x
+        # Where a steep line meets 0 it is a difference of two numbers near 1, whose own rounding
+        # (1 - delta, e^epsilon) counts in full.
+        return base + fall - CLOSED_FORM * (np.abs(base) + np.abs(fall))
 
 
 def supporting_lines(delta: Callable[[FloatArray], FloatArray], n_lines: int = 3000) -> Lines:
@@ -66,7 +70,7 @@ def _epsilon_grid(delta: Callable[[FloatArray], FloatArray], n_lines: int) -> Fl
     """Dense from 0 to where delta has fallen to its floor, and a few steeper lines beyond."""
     probe = np.concatenate([[0], np.geomspace(1e-9, 300.0, 200)])
     values = delta(probe)
-    top = max(probe[np.argmax(values <= values[-1] + 1e-16)], 1e-9)
+    top = max(float(probe[np.argmax(values <= values[-1] + 1e-16)]), 1e-9)
     half = n_lines // 2
     fine = [np.linspace(0, top, half), np.geomspace(top * 1e-6, top, half)]
     return np.unique(np.concatenate([*fine, np.linspace(top, 300.0, 100)]))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from dpassay._special.margins import CLOSED_FORM, UNIT, down, up
+from dpassay._special.margins import CLOSED_FORM, LEAST, UNIT, down, up
 from dpassay.privacy._search import smallest_true
 from dpassay.types import FloatArray
 
@@ -23,7 +23,7 @@ def delta_at(x: FloatArray, epsilon: float, delta: float) -> FloatArray:
     """The delta of (epsilon, delta)-DP at each x >= 0, rounded up; delta itself from epsilon on."""
     if np.isinf(epsilon):
         return np.ones_like(x)  # It says nothing; delta(inf) is the limit of what it says.
-    return np.where(x >= epsilon, delta, bracket(x, epsilon, delta)[1])
+    return np.where(x >= epsilon, delta, np.maximum(bracket(x, epsilon, delta)[1], LEAST))
 
 
 def bracket(x: FloatArray, epsilon: float, delta: float, slack: Any = 0.0) -> Any:
@@ -70,4 +70,5 @@ def tradeoff_at(fpr: FloatArray, epsilon: float, delta: float) -> FloatArray:
         # Where it overflows the line has no height left at any rate but 0.
         steep = np.where(fpr > 0, 1 - delta - up(np.exp(epsilon)) * fpr, 1 - delta)
     flat = down(np.exp(-epsilon)) * (1 - delta - fpr)
-    return np.maximum(np.maximum(steep, flat) - UNIT * (fpr > 0), 0.0)
+    # 1 - delta is rounded too; without a delta the rate at 0 is 1, exactly.
+    return np.maximum(np.maximum(steep, flat) - UNIT * ((fpr > 0) | (delta > 0)), 0.0)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpassay._handed import parse_json
 from dpassay.errors import LogDamaged
 from dpassay.runs.checksums import add_to_digest
 from dpassay.runs.outcomes import NO_WORLD, Outcomes
@@ -45,6 +46,11 @@ def named(path: Path, what: str) -> Iterator[None]:
         yield
     except _WRONG:
         raise damaged(path, what) from None
+
+
+def parse(text: str) -> Any:
+    """What a JSON text of a log holds, bounded in depth and in the length of its numbers."""
+    return parse_json("", text, infinite=True)
 
 
 def damaged(path: Path, what: str) -> LogDamaged:

@@ -10,7 +10,7 @@ import numpy as np
 from dpassay import __version__
 from dpassay.errors import InvalidArgument
 from dpassay.runs.outcomes import Outcomes, join, nothing
-from dpassay.runs.protocol import RunRecord, now, only, plain_json
+from dpassay.runs.protocol import RunRecord, keep_spent, now, only, plain_json
 
 
 @dataclass
@@ -38,8 +38,13 @@ class MemoryLog:
         record = RunRecord(key, plain, now(), __version__, 0, 0)
         kept = self._runs.setdefault(key, _Kept(record))
         if description is not None:
-            about = json.loads(plain_json("description", dict(description)))
-            kept.record = replace(kept.record, description=about)
+            about = keep_spent(kept.record.description, description)
+            self.redescribe(key, lambda _: about)
+
+    def redescribe(self, key: str, change: Callable[[RunRecord], dict[str, Any]]) -> None:
+        kept = self._known(key)
+        about = json.loads(plain_json("description", change(kept.record)))
+        kept.record = replace(kept.record, description=about)
 
     def add(self, key: str, outcomes: Outcomes, part: str | None = None) -> Outcomes:
         kept, before = self._known(key), len(self._known(key).seen)

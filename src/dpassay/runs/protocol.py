@@ -64,6 +64,10 @@ class TrialLog(Protocol):
         """All runs, oldest first."""
         ...
 
+    def redescribe(self, key: str, change: Callable[[RunRecord], dict[str, Any]]) -> None:
+        """Replace the description of a run by ``change(record)``, in one step as :meth:`revise`."""
+        ...
+
     def note(self, key: str, name: str, value: Any) -> None:
         """Keep a fact about a run: plain JSON, or bytes; it replaces the one of this name."""
         ...
@@ -125,6 +129,18 @@ def _joined(run: RunRecord, mine: dict[str, Any] | None) -> dict[str, Any] | Non
             "spend its error probability twice. Keep the logs apart, or audit with another rng=."
         )
     return mine | {"account": theirs}
+
+
+def keep_spent(before: Mapping[str, Any], about: Mapping[str, Any]) -> dict[str, Any]:
+    """A new description of a run, with the account that its log has unless the new one goes on.
+
+    Two processes may ask the same run at once. What one of them has spent meanwhile stands in the
+    log; the other, who began earlier and does not know of it, must not wipe it out.
+    """
+    account = before.get("account")
+    if account is None or _goes_on(about.get("account"), account):
+        return dict(about)
+    return dict(about) | {"account": account}
 
 
 def _goes_on(account: Any, before: Any) -> bool:

@@ -26,6 +26,7 @@ from dpassay import __version__
 from dpassay._files import make_private
 from dpassay._scratch import owned_name, remove_stale, vanishing
 from dpassay.errors import LogDamaged, LogError
+from dpassay.runs import damage
 from dpassay.runs.checksums import add_to_digest, row_checksums, text_checksum
 from dpassay.runs.outcomes import NO_WORLD, Outcomes
 
@@ -230,7 +231,7 @@ def migrate(path: Path) -> None:
                 connection.execute(statement)
             runs = connection.execute("SELECT * FROM old_runs ORDER BY id").fetchall()
             for run, key, configuration, created, version in runs:
-                settings = json.loads(configuration)
+                settings = damage.parse(configuration)
                 about = settings.pop(_OLD_DESCRIPTION, {})
                 plain = json.dumps(settings, sort_keys=True)
                 asked = json.dumps(about, sort_keys=True)

@@ -24,7 +24,7 @@ from dpassay.errors import InvalidArgument, LogError, LogLost
 from dpassay.runs import damage
 from dpassay.runs.checksums import add_to_digest, row_checksums, text_checksum
 from dpassay.runs.outcomes import NO_WORLD, Outcomes, nothing
-from dpassay.runs.protocol import RunRecord, merge, now, only, plain_json
+from dpassay.runs.protocol import RunRecord, keep_spent, merge, now, only, plain_json
 from dpassay.runs.schema import (
     SCHEMA_VERSION,
     companions,
@@ -105,13 +105,21 @@ class SqliteLog:
         description: Mapping[str, Any] | None = None,
     ) -> None:
         settings = plain_json("configuration", dict(configuration))
-        about = None if description is None else plain_json("description", dict(description))
+        if description is not None:
+            plain_json("description", dict(description))  # refused before anything is written
         with self._writing():
             insert_run(self._connection, None, (key, settings, "{}", now(), __version__))
-            if about is not None:
+            if description is not None:
+                self._describe(key, keep_spent(self._record_of(key).description, description))
+
+    def redescribe(self, key: str, change: Callable[[RunRecord], dict[str, Any]]) -> None:
+        with self._writing():
+            record = self._record_of(key)
+            if (about := change(record)) != record.description:
                 self._describe(key, about)
 
-    def _describe(self, key: str, about: str) -> None:
+    def _describe(self, key: str, description: Mapping[str, Any]) -> None:
+        about = plain_json("description", dict(description))
         query = "SELECT configuration, created, version FROM runs WHERE key = ?"
         settings, created, version = self._connection.execute(query, (key,)).fetchone()
         checksum = text_checksum(key, settings, about, created, version)
@@ -214,6 +222,12 @@ class SqliteLog:
             rows = self._connection.execute(f"{_RUNS} ORDER BY id").fetchall()
         return [self._record(*row) for row in rows]
 
+    def _record_of(self, key: str) -> RunRecord:
+        row = self._connection.execute(f"{_RUNS} WHERE key = ?", (key,)).fetchone()
+        if row is None:
+            raise InvalidArgument(f"key={key!r} is not a run of {self.path}; begin it first.")
+        return self._record(*row)
+
     def _record(
         self, key: str, settings: str, about: str, created: str, version: str, *rest: int
     ) -> RunRecord:
@@ -221,7 +235,8 @@ class SqliteLog:
         what = f"the configuration or description of run {str(key)[:12]} was changed"
         with damage.named(self.path, what):
             damage.check(text_checksum(key, settings, about, created, version) == checksum)
-            configuration, description = json.loads(settings), json.loads(about)
+            configuration, description = damage.parse(settings), damage.parse(about)
+            damage.check(isinstance(configuration, dict) and isinstance(description, dict))
         return RunRecord(key, configuration, created, version, n_done, n_failed, description)
 
     def noted(self, key: str, name: str, default: Any = None) -> Any:
@@ -235,7 +250,7 @@ class SqliteLog:
         for name, value, checksum in rows:
             with damage.named(self.path, f"the note {name!r} of run {key[:12]} was changed"):
                 damage.check(text_checksum(key, name, value) == checksum)
-                found[name] = value if isinstance(value, bytes) else json.loads(value)
+                found[name] = value if isinstance(value, bytes) else damage.parse(value)
         return found
 
     def _run(self, key: str) -> tuple[int, int, int, int]:

@@ -53,12 +53,14 @@ def naive_one_run(
     )
     most = min(max_guesses, MOST_GUESSES * audit.per_unit // 2)
     audit = replace(audit, max_guesses=most)
-    plan = audit.plan(np.arange(1, audit.most_units + 1))
-    ranking = audit.rank(plan)
-    correct = ranking.correct(plan.top, plan.bottom)
-    epsilon, at = _largest(audit, plan.guesses, correct)
-    ceiling, _ = _largest(audit, plan.guesses, ranking.perfect(plan.top, plan.bottom))
-    guessed = {"guesses": float(plan.guesses[at]), "correct": float(correct[at])}
+    candidates = audit.candidates(np.arange(1, audit.most_units + 1))
+    ranking = audit.rank(candidates)
+    correct = ranking.correct(candidates.top, candidates.bottom)
+    epsilon, at = _largest(audit, candidates.guesses, correct)
+    ceiling, _ = _largest(
+        audit, candidates.guesses, ranking.perfect(candidates.top, candidates.bottom)
+    )
+    guessed = {"guesses": float(candidates.guesses[at]), "correct": float(correct[at])}
     return LowerBound(
         epsilon=epsilon,
         delta=delta,
@@ -67,9 +69,9 @@ def naive_one_run(
         assumption=ASSUMED,
         valid=False,
         ceiling=ceiling,
-        threshold=(int(plan.top[at]), int(plan.bottom[at])),
-        selection=f"largest over {plan.top.size} numbers of guesses, not paid for",
-        details={"looks": float(plan.top.size), **guessed},
+        threshold=(int(candidates.top[at]), int(candidates.bottom[at])),
+        selection=f"largest over {candidates.top.size} numbers of guesses, not paid for",
+        details={"looks": float(candidates.top.size), **guessed},
     )
 
 

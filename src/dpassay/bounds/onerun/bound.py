@@ -1,8 +1,8 @@
 """The bound of a one-run audit: methods, rules and what may go with what."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -62,7 +62,7 @@ _RULES: dict[str, Callable[[Audit, Any], Found]] = {
 
 
 @dataclass(frozen=True)
-class Method:
+class OneRunMethod:
     """Which rule "auto" stands for, which others there is a proof for, and the bound itself."""
 
     automatic: str
@@ -71,11 +71,13 @@ class Method:
 
 
 _METHODS = {
-    "steinke": Method("automatic", ("fixed", "uniform", "split", "grid", "bonferroni"), _STEINKE),
-    "exact": Method("automatic", ("fixed", "uniform", "split", "grid", "bonferroni"), _EXACT),
-    "hoeffding": Method("split", ("fixed", "split", "grid", "bonferroni"), _hoeffding),
-    "fdp": Method("grid", ("fixed", "grid")),  # its bound depends on the family
-    "betting": Method("betting"),
+    "steinke": OneRunMethod(
+        "automatic", ("fixed", "uniform", "split", "grid", "bonferroni"), _STEINKE
+    ),
+    "exact": OneRunMethod("automatic", ("fixed", "uniform", "split", "grid", "bonferroni"), _EXACT),
+    "hoeffding": OneRunMethod("split", ("fixed", "split", "grid", "bonferroni"), _hoeffding),
+    "fdp": OneRunMethod("grid", ("fixed", "grid")),  # its bound depends on the family
+    "betting": OneRunMethod("betting"),
 }
 
 
@@ -210,12 +212,13 @@ def _numbers(guesses: Any, audit: Audit) -> tuple[int, int]:
     """How many of the highest and of the lowest scores are guessed."""
     remedy = f"There are {audit.canaries} canaries."
     if isinstance(guesses, tuple | list):
-        if len(guesses) != 2:
+        pair = cast(Sequence[Any], guesses)
+        if len(pair) != 2:
             raise InvalidArgument(
                 f"guesses={guesses!r} must be a pair: how many of the highest scores are guessed "
                 "to be in, how many of the lowest to be out."
             )
-        top, bottom = (_check.count("guesses", k, low=0, remedy=remedy) for k in guesses)
+        top, bottom = (_check.count("guesses", k, low=0, remedy=remedy) for k in pair)
     else:
         total = _check.count("guesses", guesses, low=1, remedy=remedy)
         split = {"both": (total - total // 2, total // 2), "top": (total, 0), "bottom": (0, total)}

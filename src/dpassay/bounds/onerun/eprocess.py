@@ -37,7 +37,8 @@ def log_wealth(epsilon: float, guesses: IntArray, correct: IntArray) -> FloatArr
     """The logarithm of the wealth after each number of guesses, started at 1."""
     n, v = np.asarray(guesses, float)[:, None], np.asarray(correct, float)[:, None]
     each = v * np.log1p(STAKES * np.exp(-epsilon)) + special.xlog1py(n - v, -STAKES)
-    return special.logsumexp(each, axis=1) - np.log(STAKES.size)
+    total: FloatArray = special.logsumexp(each, axis=1)
+    return total - np.log(STAKES.size)
 
 
 def betting_epsilon(

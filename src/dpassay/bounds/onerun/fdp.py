@@ -84,9 +84,9 @@ def _epsilon_grid(curve: PrivacyCurve) -> FloatArray:
     """Evenly spaced up to where delta has stopped falling or is out of reach of any count."""
     probe = np.concatenate([[0.0], np.geomspace(1e-6, 60.0, 400)])
     delta = np.asarray(curve.delta(probe))
-    top = probe[np.argmax(delta <= max(float(delta[-1]) * (1 + NUMERICAL), 1e-14))]
+    top = float(probe[np.argmax(delta <= max(float(delta[-1]) * (1 + NUMERICAL), 1e-14))])
     corner = curve.epsilon(float(delta[-1])) if delta[-1] > 0 else curve.epsilon(0.0)
-    corners = [corner] if np.isfinite(corner) and corner <= 60 else []
+    corners: list[float] = [corner] if np.isfinite(corner) and corner <= 60 else []
     return np.concatenate([np.linspace(0, max(top, 1e-6), _LINES), corners])
 
 

@@ -69,20 +69,20 @@ class Audit:
         """The same question about some of the canaries, the others' coins being revealed."""
         return replace(self, scores=self.scores[index], members=self.members[index])
 
-    def plan(self, units: IntArray) -> "Plan":
-        """The plan of 1, 2, .. units."""
+    def candidates(self, units: IntArray) -> "Candidates":
+        """The candidates of 1, 2, .. units."""
         top, bottom = SIDES[self.sides]
-        return Plan(np.asarray(units) * top, np.asarray(units) * bottom)
+        return Candidates(np.asarray(units) * top, np.asarray(units) * bottom)
 
-    def rank(self, plan: "Plan") -> Ranking:
-        """The ranking, right at the cuts of the plan."""
-        cuts = np.concatenate([plan.top, self.canaries - plan.bottom])
+    def rank(self, candidates: "Candidates") -> Ranking:
+        """The ranking, right at the cuts of the candidates."""
+        cuts = np.concatenate([candidates.top, self.canaries - candidates.bottom])
         return rank(self.scores, self.members, cuts.tolist(), self.rng)
 
 
 @dataclass(frozen=True)
-class Plan:
-    """Candidates: how many of the highest scores are guessed "in", of the lowest "out"."""
+class Candidates:
+    """How many of the highest scores each candidate guesses "in", and of the lowest "out"."""
 
     top: IntArray
     bottom: IntArray
@@ -112,41 +112,45 @@ class Found:
     selection: str
 
 
-def _best(audit: Audit, plan: Plan, level: float, bound: Bound, selection: str) -> Found:
+def _best(
+    audit: Audit, candidates: Candidates, level: float, bound: Bound, selection: str
+) -> Found:
     """The largest bound among the candidates, each at the level, beside that of perfect guesses."""
-    if plan.top.size == 0 or not np.any(plan.guesses > 0):
+    if candidates.top.size == 0 or not np.any(candidates.guesses > 0):
         return Found(0.0, 0.0, 0, 0, 0, 0, level, audit, selection)
-    ranking = audit.rank(plan)
-    correct = ranking.correct(plan.top, plan.bottom)
-    epsilon, i = bound(audit, plan.guesses, correct, level)
-    ceiling, _ = bound(audit, plan.guesses, ranking.perfect(plan.top, plan.bottom), level)
-    at = int(plan.top[i]), int(plan.bottom[i]), int(correct[i])
-    return Found(epsilon, ceiling, *at, plan.top.size, level, audit, selection)
+    ranking = audit.rank(candidates)
+    correct = ranking.correct(candidates.top, candidates.bottom)
+    epsilon, i = bound(audit, candidates.guesses, correct, level)
+    ceiling, _ = bound(
+        audit, candidates.guesses, ranking.perfect(candidates.top, candidates.bottom), level
+    )
+    at = int(candidates.top[i]), int(candidates.bottom[i]), int(correct[i])
+    return Found(epsilon, ceiling, *at, candidates.top.size, level, audit, selection)
 
 
 def fixed(audit: Audit, bound: Bound, top: int, bottom: int) -> Found:
     """The bound for these numbers of guesses."""
     side = "both" if top and bottom else ("top" if top else "bottom")
-    plan = Plan(np.array([top]), np.array([bottom]))
-    return _best(replace(audit, sides=side), plan, audit.level, bound, "fixed in advance")
+    candidates = Candidates(np.array([top]), np.array([bottom]))
+    return _best(replace(audit, sides=side), candidates, audit.level, bound, "fixed in advance")
 
 
 def grid(audit: Audit, bound: Bound) -> Found:
     """The largest bound over powers of two, and all there is room for, at equal shares."""
     units = 2 ** np.arange(max(audit.most_units, 1).bit_length())
     units = np.unique(np.append(units, audit.most_units))
-    return _share(audit, bound, audit.plan(units[(units > 0) & (units <= audit.most_units)]))
+    return _share(audit, bound, audit.candidates(units[(units > 0) & (units <= audit.most_units)]))
 
 
 def bonferroni(audit: Audit, bound: Bound) -> Found:
     """The largest bound over every number of guesses, at equal shares."""
-    return _share(audit, bound, audit.plan(np.arange(1, audit.most_units + 1)))
+    return _share(audit, bound, audit.candidates(np.arange(1, audit.most_units + 1)))
 
 
-def _share(audit: Audit, bound: Bound, plan: Plan) -> Found:
-    n = max(plan.top.size, 1)
+def _share(audit: Audit, bound: Bound, candidates: Candidates) -> Found:
+    n = max(candidates.top.size, 1)
     text = f"largest over {n} numbers of guesses, 1/{n} of the error probability to each"
-    return _best(audit, plan, audit.level / n, bound, text)
+    return _best(audit, candidates, audit.level / n, bound, text)
 
 
 def automatic(audit: Audit, bound: Bound) -> Found:
@@ -158,7 +162,7 @@ def automatic(audit: Audit, bound: Bound) -> Found:
         return uniform(audit)
     units = min(audit.canaries // 10, audit.most_units)
     text = "a tenth of the scores for each kind of guess, fixed in advance"
-    return _best(audit, audit.plan(np.array([units])), audit.level, bound, text)
+    return _best(audit, audit.candidates(np.array([units])), audit.level, bound, text)
 
 
 def _block(audit: Audit) -> int:
@@ -175,7 +179,7 @@ def uniform(audit: Audit, bound: Bound | None = None) -> Found:
 
     looks = walk.looks(audit.most_units // unit) * unit
     text = f"largest over {looks.size} numbers of guesses, calibrated exactly for all of them"
-    return _best(audit, audit.plan(looks), audit.level, calibrated, text)
+    return _best(audit, audit.candidates(looks), audit.level, calibrated, text)
 
 
 def betting(audit: Audit, bound: Bound | None = None) -> Found:
@@ -184,8 +188,10 @@ def betting(audit: Audit, bound: Bound | None = None) -> Found:
     def wealth(audit: Audit, n: IntArray, v: IntArray, level: float) -> tuple[float, int]:
         return eprocess.betting_epsilon(n, v, level, audit.leak)
 
-    plan = audit.plan(walk.looks(audit.most_units))
-    return _best(audit, plan, audit.level, wealth, "stopped when the wealth was largest (Ville)")
+    candidates = audit.candidates(walk.looks(audit.most_units))
+    return _best(
+        audit, candidates, audit.level, wealth, "stopped when the wealth was largest (Ville)"
+    )
 
 
 def split(audit: Audit, bound: Bound) -> Found:
@@ -198,9 +204,9 @@ def split(audit: Audit, bound: Bound) -> Found:
     scaled = max(round(units * tested.canaries / max(cut, 1)), 1)
     # The output chose the kind of guess as well, so the leak stays that of both kinds.
     room = replace(tested, sides=side).most_units
-    plan = replace(tested, sides=side).plan(np.array([min(scaled, room)]))
-    found = _best(tested, plan, audit.level, bound, text)
-    every = tested.plan(walk.looks(tested.most_units))
+    candidates = replace(tested, sides=side).candidates(np.array([min(scaled, room)]))
+    found = _best(tested, candidates, audit.level, bound, text)
+    every = tested.candidates(walk.looks(tested.most_units))
     ceiling = _best(tested, every, audit.level, bound, text).ceiling
     return replace(found, ceiling=max(found.ceiling, ceiling))
 
@@ -214,11 +220,11 @@ def _scout(audit: Audit, bound: Bound) -> tuple[int, str]:
         units = walk.looks(side.most_units)
         if units.size == 0:
             continue
-        plan = side.plan(units)
-        correct = side.rank(plan).correct(plan.top, plan.bottom)
-        value, i = bound(side, plan.guesses, correct, audit.level)
+        candidates = side.candidates(units)
+        correct = side.rank(candidates).correct(candidates.top, candidates.bottom)
+        value, i = bound(side, candidates.guesses, correct, audit.level)
         if value == 0:  # nothing is refuted; take what came closest
-            closest = pure_epsilon(plan.guesses, correct, audit.level)
+            closest = pure_epsilon(candidates.guesses, correct, audit.level)
             i, value = int(np.argmax(closest)), min(float(np.max(closest)), 0.0)
         if value > best:
             best, choice = value, (int(units[i]), kind)

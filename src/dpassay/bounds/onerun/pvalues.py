@@ -51,6 +51,7 @@ The two terms may be largest at different r, so a level must be shared in advanc
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -99,7 +100,8 @@ def log_pmf(wrong: ArrayLike, guesses: ArrayLike, error: ArrayLike) -> FloatArra
         deviance = deviance + v * np.log1p(-excess / (n * (1 - error)))
         remainder = _stirling(n) - _stirling(x) - _stirling(v)
         inside = remainder - deviance - 0.5 * np.log(2 * np.pi * x * v / n)
-    edge = np.where(x <= 0, special.xlog1py(n, -error), special.xlogy(n, error))
+    none, all_wrong = special.xlog1py(n, -error), special.xlogy(n, error)
+    edge = cast(FloatArray, np.where(x <= 0, none, all_wrong))
     return np.where((x > 0) & (v > 0), inside, edge)
 
 

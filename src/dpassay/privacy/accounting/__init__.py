@@ -93,7 +93,8 @@ def _restate(curve: Curve, event: events.Event, method: str, assumptions: tuple[
 def _best(
     leaves: Leaves, event: events.Event, assumptions: tuple[str, ...], interval: float | None
 ) -> Curve:
-    curves, refusals = [], []
+    curves: list[Curve] = []
+    refusals: list[str] = []
     for method in _asked(leaves, interval):
         try:
             curve = _price(method, leaves, interval)

@@ -18,7 +18,8 @@ def price(leaves: Leaves) -> Curve:
 
     Plain Gaussian releases may be among the steps; they add exactly.
     """
-    gaussian, steps = 0.0, []
+    gaussian = 0.0
+    steps: list[tuple[float, float, int]] = []
     for leaf, count in leaves.items():
         inner, rate = _gaussian(leaf)
         if rate < 1:

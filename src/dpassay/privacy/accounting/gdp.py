@@ -1,6 +1,8 @@
 """Gaussian DP: the squares of mu add, exactly; Gaussian events only."""
 
 import math
+from collections.abc import Callable
+from typing import Any
 
 from dpassay.privacy import events
 from dpassay.privacy.accounting.leaves import Leaves, look_up
@@ -12,9 +14,8 @@ def price(leaves: Leaves) -> Curve:
 
     mu is a few units off; the margin of the curve's delta allows for that.
     """
-    return GDP(
-        math.hypot(*(math.sqrt(n) * look_up(_MU, leaf, "gdp") for leaf, n in leaves.items()))
-    )
+    parts = (math.sqrt(n) * look_up(_MU, leaf, "gdp") for leaf, n in leaves.items())
+    return GDP(math.hypot(*parts))
 
 
-_MU = {events.Gaussian: lambda e: 1 / e.noise_multiplier}
+_MU: dict[type, Callable[[Any], float]] = {events.Gaussian: lambda e: 1 / e.noise_multiplier}

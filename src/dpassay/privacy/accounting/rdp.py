@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dpassay._special.margins import LEAST, up
+from dpassay._special.margins import LEAST, down, up
 from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import events, renyi, sampled_gaussian, selection
 from dpassay.privacy.accounting.leaves import Leaves, check_amplified, flatten
@@ -76,7 +76,9 @@ def _selected(leaf: events.Selected, orders: FloatArray) -> FloatArray:
 
     run = divergences(flatten(leaf.event), orders)
     if leaf.law == "poisson":
-        deltas = account(leaf.event).delta(-np.log1p(-1 / orders))
+        # At log(a / (a - 1)), rounded down: delta falls.
+        at: FloatArray = down(np.log1p(1 / (orders - 1)))
+        deltas = account(leaf.event).delta(at)
         return selection.poisson_price(orders, run, deltas, leaf.mean)
     return selection.negative_binomial_price(orders, run, leaf.mean, leaf.shape)
 

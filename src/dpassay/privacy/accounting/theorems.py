@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dpassay._special.margins import CLOSED_FORM, UNIT, down, met, product_up, up
+from dpassay._special.margins import CLOSED_FORM, UNIT, down, met, product_up, products_up, up
 from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import composition, events
 from dpassay.privacy.accounting import rdp
@@ -28,7 +28,7 @@ def _own_curve(leaf: events.Event) -> PrivacyCurve:
 
         def of_epsilon(epsilon: FloatArray) -> FloatArray:
             inside = down(composition.unamplified(epsilon, q))
-            return np.minimum(up(q * np.asarray(inner.delta(inside))), 1.0)
+            return np.minimum(products_up(q, inner.delta(inside)), 1.0)
 
         def amplified(delta: FloatArray) -> FloatArray:
             return composition.amplified(inner.epsilon(np.minimum(delta / q, 1.0)), q)

@@ -16,6 +16,7 @@ from dpassay.privacy.tradeoff import Lines, supporting_lines
 from dpassay.types import FloatArray, Kind
 
 _NEGLIGIBLE = 1e-12  # delta, in a trade-off function
+_FARTHEST = 1e100  # epsilon
 Steps = Sequence[tuple[float, float, int]]
 
 
@@ -38,8 +39,10 @@ class Fourier(Curve):
     def _delta(self, epsilon: FloatArray) -> FloatArray:
         result = np.zeros_like(epsilon)  # Gaussian noise has no infinite losses
         finite = np.flatnonzero(np.isfinite(epsilon))
+        # delta falls: what holds at a smaller epsilon holds here, and products do not overflow.
+        x = np.minimum(epsilon[finite], _FARTHEST)
         for direction in self.directions if finite.size else ():
-            result[finite] = direction.raised(result[finite], epsilon[finite])
+            result[finite] = direction.raised(result[finite], x)
         return result
 
     def _epsilon(self, delta: FloatArray) -> FloatArray:

@@ -18,7 +18,7 @@ from typing import cast
 import numpy as np
 from scipy import optimize
 
-from dpassay.privacy.fourier.inversion import Line, Plan, chernoff
+from dpassay.privacy.fourier.inversion import Grid, Line, chernoff
 from dpassay.privacy.fourier.transform import Parts, cut_cumulants
 from dpassay.types import FloatArray
 
@@ -80,7 +80,7 @@ class Direction:
         line = self._line(rung)
         if line is None:
             return np.array([self.chernoff(y) for y in x.tolist()])
-        pieces = np.array_split(x, x.size * line.plan.n // 10**6 + 1)
+        pieces = np.array_split(x, x.size * line.grid.n // 10**6 + 1)
         return np.concatenate([line.delta(piece) for piece in pieces])
 
     def delta_lower(self, x: float) -> float:
@@ -183,24 +183,24 @@ class Direction:
         if not high < math.inf:
             return None
         for _ in range(_TRIES):
-            plans = (self._plan(low, high, floor, share) for share in self._shares)
-            found = next((plan for plan in plans if plan), None)
+            grids = (self._grid(low, high, floor, share) for share in self._shares)
+            found = next((grid for grid in grids if grid), None)
             if found is None:
                 break
-            plan, tail = found
+            grid, tail = found
             middle = (low + high) / 2
             # Terms change by e^{c (middle - x)}, so that small ones may grow towards the ends.
-            negligible = floor + math.log(_NEGLIGIBLE) - plan.c * (high - low) / 2
-            line = Line(self._make(tail), self._gaussian, plan, middle, negligible)
+            negligible = floor + math.log(_NEGLIGIBLE) - grid.c * (high - low) / 2
+            line = Line(self._make(tail), self._gaussian, grid, middle, negligible)
             seen = math.log(line.delta(np.array([high]))[0])
             if seen > floor - 1:
                 break
             floor = seen - 1
         return line
 
-    def _plan(
+    def _grid(
         self, low: float, high: float, floor: float, share: float
-    ) -> tuple[Plan, float] | None:
+    ) -> tuple[Grid, float] | None:
         """The cheapest line whose errors are small beside e^floor, and the mass at infinity."""
         c, table = self._table
         log_share = math.log(max(share, _ALIASES) if self._lower else share)
@@ -214,7 +214,7 @@ class Direction:
         if not use.any():
             return None
         c, k = c[use], table[level, use] + smoothing / 2 * c[use] * (c[use] + 1)
-        spans = np.geomspace(-small / c[-1], -20 * small / c[0], _SPANS)
+        spans = np.geomspace(float(-small / c[-1]), float(-20 * small / c[0]), _SPANS)
         gain = np.maximum(k - c * low - floor, 0.0)
         reach = _reach(gain - log_share, smoothing + self._gaussian)
         points = np.multiply.outer(reach, spans) / (2 * math.pi)
@@ -225,8 +225,8 @@ class Direction:
         if not (cost[i, j] < math.inf and points[i, j] < self._max_points):
             return None
         n = math.ceil(points[i, j]) + 2
-        plan = Plan(float(c[i]), 2 * math.pi / float(spans[j]), n, smoothing)
-        return plan, math.exp(-_LEVELS[level])
+        grid = Grid(float(c[i]), 2 * math.pi / float(spans[j]), n, smoothing)
+        return grid, math.exp(-_LEVELS[level])
 
     def _unaliased(
         self,

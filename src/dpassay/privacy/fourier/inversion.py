@@ -31,7 +31,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpassay._special.margins import UNIT
+from dpassay._special.margins import ARITHMETIC, NUMERICAL, UNIT, up
 from dpassay.privacy import gaussian as normal
 from dpassay.privacy.fourier.transform import Parts, cumulant
 from dpassay.types import FloatArray
@@ -41,7 +41,7 @@ _LEAST = 1e-300  # what underflow may hide
 
 
 @dataclass(frozen=True)
-class Plan:
+class Grid:
     """What is free to choose: the line Re θ = c, the sum on it, and the smoothing m²."""
 
     c: float
@@ -58,43 +58,43 @@ class Line:
     """
 
     def __init__(
-        self, parts: Parts, gaussian: float, plan: Plan, x: float, negligible: float
+        self, parts: Parts, gaussian: float, grid: Grid, x: float, negligible: float
     ) -> None:
-        self.plan, self._x, self._parts, self._gaussian = plan, x, parts, gaussian
-        theta = plan.c + 1j * plan.step * np.arange(plan.n)
+        self.grid, self._x, self._parts, self._gaussian = grid, x, parts, gaussian
+        theta = grid.c + 1j * grid.step * np.arange(grid.n)
         square = theta * (theta + 1)
-        smooth = (gaussian + plan.smoothing) / 2
-        k, error = cumulant(parts, plan.c, plan.step, plan.n)
+        smooth = (gaussian + grid.smoothing) / 2
+        k, error = cumulant(parts, grid.c, grid.step, grid.n)
         exponent = k + smooth * square - theta * x
         error += 16 * UNIT * (np.abs(k) + np.abs(theta * x) + smooth * np.abs(square))
-        weight = np.full(plan.n, plan.step / math.pi)
+        weight = np.full(grid.n, grid.step / math.pi)
         weight[0] /= 2  # f(-t) is the conjugate of f(t): twice the real part, but once at 0
         log_modulus = exponent.real + np.log(weight / np.abs(square))
         sizes = np.exp(np.minimum(log_modulus + np.minimum(error, _OVERFLOW), _OVERFLOW))
         rest = np.cumsum(sizes[::-1])[::-1]
         kept = max(int(np.searchsorted(-rest, -math.exp(negligible))), 1)
-        end = (plan.n - 1) * plan.step
+        end = (grid.n - 1) * grid.step
         self.cut = _exp(exponent[0].real + error[0] - smooth * end * end) / (math.pi * end)
-        self.cut += float(rest[kept]) * (1 + 1e-9) if kept < plan.n else 0.0
+        self.cut += up(float(rest[kept]), NUMERICAL) if kept < grid.n else 0.0
         self._theta = theta[:kept]
         if exponent.real.max() > _OVERFLOW:  # far from any x of use: the bound is infinite
             exponent, self.cut = exponent * 0, math.inf
         self._terms = np.exp(exponent[:kept]) * weight[:kept] / square[:kept]
         self._block = math.isqrt(kept) + 1
         self.rounding = self._lost(log_modulus[:kept], error[:kept])
-        self.infinite = (1 + 1e-12) * sum(n * law.infinite for law, n in parts)
+        self.infinite = up(sum(n * law.infinite for law, n in parts), ARITHMETIC)
 
     def _lost(self, log_modulus: FloatArray, error: FloatArray) -> float:
         """What rounding may have done to the sum at x; K may be off by anything at tiny terms."""
         factor = np.expm1(np.minimum(error, 1.0)) + (4 * self._block + 64) * UNIT
         small = np.exp(np.minimum(log_modulus, _OVERFLOW)) * factor
         large = np.exp(np.minimum(log_modulus + error, _OVERFLOW))
-        return float(np.where(error < 1, small, large).sum()) * (1 + 1e-9)
+        return up(float(np.where(error < 1, small, large).sum()), NUMERICAL)
 
     def delta(self, x: FloatArray) -> FloatArray:
         """An upper bound on delta at each x."""
         value, slack = self._sum(x)
-        return (value + slack) * (1 + 1e-12) + self.infinite + _LEAST
+        return up(value + slack, ARITHMETIC) + self.infinite + _LEAST
 
     def _sum(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """The trapezoid sum at each x, and a bound on its rounding and on what it leaves out."""
@@ -103,18 +103,18 @@ class Line:
         starts = np.arange(0, self._theta.size, self._block)
         value = np.add.reduceat(waves.real, starts, axis=1).sum(axis=1)
         turned = np.abs(waves * self._theta).sum(axis=1) * np.abs(away[:, 0]) * (16 * UNIT)
-        growth = np.exp(np.minimum(-self.plan.c * away[:, 0], _OVERFLOW))
-        return value, (self.rounding + self.cut) * growth * (1 + 1e-9) + turned
+        growth = np.exp(np.minimum(-self.grid.c * away[:, 0], _OVERFLOW))
+        return value, up((self.rounding + self.cut) * growth, NUMERICAL) + turned
 
     def delta_lower(self, x: FloatArray) -> FloatArray:
         """A lower bound on delta at each x of the finite part, or 0."""
         value, slack = self._sum(x)
-        if self.plan.smoothing == 0:
+        if self.grid.smoothing == 0:
             return np.maximum(value - slack - self._aliases(x), 0.0)
         shares = 1e-4 * np.maximum(value, 1e-300)
-        shift = normal.epsilon_of(shares, np.float64(math.sqrt(self.plan.smoothing)))
+        shift = normal.epsilon_of(shares, np.float64(math.sqrt(self.grid.smoothing)))
         value, slack = self._sum(x + shift)
-        return np.maximum(value - slack - self._aliases(x + shift) - shares * (1 + 1e-9), 0.0)
+        return np.maximum(value - slack - self._aliases(x + shift) - up(shares, NUMERICAL), 0.0)
 
     def _aliases(self, x: FloatArray) -> FloatArray:
         """An upper bound on all terms of Σ_j e^{cjΛ} delta(x + jΛ) but that of j = 0.
@@ -122,20 +122,20 @@ class Line:
         Those below are at most e^{-cΛ}, e^{-2cΛ}, ... For those above, delta(y) <= exp(K(d) - dy)
         with any d > c makes a geometric series as well.
         """
-        span, c = 2 * math.pi / self.plan.step, self.plan.c
-        total = self._gaussian + self.plan.smoothing
+        span, c = 2 * math.pi / self.grid.step, self.grid.c
+        total = self._gaussian + self.grid.smoothing
         largest = max(float(law.losses.max()) for law, _ in self._parts)
         best = np.full(x.shape, math.inf)
         for d in c * np.geomspace(1.1, 30.0, 24):
             if d * largest > _OVERFLOW / 2:
                 break
-            k, error = cumulant(self._parts, d, self.plan.step, 1)
+            k, error = cumulant(self._parts, d, self.grid.step, 1)
             log_k = k[0].real + error[0] + total / 2 * d * (d + 1)
             ratio = math.exp(-(d - c) * span)
             bound = np.exp(np.minimum(log_k - d * x, _OVERFLOW)) * ratio / (1 - ratio)
             best = np.minimum(best, bound)
         left = math.exp(-c * span)
-        return (best + left / (1 - left)) * (1 + 1e-9)
+        return up(best + left / (1 - left), NUMERICAL)
 
 
 def chernoff(parts: Parts, gaussian: float, c: float, x: float) -> float:
@@ -148,7 +148,7 @@ def chernoff(parts: Parts, gaussian: float, c: float, x: float) -> float:
     log_bound += c * math.log(c) - (1 + c) * math.log1p(c)
     rounding = 64 * UNIT * (abs(k[0]) + (gaussian + 1) * (c + 1) ** 2 + c * abs(x))
     infinite = sum(n * law.infinite for law, n in parts)
-    return _exp(log_bound + error[0] + rounding) + infinite * (1 + 1e-12) + _LEAST
+    return _exp(log_bound + error[0] + rounding) + up(infinite, ARITHMETIC) + _LEAST
 
 
 def _exp(x: float) -> float:

@@ -8,7 +8,7 @@ they are 0.127 and 0.309.)
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -126,6 +126,12 @@ class LaplaceLoss:
         )
 
 
+def _checked_pld(curve: Any) -> PLD:
+    if not isinstance(curve, PLD):
+        raise InvalidArgument(f"curve={curve!r} must be a PLD, from account(event, 'pld').")
+    return curve
+
+
 class DiscreteLoss:
     """The loss of a PLD, in one direction: a pmf on its grid, rounded upwards.
 
@@ -133,8 +139,7 @@ class DiscreteLoss:
     """
 
     def __init__(self, curve: PLD, direction: int = 0) -> None:
-        if not isinstance(curve, PLD):
-            raise InvalidArgument(f"curve={curve!r} must be a PLD, from account(event, 'pld').")
+        curve = _checked_pld(curve)
         high = len(curve.directions) - 1
         remedy = "0 is removing a record, 1 adding one where that differs."
         which = _check.count("direction", direction, low=0, high=high, remedy=remedy)

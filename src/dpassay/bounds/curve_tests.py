@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpassay import _check
+from dpassay._special.margins import ARITHMETIC, round_down
 from dpassay.bounds.bands import BANDS, common_level, total_price
 from dpassay.bounds.labels import epsilon_label
 from dpassay.bounds.scores import Scores, limits_at_cuts, sorted_scores
 from dpassay.types import FloatArray, LowerBound, PrivacyCurve
 
 _SMALLEST_LEVEL = 1e-30
-_ROUNDING = 1e-12  # a violation must be larger than what arithmetic could make
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ class _Points:
 
     def refuted(self, fpr: FloatArray, fnr: FloatArray) -> bool:
         best, shown = self.most_exceeded(fpr, fnr)
-        return bool(shown > self.delta[best] + _ROUNDING)
+        return bool(shown > self.delta[best])
 
 
 def _smallest_level(points: _Points, scores: Scores, band: str) -> tuple[float, float]:
@@ -162,11 +162,14 @@ def _smallest_level(points: _Points, scores: Scores, band: str) -> tuple[float, 
 def delta_shown(epsilon: FloatArray, fpr: FloatArray, fnr: FloatArray) -> FloatArray:
     """The largest delta that thresholds with these upper limits prove, at each epsilon.
 
-    Both directions: P(in) - e^epsilon Q(in) and Q(out) - e^epsilon P(out).
+    Both directions: P(in) - e^epsilon Q(in) and Q(out) - e^epsilon P(out). Rounded down, by the
+    margin of a difference whose largest term is 1: so a delta that is shown above a claimed one
+    *is* a violation, and the number that is reported is the one that was compared.
     """
     growth = np.exp(epsilon)[:, None]
     one, other = 1 - fnr - growth * fpr, 1 - fpr - growth * fnr
-    return np.maximum(np.maximum(one, other).max(axis=1), 0.0)
+    larger: FloatArray = np.maximum(one, other).max(axis=1)
+    return np.maximum(round_down(larger, ARITHMETIC, size=1.0), 0.0)
 
 
 def lower_bound_in_family(
@@ -213,7 +216,11 @@ def lower_bound_in_family(
     _, fpr, fnr = limits_at_cuts(scores, band, level)
     perfect = (BANDS[band].limits(np.zeros(1), n, level) for n in (n_out, n_in))
     epsilon_label(family(high), delta)  # refuse upper bounds before any work is done
-    points = functools.cache(lambda parameter: _Points(family(parameter)))
+
+    @functools.cache
+    def points(parameter: float) -> _Points:
+        return _Points(family(parameter))
+
     found = _largest_refuted(points, low, high, fpr, fnr)
     most = _largest_refuted(points, low, high, *perfect)
     return LowerBound(

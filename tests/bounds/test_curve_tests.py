@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from dpassay.bounds.bands import BANDS, common_level
-from dpassay.bounds.claims import check_claim, lower_bound_in_family
+from dpassay.bounds.curve_tests import check_claim, lower_bound_in_family
 from dpassay.bounds.scores import limits_at_cuts, lower_bound, sorted_scores
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP, ZCDP, ApproxDP, PureDP, gaussian

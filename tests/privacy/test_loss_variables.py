@@ -5,7 +5,7 @@ from scipy import integrate, stats
 import dpassay as da
 from dpassay.errors import InvalidArgument
 from dpassay.privacy.events import Gaussian, Laplace, Pure, dp_sgd_event
-from dpassay.privacy.loss import DiscreteLoss, GaussianLoss, LaplaceLoss
+from dpassay.privacy.loss_variables import DiscreteLoss, GaussianLoss, LaplaceLoss
 
 EPSILONS = np.linspace(0, 2, 9)
 
