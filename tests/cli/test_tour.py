@@ -74,7 +74,7 @@ def test_demo_that_is_interrupted(dpassay, tmp_path, monkeypatch):
     result = dpassay(f"demo --out {tmp_path / 'demo'}")
     assert result.code == 130
     assert "Traceback" not in result.err
-    assert "450 of 450 trials (100 %)" in result.err  # of the honest learner
+    assert "4000 of 4000 trials (100 %)" in result.err  # of the honest learner
     assert not (tmp_path / "demo").exists()
 
 

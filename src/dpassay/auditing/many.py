@@ -224,6 +224,8 @@ class _Session:
     def run(self, game: PairGame) -> Verdict:
         """Play what the log does not hold; the verdict on all of it."""
         log = self._engine.log
+        # Made before anything is played: Ctrl-C between two parts of a run must find it ready.
+        referee = Referee(self._question.rules)
         if game.score is None and not self._question.rules.online:
             learning = self._play(self._engine, game, self._question.learning)
             self._question.refuse(learning, self._prints, last=False)
@@ -237,7 +239,6 @@ class _Session:
             refuse_target(first)
             if first.ended == "interrupted":
                 return self._question.judge(log)
-        referee = Referee(self._question.rules)
         testing = self._play(self._engine, game, self._question.testing, referee)
         self._question.refuse(testing, self._prints, last=True)
         if testing.ended == "interrupted":

@@ -159,7 +159,7 @@ class SequentialTest:
     ) -> None:
         self.claim = _curve("claim", claim)
         confidence = _check.confidence(confidence)
-        book = _book(claim, form)
+        book = _book([claim], form)
         self._ranked = _Ranked(book, both_ways)
         chosen = self._ranked.shares if shares is None else shares
         self._watch = _Watch(book, confidence, rest=False, shares=chosen)
@@ -224,19 +224,8 @@ class SequentialTest:
         return self._paths[0].copy()
 
 
-def _book(claim: PrivacyCurve, form: str) -> Book:
-    """The book on one claim; the same object for the same claim, since it takes a while to make."""
-    chosen = _check.choice("form", form, tuple(FORMS))
-    try:
-        hash(claim)
-    except TypeError:  # a curve that holds arrays
-        return Book.of([claim], FORMS[chosen])
-    return _known_book(claim, chosen)
-
-
-@functools.lru_cache(maxsize=64)
-def _known_book(claim: PrivacyCurve, form: str) -> Book:
-    return Book.of([claim], FORMS[form])
+def _book(claims: Sequence[PrivacyCurve], form: str) -> Book:
+    return Book.of(claims, FORMS[_check.choice("form", form, tuple(FORMS))])
 
 
 def _curve(name: str, value: Any) -> PrivacyCurve:
@@ -371,7 +360,7 @@ class Family:
 @functools.lru_cache(maxsize=16)
 def _family_book(family: Family, form: str) -> Book:
     """The book on all members, which takes a second to prepare and does not change."""
-    return Book.of(family.curves, FORMS[_check.choice("form", form, tuple(FORMS))])
+    return _book(family.curves, form)
 
 
 def _checked_family(family: Any) -> Family:
