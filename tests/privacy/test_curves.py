@@ -256,7 +256,7 @@ def test_curves_are_equal_only_if_they_say_the_same():
     """What is kept by a curve, such as prepared bets, must not be taken for another one's."""
     one, other = (da.account(da.dp_sgd_event(noise, 0.01, 20), "pld") for noise in (1.0, 2.0))
     assert one != other
-    assert one == one  # noqa: PLR0124
+    assert one == one
     assert da.PureDP(1.0) == da.PureDP(1.0) != da.PureDP(2.0)
     assert da.PureDP(1.0) != da.PureDP(1.0, neighbouring="replace-one")
     orders = [2.0, 3.0]
