@@ -280,10 +280,11 @@ class Family:
 
     def _check_labels(self, epsilons: FloatArray) -> None:
         """A refuted member must speak for its epsilon, and for all algorithms if it says so."""
-        for label, curve in zip(epsilons.tolist(), self.curves, strict=True):
+        labels: list[float] = epsilons.tolist()
+        for label, curve in zip(labels, self.curves, strict=True):
             # Where more than delta leaks just below the label, epsilon(delta) is not smaller. This
             # is asked first: a curve's delta is cheaper than its inverse.
-            leaks = float(curve.delta(down(label, ARITHMETIC))) > self.delta
+            leaks = curve.delta(label * (1 - ARITHMETIC)) > self.delta
             if not leaks and not label <= round_up(float(curve.epsilon(self.delta))):
                 raise InvalidArgument(
                     f"epsilons={label:g} must not exceed epsilon(delta={self.delta:g}) of its "
