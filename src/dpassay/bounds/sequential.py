@@ -294,7 +294,8 @@ class Family:
         for label, curve in zip(epsilons.tolist(), self.curves, strict=True):
             # Where more than delta leaks just below the label, epsilon(delta) is not smaller. This
             # is asked first: a curve's delta is cheaper than its inverse.
-            leaks = float(curve.delta(down(label, ARITHMETIC))) > self.delta
+            below = float(down(label, ARITHMETIC))
+            leaks = curve.delta(below) > self.delta
             if not leaks and not label <= round_up(float(curve.epsilon(self.delta))):
                 raise InvalidArgument(
                     f"epsilons={label:g} must not exceed epsilon(delta={self.delta:g}) of its "
