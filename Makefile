@@ -9,6 +9,9 @@ EVERYTHING := core dev lab torch dask cp-sat docs
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
+# One more than cores: some tests wait for processes that they kill or start.
+JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test quick extras lint format docs bench clean
 
@@ -37,10 +40,10 @@ demo: $(STAMPS)/core  ## install, then show what dpassay does
 extras: $(addprefix $(STAMPS)/,$(EVERYTHING))  ## install every optional part
 
 test: extras  ## install everything that the tests need, then run them all
-	DPASSAY_REQUIRE="packages $(DPASSAY_REQUIRE)" $(BIN)/pytest -n auto
+	DPASSAY_REQUIRE="packages $(DPASSAY_REQUIRE)" $(BIN)/pytest -n $(JOBS)
 
 quick: $(STAMPS)/core $(STAMPS)/dev  ## the tests without training, on the core install: under two minutes
-	$(BIN)/pytest -n auto -m "not training"
+	$(BIN)/pytest -n $(JOBS) -m "not training"
 
 lint: $(STAMPS)/core $(STAMPS)/dev  ## style and types
 	$(BIN)/ruff check src tests benchmarks examples

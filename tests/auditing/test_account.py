@@ -138,10 +138,24 @@ def test_more_trials_go_on_with_the_same_run(mechanism, score):
 
 def test_a_question_smaller_than_what_was_learned_from_is_refused():
     log, mechanism = MemoryLog(), laplace(1.0)
-    options = {"claim": da.PureDP(1.0), "store": log}
+    options = {"claim": da.PureDP(1.0), "store": log, "sequential": False}
     da.audit(mechanism, PAIR, trials=600, **options)
     with pytest.raises(InvalidArgument, match=r"trials=130 .*learned a score from the first"):
         da.audit(mechanism, PAIR, trials=130, **options)
+
+
+def test_a_run_that_learns_while_it_bets_goes_on_so_whatever_is_asked():
+    """A split for learning would play the same seeds as another run, with another alpha."""
+    log, mechanism = MemoryLog(), laplace(1.0)
+    options = {"claim": da.PureDP(1.0), "store": log}
+    first = da.audit(mechanism, PAIR, trials=60, **options)
+    with pytest.raises(InvalidArgument, match="sequential=False asks for a count, but run"):
+        da.audit(mechanism, PAIR, trials=200, sequential=False, **options)
+    longer = da.audit(many_laplace, PAIR, trials=2000, **options)
+    longest = da.audit(many_laplace, PAIR, trials=30_000, **options)
+    assert len(log.runs()) == 2
+    assert longest.evidence.run == longer.evidence.run != first.evidence.run
+    assert longest.n_learning == 0
 
 
 def test_logs_from_before_accounts_are_taken_as_counted_once():

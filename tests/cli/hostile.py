@@ -493,9 +493,10 @@ def contents(folder: Path, reader: str, good: bytes) -> dict[str, bytes]:
     return {name: bad for name, bad in found.items() if f"{reader}:{name}" not in GOOD_AFTER_ALL}
 
 
-# An empty TOML file declares nothing; canaries that all went in are few, but canaries; a log that
-# is not there is made.
+# An empty TOML file declares nothing; data without a neighbour has one searched; canaries that all
+# went in are few, but canaries; a log that is not there is made.
 GOOD_AFTER_ALL = {
+    "audit-data:one-side",
     "audit-about:empty",
     "report-about:empty",
     "bound-one-run:one-kind",

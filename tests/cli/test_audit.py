@@ -116,7 +116,12 @@ def test_trusted_neighbours(dpassay, folder):
 def test_words(dpassay, folder):
     bad = dpassay("audit my_audit_target.py:broken --claim 1 --data d.npz --trials 200")
     assert bad.code == 1
-    for part in ("refuted: epsilon >=", "One trial takes", "Replay: dpassay", "distinguisher"):
+    for part in (
+        "refuted: epsilon >=",
+        "One trial takes",
+        "Replay: dpassay",
+        "learned while betting",
+    ):
         assert part in bad.out
     good = dpassay(f"audit my_audit_target.py:chatty {COMMON}")
     assert "does not mean private" in good.out

@@ -367,7 +367,7 @@ def test_audit_refutes_noise_that_is_cut_to_70_percent(name, share, refuted):
         ((X, np.ones(2)), (X[1:], np.ones(1))),
         claim=da.account(event),
         score=float,
-        trials=trials,
+        trials=trials if refuted else trials // 3,
         confidence=1 - 1e-6,
         rng=1,
     )

@@ -250,3 +250,14 @@ def test_the_ends_of_the_floats_give_numbers_and_no_warnings(curve):
     for values in (curve.delta([0, 1, 1e300, np.inf]), curve.epsilon([0, 1e-300, 0.5, 1])):
         assert not np.isnan(values).any()
         assert np.all(values[:-1] >= values[1:])
+
+
+def test_curves_are_equal_only_if_they_say_the_same():
+    """What is kept by a curve, such as prepared bets, must not be taken for another one's."""
+    one, other = (da.account(da.dp_sgd_event(noise, 0.01, 20), "pld") for noise in (1.0, 2.0))
+    assert one != other
+    assert one == one
+    assert da.PureDP(1.0) == da.PureDP(1.0) != da.PureDP(2.0)
+    assert da.PureDP(1.0) != da.PureDP(1.0, neighbouring="replace-one")
+    orders = [2.0, 3.0]
+    assert da.RDP(orders, [0.1, 0.2]) != da.RDP(orders, [0.3, 0.4])

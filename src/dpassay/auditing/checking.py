@@ -85,6 +85,8 @@ def check(
         rate = _check.sampling_rate(sampling_rate)
     if sensitivity is not None:
         _check.sensitivity(sensitivity)
+    evidence = _check.count("evidence", evidence, low=0)
+    _check.confidence(confidence)
     form = form_of(data)
     given = None if neighbours is None else [form_of(other).arrays for other in neighbours]
     question = Question(

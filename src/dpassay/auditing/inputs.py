@@ -88,7 +88,8 @@ def vector(
     top = np.inf if high is None else _check.number("high", high)
     if not bottom < top:
         raise InvalidArgument(f"low={low!r} must be below high={high!r}.")
-    return Vector(n, bottom, top, _check.choice("moves", moves, ("one", "all")), by)
+    _check.choice("moves", moves, ("one", "all"))
+    return Vector(n, bottom, top, moves, by)
 
 
 @dataclass(frozen=True)

@@ -224,6 +224,8 @@ class _Session:
     def run(self, game: PairGame) -> Verdict:
         """Play what the log does not hold; the verdict on all of it."""
         log = self._engine.log
+        # Made before anything is played: Ctrl-C between two parts of a run must find it ready.
+        referee = Referee(self._question.rules)
         if game.score is None and not self._question.rules.online:
             learning = self._play(self._engine, game, self._question.learning)
             self._question.refuse(learning, self._prints, last=False)
@@ -237,7 +239,6 @@ class _Session:
             refuse_target(first)
             if first.ended == "interrupted":
                 return self._question.judge(log)
-        referee = Referee(self._question.rules)
         testing = self._play(self._engine, game, self._question.testing, referee)
         self._question.refuse(testing, self._prints, last=True)
         if testing.ended == "interrupted":
@@ -355,17 +356,20 @@ def _continued(
 ) -> tuple[_Configuration, RunRecord | None]:
     """The configuration of the run in the log that this audit goes on with; else a new one.
 
-    How many trials are for learning, and how many are drawn at once, follow from the first number
-    of trials that was asked for. A larger number must not change them: the same seeds would be
-    played again as another run, with an error probability of its own for the same trials.
+    How a score is learned, from how many trials, and how many are drawn at once, follow from the
+    first question that was asked. Another number of trials, or a count instead of bets, must not
+    change them: the same seeds would be played again as another run, with an error probability of
+    its own for the same trials.
     """
+    learns = new.online or new.n_learning > 0
     for record in reversed(log.runs()):
         known = record.configuration
-        if known.keys() != new.configuration().keys():
+        if not {"seed", "block", "n_learning"} <= known.keys():
             continue
-        block, n_learning = known["block"], known["n_learning"]
-        old = replace(new, block=block, n_learning=n_learning, n_calls=trials // max(block, 1))
-        same_kind = bool(block) == bool(new.block) and bool(n_learning) == bool(new.n_learning)
+        block, n_learning, online = known["block"], known["n_learning"], "online" in known
+        n_calls = trials // max(block, 1)
+        old = replace(new, block=block, n_learning=n_learning, online=online, n_calls=n_calls)
+        same_kind = bool(block) == bool(new.block) and (online or n_learning > 0) == learns
         if same_kind and known == old.configuration() and record.key == run_key(known, **parts):
             _check.count(
                 "trials",

@@ -159,7 +159,7 @@ class SequentialTest:
     ) -> None:
         self.claim = _curve("claim", claim)
         confidence = _check.confidence(confidence)
-        book = _book(claim, form)
+        book = _book([claim], form)
         self._ranked = _Ranked(book, both_ways)
         chosen = self._ranked.shares if shares is None else shares
         self._watch = _Watch(book, confidence, rest=False, shares=chosen)
@@ -224,19 +224,8 @@ class SequentialTest:
         return self._paths[0].copy()
 
 
-def _book(claim: PrivacyCurve, form: str) -> Book:
-    """The book on one claim; the same object for the same claim, since it takes a while to make."""
-    chosen = _check.choice("form", form, tuple(FORMS))
-    try:
-        hash(claim)
-    except TypeError:  # a curve that holds arrays
-        return Book.of([claim], FORMS[chosen])
-    return _known_book(claim, chosen)
-
-
-@functools.lru_cache(maxsize=64)
-def _known_book(claim: PrivacyCurve, form: str) -> Book:
-    return Book.of([claim], FORMS[form])
+def _book(claims: Sequence[PrivacyCurve], form: str) -> Book:
+    return Book.of(claims, FORMS[_check.choice("form", form, tuple(FORMS))])
 
 
 def _curve(name: str, value: Any) -> PrivacyCurve:
@@ -291,11 +280,11 @@ class Family:
 
     def _check_labels(self, epsilons: FloatArray) -> None:
         """A refuted member must speak for its epsilon, and for all algorithms if it says so."""
-        for label, curve in zip(epsilons.tolist(), self.curves, strict=True):
+        labels: list[float] = epsilons.tolist()
+        for label, curve in zip(labels, self.curves, strict=True):
             # Where more than delta leaks just below the label, epsilon(delta) is not smaller. This
             # is asked first: a curve's delta is cheaper than its inverse.
-            below = float(down(label, ARITHMETIC))
-            leaks = curve.delta(below) > self.delta
+            leaks = curve.delta(label * (1 - ARITHMETIC)) > self.delta
             if not leaks and not label <= round_up(float(curve.epsilon(self.delta))):
                 raise InvalidArgument(
                     f"epsilons={label:g} must not exceed epsilon(delta={self.delta:g}) of its "
@@ -372,7 +361,7 @@ class Family:
 @functools.lru_cache(maxsize=16)
 def _family_book(family: Family, form: str) -> Book:
     """The book on all members, which takes a second to prepare and does not change."""
-    return Book.of(family.curves, FORMS[_check.choice("form", form, tuple(FORMS))])
+    return _book(family.curves, form)
 
 
 def _checked_family(family: Any) -> Family:

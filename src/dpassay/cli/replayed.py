@@ -12,7 +12,7 @@ from dpassay.errors import AuditStopped, InvalidArgument
 
 def play_and_show(
     mechanism: Any,
-    pair: tuple[Any, Any],
+    pair: tuple[Any, Any] | None,
     claim: Any,
     named: str,
     evidence: str,
@@ -28,6 +28,10 @@ def play_and_show(
         raise InvalidArgument(
             "evidence='replay' needs a function and its data. A whole script is replayed by "
             "dpassay check train.py --claim ... --evidence 50."
+        )
+    if pair is None:
+        raise InvalidArgument(
+            "evidence='replay' needs a pair: give data_prime too, or let dpassay check search one."
         )
     try:
         with working("replaying"):

@@ -29,7 +29,7 @@ Floats = FloatArray | Sequence[float]
 _EPSILON_MAX = 1e6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Curve:
     """Base of the curves: checks arguments, then calls ``_delta``, ``_epsilon``, ``_tradeoff``.
 

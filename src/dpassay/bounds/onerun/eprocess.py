@@ -37,7 +37,7 @@ def log_wealth(epsilon: float, guesses: IntArray, correct: IntArray) -> FloatArr
     """The logarithm of the wealth after each number of guesses, started at 1."""
     n, v = np.asarray(guesses, float)[:, None], np.asarray(correct, float)[:, None]
     each = v * np.log1p(STAKES * np.exp(-epsilon)) + special.xlog1py(n - v, -STAKES)
-    total: FloatArray = special.logsumexp(each, axis=1)
+    total = np.logaddexp.reduce(each, axis=1)
     return total - np.log(STAKES.size)
 
 
