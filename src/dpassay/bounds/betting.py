@@ -41,11 +41,11 @@ N_BINS = 40
 CASH = 0.01
 # Slopes above 1, and as many below: one per unit of loss, within these limits.
 PER_SIDE = (6, 10)
-# No gap about a loss of 0 that is wider; most trials of a sampled mechanism have their loss there.
+# The widest gap between slopes about a loss of 0, where a sampled mechanism has most of its losses.
 _GAP = 0.5
 _RAMP = np.geomspace(1e-9, 0.5, 400)
 _FPR = np.unique(np.concatenate([[0], _RAMP, np.linspace(0, 1, 401), 1 - _RAMP, [1]]))
-# No slope is steeper than e to this.
+# The steepest slope is e to this power.
 _FAR = 500.0
 
 
@@ -292,7 +292,9 @@ def improve(
     """
     for _ in range(steps):
         weights = weights * _returns(factors(weights, pays), pays, evidence, form)
-    return weights
+    # Rounding moves the sum a little in every step, and a learner takes thousands of them. Weights
+    # that summed to more than 1 would be a bet that is worth more than it costs.
+    return weights / np.maximum(weights.sum(axis=(-1, -2), keepdims=True), 1.0)
 
 
 def log_optimal(pays: FloatArray, evidence: FloatArray, form: Form, steps: int = 80) -> FloatArray:

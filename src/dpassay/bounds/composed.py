@@ -27,9 +27,9 @@ from dpassay.privacy.loss_distribution import Composition, LossPmf
 from dpassay.types import FloatArray
 
 _CELLS = 1 << 20
-_FINE = 1e-3  # the interval in deviations of one loss
+_FINE = 1e-3  # the interval of the grid, in deviations of one loss
 _FAR = 12.0  # deviations of the noise beyond which a mean has nothing to gain
-_ETA = 1e-3  # of delta
+_ETA = 1e-3  # the share of delta that is given up, see below
 _MARGIN = 100 * NUMERICAL  # of delta: transforms err relative to the largest cell
 
 

@@ -125,7 +125,7 @@ def _mu_of_unknown(x: FloatArray, y: FloatArray, alpha: float) -> float:
             f"scores_in and scores_out hold {df + 2} scores; to estimate a deviation takes 4. "
             "Pass sigma=, or play more trials."
         )
-    # Of the range, not of the variance: that of equal scores may be rounding, and not 0.
+    # Equal scores are told by their range: their variance may be rounding, and not 0.
     width = max(float(np.ptp(x)), float(np.ptp(y)))
     if not width > 0:
         raise InvalidArgument(

@@ -234,6 +234,10 @@ class Bettor:
     def _bet(self, outcomes: NDArray[np.intp]) -> FloatArray:
         drawn = [logs[..., row] for logs, row in zip(self._logs, outcomes, strict=True)]
         won = np.concatenate([self._components[..., None], np.stack(drawn)], axis=-1)
+        # Wealth is kept as a logarithm, since it passes every float after some thousand rounds. A
+        # sum rounds by one unit of its size. Every asset is priced a share ``ARITHMETIC`` too high,
+        # which takes more in each round than that adds, up to logarithms of some thousands: by then
+        # any claim has long fallen.
         # Both reductions go through rounds and components in order: any batch gives the same bits.
         path = np.add.accumulate(won, axis=-1)
         self._components = path[..., -1].copy()

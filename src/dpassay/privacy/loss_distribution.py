@@ -27,16 +27,16 @@ from dpassay.privacy._search import smallest_true
 from dpassay.privacy.profiles import Profile
 from dpassay.types import FloatArray
 
-_LARGEST = 600.0  # losses beyond count as infinite; e^600 is near the largest float
+_LARGEST = 600.0  # larger losses count as infinite, since e^600 is near the largest float
 _TAIL = 1e-40  # mass beyond the largest loss of one event; counts as infinite loss
-_WINDOW_TAIL = 1e-18  # tilted mass outside the FFT window
+_WINDOW_TAIL = 1e-18  # the tilted mass that may lie outside the FFT window
 _FFT_CONSTANT = 8.0  # of the bound u * log2(n) on the relative l2 error of one transform
-_PRODUCT = 2.24 / _FFT_CONSTANT  # of a complex product, in the same units but for the logarithm
-_CERTAIN = 40.0  # losses so far above epsilon count in full, but for less than that rounding
-_KEPT_TAILS = 6  # at most, per composition; each holds two arrays of the window's length
+_PRODUCT = 2.24 / _FFT_CONSTANT  # error of a complex product, in units of _FFT_CONSTANT * u
+_CERTAIN = 40.0  # e^-40 is below rounding: losses this far above epsilon count in full
+_KEPT_TAILS = 6  # tails that a composition keeps; each holds two arrays of the window's length
 _MAX_RUNGS = 200
-_MAX_TILT = 100.0  # between two cells; one is then all
-_NODES = 240  # on either side of 0, to see how large losses are
+_MAX_TILT = 100.0  # per cell: a larger tilt puts all mass into one cell, and more changes nothing
+_NODES = 240  # on either side of 0, from which width and variance of a loss are estimated
 _MAX_SPREAD = 16  # cells that are taken together where a cumulant need only be bounded
 _STEP = 1.6  # between the tilts that Chernoff's bound is tried with
 
@@ -56,7 +56,7 @@ class LossPmf:
         return (self.first + np.arange(self.probs.size)) * self.interval
 
     def cumulant(self, tilt: float) -> float:
-        """Log of the sum of e^{tilt * loss} over the finite part."""
+        """The logarithm of the sum of e^{tilt * loss} P(loss) over the finite losses."""
         weights, top = self._weights(tilt)
         return float(top + np.log(np.sum(weights)))
 
@@ -66,7 +66,11 @@ class LossPmf:
         return LossPmf(self.interval, self.first, weights / weights.sum(), 0.0)
 
     def _weights(self, tilt: float) -> tuple[FloatArray, float]:
-        """The masses times e^{tilt * loss}, the largest made 1, and the log of what it was."""
+        """The masses times e^{tilt * loss}, divided by the largest, and the log of that one.
+
+        Exponents reach thousands, far beyond the largest float: so logarithms are added first, and
+        only differences to the largest are exponentiated.
+        """
         exponent = self._log_probs + tilt * self.losses
         top = float(exponent.max())
         return np.exp(exponent - top), top
@@ -208,7 +212,7 @@ class Composition:
         return self._rungs[0].deviation
 
     def cumulant(self, tilt: float) -> float:
-        """K(tilt) of the sum."""
+        """The cumulant K(tilt) of the composed loss: those of its parts add."""
         return sum(n * p.cumulant(tilt) for p, n in self.parts)
 
     def cumulant_upper(self, tilt: float) -> float:

@@ -73,7 +73,7 @@ class GaussianLoss:
         return special.ndtr(self._standard(loss))
 
     def mean(self) -> float:
-        """KL = mu²/2."""
+        """The Kullback-Leibler divergence, mu²/2."""
         return self.mu**2 / 2
 
     def delta(self, epsilon: ArrayLike) -> FloatArray:

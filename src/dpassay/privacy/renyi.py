@@ -83,7 +83,7 @@ def of_randomized_response(epsilon: float, n_categories: int, orders: FloatArray
     # o r^a = e^b / (1 + (k - 1) e^-epsilon)
     log_rest = np.log1p((n_categories - 1) * np.exp(-epsilon))
     log_excess = b - log_rest + _log1mexp(a) + _log1mexp(b)
-    # Of b and a, three units each; the others by the size of what was summed.
+    # a and b are rounded by three units each; the other terms by the size of what was summed.
     error = CLOSED_FORM + 16 * UNIT * (b + np.abs(log_excess))
     return from_log_excess(log_excess + error, orders)
 

@@ -42,7 +42,7 @@ class Audit:
 
     @property
     def canaries(self) -> int:
-        """All that were randomised."""
+        """The number of canaries whose coin decided whether they are in."""
         return self.scores.size
 
     @property
@@ -62,7 +62,7 @@ class Audit:
 
     @property
     def most_units(self) -> int:
-        """How many units there is room for."""
+        """The most units that canaries and ``max_guesses`` leave room for."""
         return min(self.canaries, self.max_guesses) // self.per_unit
 
     def part(self, index: IntArray) -> "Audit":
@@ -70,7 +70,7 @@ class Audit:
         return replace(self, scores=self.scores[index], members=self.members[index])
 
     def candidates(self, units: IntArray) -> "Candidates":
-        """The candidates of 1, 2, .. units."""
+        """A candidate for each of these numbers of units, split between the sides."""
         top, bottom = SIDES[self.sides]
         return Candidates(np.asarray(units) * top, np.asarray(units) * bottom)
 
@@ -89,7 +89,7 @@ class Candidates:
 
     @property
     def guesses(self) -> IntArray:
-        """Of both kinds together."""
+        """The number of guesses of each candidate, "in" and "out" together."""
         return self.top + self.bottom
 
 

@@ -10,7 +10,7 @@ from dpassay.privacy.curves import Curve
 from dpassay.privacy.fourier import sampled_gaussians
 
 _LEAST_STEPS = 100  # below, a PLD is as fast and tighter
-_LEAST_NOISE = 0.02  # below, most losses are beyond what is told from infinity
+_LEAST_NOISE = 0.02  # with less noise most losses are so large that they count as infinite
 
 
 def price(leaves: Leaves) -> Curve:

@@ -12,8 +12,9 @@ from dpassay.privacy.loss_distribution import Composition, discretise, scale
 from dpassay.privacy.profiles import profiles
 
 _INTERVAL = 1e-4
-_MAX_CELLS, _SOME_CELLS = 1 << 20, 1 << 17  # of one grid, and of one of several
-_TAILS = 1e-40, 1e-18, 1e-14, 1e-11, 1e-8  # masses that grids leave out; all but the first over all
+_MAX_CELLS, _SOME_CELLS = 1 << 20, 1 << 17  # of a grid that stands alone, and of one of several
+# The mass that each grid counts as infinite: the first for one event, the others for all together.
+_TAILS = 1e-40, 1e-18, 1e-14, 1e-11, 1e-8
 
 
 def price(leaves: Leaves, interval: float | None = None) -> Curve:

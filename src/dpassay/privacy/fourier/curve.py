@@ -15,8 +15,8 @@ from dpassay.privacy.fourier.transform import Parts
 from dpassay.privacy.tradeoff import Lines, supporting_lines
 from dpassay.types import FloatArray, Kind
 
-_NEGLIGIBLE = 1e-12  # delta, in a trade-off function
-_FARTHEST = 1e100  # epsilon
+_NEGLIGIBLE = 1e-12  # a delta that cannot be seen in a trade-off function
+_FARTHEST = 1e100  # the largest epsilon that a line is asked at
 Steps = Sequence[tuple[float, float, int]]
 
 

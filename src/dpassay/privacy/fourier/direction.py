@@ -22,18 +22,19 @@ from dpassay.privacy.fourier.inversion import Grid, Line, chernoff
 from dpassay.privacy.fourier.transform import Parts, cut_cumulants
 from dpassay.types import FloatArray
 
-# Of delta for aliases and for infinite losses each, of epsilon for the smoothing; the first for
-# which there is a line. Lower bounds pay the square root for the smoothing, and little for aliases.
+# What a line may cost: this share of delta for aliases, as much for infinite losses, and this share
+# of epsilon for the smoothing. The first share for which a line exists is taken. Lower bounds pay
+# the square root of it for the smoothing, and little for aliases.
 _SHARES = (1e-5, 1e-4, 1e-3, 1e-2)
 _LOWER_SHARES, _ALIASES = (1e-7, 1e-6, *_SHARES), 1e-4
 _RUNG = 3.0  # how far the rough log delta falls on one rung
 _SLACK = 1.5, 2.0  # by how much log delta is below the rough one, as a rule: first guess, floor
 _LEVELS = np.arange(0.5, 110.0, 2.0)  # -log of the masses at infinity that are tried
-_LAST_RUNG = int(_LEVELS[-1] / _RUNG)  # has no line
-_TILTS = np.geomspace(2e-2, 2e3, 100)  # c, times the deviation of the sum
+_LAST_RUNG = int(_LEVELS[-1] / _RUNG)  # no line is made for it: its delta is below all levels
+_TILTS = np.geomspace(2e-2, 2e3, 100)  # values of c that are tried, over the sum's deviation
 _SPANS = 72  # lengths Λ that are tried
-_NEGLIGIBLE = 1e-7  # of delta, for terms at the end of a sum
-_ROUNDING = 1e-14  # of a line's largest term, about
+_NEGLIGIBLE = 1e-7  # terms at the end of a sum are left out below this share of delta
+_ROUNDING = 1e-14  # about what rounding costs of a line's largest term; only compares lines
 _MAX_POINTS, _MAX_LOWER_POINTS = 1 << 13, 1 << 18
 _TRIES = 3
 
