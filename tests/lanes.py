@@ -44,6 +44,7 @@ SLOW = (
     "test_datasets",
     "test_docs",
     "test_examples",
+    "test_golden",
     "test_handed",
     "test_no_record_is_quoted",
     "test_probe",

@@ -242,12 +242,13 @@ def test_what_a_log_says_of_an_audit(tmp_path):
         PAIR,
         claim=da.PureDP(1.0),
         trials=120,
+        sequential=False,  # With bets alone the score is learned while they go on.
         store=path,
         description={"target": "mine.py:f"},
     )
     log = open_log(path)
     (run,) = log.runs()
-    assert run.configuration.keys() == {"seed", "block", "n_learning", "online"}
+    assert run.configuration.keys() == {"seed", "block", "n_learning", "sklearn"}
     about = run.description
     assert (about["target"], about["claim"], about["trials"]) == ("mine.py:f", "1.0", 120)
     assert about["learned"] is True
@@ -295,6 +296,6 @@ def test_claims_and_their_texts(claim):
 
 
 def test_numbers_that_were_details_are_fields():
-    found = da.audit(laplace(1.0), PAIR, claim=da.PureDP(1.0), trials=120)
+    found = da.audit(laplace(1.0), PAIR, claim=da.PureDP(1.0), trials=120, sequential=False)
     with pytest.warns(DeprecationWarning, match="n_learning"):
         assert found.details["learning_trials"] == found.n_learning == 60

@@ -1,6 +1,7 @@
 """Verdict and bound are one statement: properties over random trials, claims and levels."""
 
 from copy import deepcopy
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -218,3 +219,27 @@ def test_a_refutation_shows_a_bound_above_the_claim(scale):
     assert float(str(verdict).split("epsilon >= ")[1].split()[0]) > 1.0
     assert verdict.fell_at is not None
     assert verdict.fell_at.kind == "estimate"
+
+
+def test_a_loss_is_measured_after_the_claim_has_fallen():
+    """The verdict is that of the fall; the bound comes from four times the trials."""
+    worlds, scores = trials(3, 2000, scale=0.25)
+    asked = rules(da.PureDP(1.0), 2000)
+    plain, longer = Referee(asked), Referee(replace(asked, measure=True))
+    for start in range(0, 2000, 25):
+        part = slice(start, start + 25)
+        plain.take(worlds[part], scores[part])
+        longer.take(worlds[part], scores[part])
+    assert plain.refuted_at == longer.refuted_at == plain.trials
+    assert longer.trials == max(4 * plain.trials, 200)
+    assert plain.bound().epsilon < 1.2 < 2.0 < longer.bound().epsilon <= 4.0
+    assert longer.refuted()
+
+
+def test_measuring_an_honest_mechanism_changes_nothing():
+    worlds, scores = trials(5, 400, scale=1.0)
+    asked = rules(da.PureDP(1.0), 400)
+    plain, longer = Referee(asked), Referee(replace(asked, measure=True))
+    assert not plain.take(worlds, scores)
+    assert not longer.take(worlds, scores)
+    assert plain.bound() == longer.bound()

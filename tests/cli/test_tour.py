@@ -31,7 +31,7 @@ def test_demo(dpassay, tmp_path):
     assert "not refuted: epsilon >= " in result.out
     assert "at least 0.039888" in result.out
     assert "What to do next" in result.out
-    for name in ("odds.svg", "tradeoff.svg"):
+    for name in ("learners.svg", "odds.svg", "tradeoff.svg"):
         root = ET.parse(tmp_path / "demo" / name).getroot()
         assert root.find("{http://www.w3.org/2000/svg}title").text
     report = (tmp_path / "demo" / "report.html").read_text(encoding="utf-8")
@@ -45,7 +45,7 @@ def test_demo(dpassay, tmp_path):
     page = _Page()
     page.feed(text)
     assert "script" not in page.tags
-    assert page.tags.count("svg") == 2
+    assert page.tags.count("svg") == 3
     assert len(page.ids) == len(set(page.ids))
     assert page.targets
     assert {target.lstrip("#") for target in page.targets} <= set(page.ids)
@@ -56,7 +56,7 @@ def test_demo_for_machines(dpassay, tmp_path):
     assert data["refuted"] is True
     assert data["epsilon_lower"] == pytest.approx(2.795, abs=1e-4)
     assert data["account"]["pld"] < data["account"]["rdp"]
-    assert len(data["files"]) == 5
+    assert len(data["files"]) == 6
     verdicts = data["verdicts"]
     assert [verdicts[name]["refuted"] for name in ("honest", "broken")] == [False, True]
     # The pair (epsilon, delta) allows more than the curve that it was read from.

@@ -154,7 +154,8 @@ def test_the_page_shows_power_fall_and_next_step():
 
 
 def test_the_page_says_what_learned_and_who_died():
-    learned = audit(lambda x, rng: x + rng.laplace(), (1.0, 0.0), claim="1", trials=120)
+    options = {"claim": "1", "trials": 120, "sequential": False}
+    learned = audit(lambda x, rng: x + rng.laplace(), (1.0, 0.0), **options)
     assert (learned.trials, learned.n_learning, learned.n_counted) == (120, 60, 60)
     text = Page(audit_report(learned).html()).text
     assert "60 trials, which do not count" in text

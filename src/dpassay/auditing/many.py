@@ -60,6 +60,7 @@ def audit(
     trials: int = 1000,
     confidence: float = 0.95,
     sequential: bool = True,
+    measure: bool = False,
     executor: Executor | Workers | Callable[[], Executor] | None = None,
     workers: int = 1,
     store: str | Path | TrialLog | None = None,
@@ -102,6 +103,8 @@ def audit(
         trials: the most that are played.
         confidence: the probability that verdict and bound are both right, at least.
         sequential: stop as soon as the claim is refuted. False plays all trials and tests once.
+        measure: go on after the claim has fallen, to four times as many trials (200 at least), so
+            that the bound says how bad it is; the verdict stays what it was when the claim fell.
         executor: who plays, any ``concurrent.futures.Executor``; see :func:`dpassay.runs.play`.
         workers: processes of our own; 1 plays in this one.
         store: a file that keeps the trials; the same call then goes on where it was, and with
@@ -188,7 +191,7 @@ def audit(
         key = run_key(chosen.configuration(), **parts) if record is None else record.key
         account = _account(chosen, record, sequential)
         given = score is not None
-        rules = Rules(claim, delta, confidence, given, account, online=chosen.online)
+        rules = Rules(claim, delta, confidence, given, account, chosen.online, measure)
         question = _question(key, chosen, sequential, rules, max_failed_share, replay, seen)
         question = replace(question, fixed_seed=_check.choice("fixed_seed", fixed_seed, _FIXED))
         game = PairGame(

@@ -225,6 +225,7 @@ class Question:
             "neighbours": self.neighbours,
             "fixed_seed": self.fixed_seed,
             "both_ways": self.rules.both_ways,
+            "measure": self.rules.measure,
             "steps": None if self.steps is None else self.steps.to_json(),
             "attacker": self.attacker,
             "n_choosing": self.n_choosing,
@@ -340,6 +341,7 @@ def question_of(record: RunRecord, change: Change) -> Question:
         both_ways=about.get("both_ways", not about["learned"]),
         account=account_of(record),
         online="online" in settings,
+        measure=about.get("measure", False),
     )
     steps = about.get("steps")
     return Question(

@@ -40,6 +40,9 @@ CURVE = 0.8  # of each level, to the test of a curve that no family of bounds co
 _MUS = np.geomspace(0.01, 20.0, 200)  # to predict which epsilon shows most; decides power alone
 _FARTHEST = 500.0  # a claim of more than this is beyond any number of trials
 
+# Trials after which a loss has been measured, at least.
+_MEASURED = 200
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -53,6 +56,7 @@ class Rules:
         account: how alpha is divided between bets and counts, and the counts that were ordered.
         online: whether the referee gets features of outputs, and learns from them while it bets,
             instead of scores.
+        measure: whether trials go on to count after the claim has fallen, to show how bad it is.
 
     """
 
@@ -62,6 +66,7 @@ class Rules:
     both_ways: bool
     account: Account
     online: bool = False
+    measure: bool = False
 
     @property
     def alpha(self) -> float:
@@ -202,16 +207,25 @@ class Referee:
         return np.concatenate([np.empty(0), *self._path])
 
     def take(self, worlds: Any, observed: Any) -> bool:
-        """Count the next trials; true once the bets refute the claim: then no more are counted.
+        """Count the next trials; true once there are enough: then no more are counted.
+
+        Enough are those up to the one at which the bets refute the claim. Where the loss is to be
+        measured they go on to four times as many, at no further price: the bound of the bets holds
+        at all times together.
 
         ``observed`` are their scores; features of their outputs, a row each, if the referee learns.
         """
-        if self.refuted_at is None and np.size(worlds):
+        if not self._enough() and np.size(worlds):
             seen = self._look(np.atleast_1d(worlds).astype(int), observed)
             kept = self._bet(seen)
             self._parts.append(seen.first(kept))
             self.trials += kept
-        return self.refuted_at is not None
+        return self._enough()
+
+    def _enough(self) -> bool:
+        if self.refuted_at is None:
+            return False
+        return not self.rules.measure or self.trials >= max(4 * self.refuted_at, _MEASURED)
 
     def _look(self, worlds: NDArray[np.intp], observed: Any) -> _Trials:
         if self._attack is None:
@@ -229,10 +243,14 @@ class Referee:
         some = seen.first(room)
         some.bet(self._bettor)
         path = self._bettor.wealth_path[start:]
-        fallen = self._fallen_after(some)
-        kept = len(seen) if fallen is None else fallen - self.trials
+        if self.refuted_at is None:
+            self.refuted_at = self._fallen_after(some)
+        kept = len(seen)
+        if self.refuted_at is not None:
+            last = self.refuted_at
+            last = max(4 * last, _MEASURED) if self.rules.measure else last
+            kept = min(kept, last - self.trials)
         self._path.append(path[:kept])
-        self.refuted_at = fallen
         return kept
 
     def _fallen_after(self, seen: _Trials) -> int | None:

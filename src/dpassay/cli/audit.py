@@ -114,6 +114,10 @@ def audit(
     fixed: Annotated[
         bool, typer.Option("--fixed", help="Play all trials and test once, not sequentially.")
     ] = False,
+    measure: Annotated[
+        bool,
+        typer.Option("--measure", help="After a refutation go on, to say how bad it is."),
+    ] = False,
     anyway: Annotated[
         bool,
         typer.Option("--anyway", help="Play even if not even a perfect attack could refute."),
@@ -166,6 +170,7 @@ def audit(
                 trials=trials,
                 confidence=confidence,
                 sequential=not fixed,
+                measure=measure,
                 executor=crew,
                 store=store,
                 rng=None if secure else seed,
