@@ -74,7 +74,7 @@ def _of_parts(data: Any) -> Form:
 
 
 def _array(tensor: Any) -> Any:
-    from dpassay.replay.torch import array_of
+    from dpassay.replay.tensors import array_of
 
     return array_of(tensor).copy()
 

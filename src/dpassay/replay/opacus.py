@@ -15,7 +15,7 @@ import opacus.optimizers
 import torch
 
 from dpassay.replay.tape import Entry, Step, Tape, Told, current, here
-from dpassay.replay.torch import array_of, fill
+from dpassay.replay.tensors import array_of, fill
 
 
 def _classes(root: type) -> list[type]:

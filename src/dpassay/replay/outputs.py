@@ -45,7 +45,7 @@ def _from_torch(value: Any) -> Any:
     """A tensor as an array; of a model all that is saved, its buffers included."""
     import torch
 
-    from dpassay.replay.torch import array_of
+    from dpassay.replay.tensors import array_of
 
     with torch._C.DisableTorchFunction():
         if isinstance(value, torch.Tensor):

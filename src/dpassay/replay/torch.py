@@ -16,8 +16,9 @@ import torch
 from torch.overrides import TorchFunctionMode
 
 from dpassay.replay import torch_draws
-from dpassay.replay.draws import PASSIVE, Draw, Mark, Noisy, mark_of, note, operate, strip, wrap
+from dpassay.replay.draws import PASSIVE, Draw, Mark, Noisy, mark_of, note, operate, wrap
 from dpassay.replay.tape import Array, Tape, current
+from dpassay.replay.tensors import array_of, fill, is_inside_transform, is_weights
 from dpassay.replay.traced import TracedArray
 
 # name of the torch function -> (ufunc, operands the other way round)
@@ -54,30 +55,6 @@ _SILENT = PASSIVE | {"size", "dim", "numel", "is_complex", "is_floating_point", 
                      "isnan", "isfinite", "broadcast_tensors", "_is_all_true", "__hash__",
                      "get_device", "storage_offset", "register_hook"}  # fmt: skip
 _ORDERS = frozenset({"argsort", "topk", "sort", "msort", "kthvalue"})
-
-
-def array_of(tensor: Any) -> Array:
-    """A NumPy view of a tensor where that is possible, else a copy."""
-    plain = tensor.detach().cpu()
-    if plain.dtype in (torch.bfloat16, torch.float16):
-        plain = plain.float()
-    return plain.resolve_conj().resolve_neg().numpy()
-
-
-def fill(tensor: Any, value: Any) -> None:
-    """Put a frozen value into a tensor; its place in a graph of derivatives stays."""
-    wide = np.array(np.broadcast_to(np.asarray(strip(value)), tuple(tensor.shape)), order="C")
-    tensor.data.copy_(torch.from_numpy(wide))
-
-
-def is_inside_transform(value: Any) -> bool:
-    """Whether a tensor belongs to vmap or grad: its values cannot be read."""
-    return torch._C._functorch.is_functorch_wrapped_tensor(value)  # type: ignore[attr-defined]
-
-
-def is_weights(tensor: Any) -> bool:
-    """Whether a tensor is a parameter to be trained."""
-    return isinstance(tensor, torch.nn.Parameter) or (tensor.requires_grad and tensor.is_leaf)
 
 
 def _version(tensor: Any) -> int:

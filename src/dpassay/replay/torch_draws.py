@@ -9,21 +9,19 @@ import contextlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from dpassay.replay.generator import draw_coin, draw_indices, draw_noise, draw_other
 from dpassay.replay.tape import here
-
-if TYPE_CHECKING:
-    from dpassay.replay.torch import Following
+from dpassay.replay.tensors import Mode, array_of, fill, is_inside_transform, is_weights
 
 _HOME = str(Path(torch.__file__).parent)
 _INITIAL = str(Path(torch.nn.init.__file__))
 
-Rule = Callable[["Following", Any, Any, Any], Any]
+Rule = Callable[[Mode, Any, Any, Any], Any]
 
 
 def _argument(args: Any, kwargs: Any, place: int, name: str, default: Any) -> Any:
@@ -31,8 +29,6 @@ def _argument(args: Any, kwargs: Any, place: int, name: str, default: Any) -> An
 
 
 def _number(value: Any) -> Any:
-    from dpassay.replay.torch import array_of
-
     return array_of(value) if isinstance(value, torch.Tensor) else value
 
 
@@ -49,10 +45,8 @@ def _is_initialising() -> bool:
     return False
 
 
-def keep_noise(mode: "Following", value: Any, law: str, scale: Any, loc: Any = 0) -> Any:
+def keep_noise(mode: Mode, value: Any, law: str, scale: Any, loc: Any = 0) -> Any:
     """A tensor that was drawn just now, on the tape."""
-    from dpassay.replay.torch import array_of, is_inside_transform, is_weights
-
     if is_inside_transform(value):
         return _keep_hidden(mode, value, "a draw inside vmap or grad")
     if is_weights(value) or _is_initialising():
@@ -62,10 +56,8 @@ def keep_noise(mode: "Following", value: Any, law: str, scale: Any, loc: Any = 0
     return mode.settle(value, result)
 
 
-def keep_served(mode: "Following", value: Any, law: str) -> Any:
+def keep_served(mode: Mode, value: Any, law: str) -> Any:
     """A tensor of randomness that is no noise: the same on D and D', and not lost."""
-    from dpassay.replay.torch import array_of, fill
-
     tape, drawn = mode.tape, array_of(value)
     served = tape.expect(law, drawn.shape)
     if served is not None:
@@ -75,14 +67,12 @@ def keep_served(mode: "Following", value: Any, law: str) -> Any:
     return mode.remember(value, None)
 
 
-def _keep_hidden(mode: "Following", value: Any, what: str) -> Any:
+def _keep_hidden(mode: Mode, value: Any, what: str) -> Any:
     mode.tape.keep_draw(what, np.zeros(0), here())
     return value
 
 
-def _keep_other(mode: "Following", value: Any, law: str) -> Any:
-    from dpassay.replay.torch import array_of, is_inside_transform, is_weights
-
+def _keep_other(mode: Mode, value: Any, law: str) -> Any:
     if is_inside_transform(value):
         return _keep_hidden(mode, value, "a draw inside vmap or grad")
     if is_weights(value) or _is_initialising():
@@ -91,9 +81,7 @@ def _keep_other(mode: "Following", value: Any, law: str) -> Any:
     return mode.settle(value, draw_other(law, (), {}, lambda: drawn))
 
 
-def _keep_indices(mode: "Following", value: Any, law: str, n: int) -> Any:
-    from dpassay.replay.torch import array_of, fill
-
+def _keep_indices(mode: Mode, value: Any, law: str, n: int) -> Any:
     drawn = array_of(value).copy()
     found = np.asarray(draw_indices(law, n, None, lambda: drawn))
     if mode.tape.of is not None and found.shape == drawn.shape:
@@ -104,7 +92,7 @@ def _keep_indices(mode: "Following", value: Any, law: str, n: int) -> Any:
 # Functions that draw
 
 
-def _normal(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
+def _normal(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     mean = _argument(args, kwargs, 0, "mean", 0.0)
     std = _argument(args, kwargs, 1, "std", 1.0)
     noise = _opacus_noise(sys._getframe(2))
@@ -121,7 +109,7 @@ def _opacus_noise(frame: Any) -> dict[str, Any] | None:
     return frame.f_locals if inside else None
 
 
-def _normal_in_place(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
+def _normal_in_place(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     if getattr(func, "__module__", None) == "torch.nn.init":
         return _initial(mode, func, args, kwargs)
     mean = _argument(args, kwargs, 1, "mean", 0.0)
@@ -129,15 +117,15 @@ def _normal_in_place(mode: "Following", func: Any, args: Any, kwargs: Any) -> An
     return keep_noise(mode, func(*args, **kwargs), "normal", std, mean)
 
 
-def _standard(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
+def _standard(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     return keep_noise(mode, func(*args, **kwargs), "normal", 1.0)
 
 
-def _uniform(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
+def _uniform(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     return keep_noise(mode, func(*args, **kwargs), "uniform", 1.0)
 
 
-def _uniform_in_place(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
+def _uniform_in_place(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     if getattr(func, "__module__", None) == "torch.nn.init":
         return _initial(mode, func, args, kwargs)
     low = _argument(args, kwargs, 1, "from", 0.0)
@@ -148,57 +136,55 @@ def _uniform_in_place(mode: "Following", func: Any, args: Any, kwargs: Any) -> A
     return _keep_other(mode, value, "uniform in an interval")
 
 
-def _exponential(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
+def _exponential(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     rate = _argument(args, kwargs, 1, "lambd", 1.0)
     return keep_noise(mode, func(*args, **kwargs), "exponential", 1.0 / rate)
 
 
-def _geometric(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
+def _geometric(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     p = _argument(args, kwargs, 1, "p", 0.5)
     return keep_noise(mode, func(*args, **kwargs), "geometric", -1.0 / np.log1p(-p))
 
 
-def _bernoulli(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
+def _bernoulli(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     chance = _argument(args, kwargs, 1, "p", None)
     chance = args[0].clone() if chance is None and not func.__name__.endswith("_") else chance
     value = func(*args, **kwargs)
     return _keep_coins(mode, value, 0.5 if chance is None else _number(chance))
 
 
-def _keep_coins(mode: "Following", value: Any, chance: Any) -> Any:
-    from dpassay.replay.torch import array_of, is_inside_transform
-
+def _keep_coins(mode: Mode, value: Any, chance: Any) -> Any:
     if is_inside_transform(value):
         return _keep_hidden(mode, value, "a draw inside vmap or grad")
     drawn = array_of(value).copy()
     return mode.settle(value, draw_coin(chance, drawn.shape, lambda: drawn))
 
 
-def _permutation(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
+def _permutation(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     value = func(*args, **kwargs)
     return _keep_indices(mode, value, "permutation", int(_argument(args, kwargs, 0, "n", 0)))
 
 
-def _integers(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
+def _integers(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     value = func(*args, **kwargs)
     whole = [part for part in args if isinstance(part, int)]
     high = kwargs.get("high", whole[1] if len(whole) > 1 else whole[0] if whole else -1)
     return _keep_indices(mode, value, "integers", high)
 
 
-def _any_integers(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
+def _any_integers(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     return _keep_indices(mode, func(*args, **kwargs), "integers", -1)
 
 
-def _other(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
+def _other(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     return _keep_other(mode, func(*args, **kwargs), func.__name__.rstrip("_"))
 
 
-def _initial(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
+def _initial(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     return keep_served(mode, func(*args, **kwargs), "initial weights")
 
 
-def _zeros(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
+def _zeros(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     """Opacus sums secure noise into zeros; elsewhere zeros are a value like any other."""
     value = func(*args, **kwargs)
     if _opacus_noise(sys._getframe(2)) is not None:
@@ -209,10 +195,8 @@ def _zeros(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
 # Random layers
 
 
-def _dropout(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
+def _dropout(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     """``input * mask / (1 - p)``, as torch computes it, with a mask that follows the records."""
-    from dpassay.replay.torch import is_inside_transform
-
     value, training = args[0], _argument(args, kwargs, 2, "training", True)
     p = _argument(args, kwargs, 1, "p", 0.5)
     axes: int = _MASK_AXES[func.__name__] if func.__name__ in _MASK_AXES else value.dim()
@@ -231,7 +215,7 @@ _MASK_AXES = {"dropout1d": 2, "dropout2d": 2, "dropout3d": 2}
 _MASK_DIMS = {"dropout1d": 3, "dropout2d": 4, "dropout3d": 5}
 
 
-def _unknown(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
+def _unknown(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     """A function that may draw inside, where it cannot be followed."""
     before = torch.get_rng_state()
     value = func(*args, **kwargs)
@@ -240,7 +224,7 @@ def _unknown(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
     return value
 
 
-def _register_hook(mode: "Following", func: Any, args: Any, kwargs: Any) -> Any:
+def _register_hook(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     """A hook of the backward pass may add noise; torch runs it with the mode off."""
     hook = _argument(args, kwargs, 1, "hook", None)
 
@@ -276,7 +260,7 @@ RULES: dict[str, Rule] = {
 # What a function mode does not see
 
 
-def patch(stack: contextlib.ExitStack, mode: "Following") -> None:
+def patch(stack: contextlib.ExitStack, mode: Mode) -> None:
     """Draws that torch makes from uniform numbers, and tensors that become parameters."""
     distributions = torch.distributions
     _replace(stack, distributions.Laplace, "rsample", _sampling(mode, "laplace"))
@@ -292,7 +276,7 @@ def patch(stack: contextlib.ExitStack, mode: "Following") -> None:
     _replace(stack, torch.nn.Parameter, "__new__", staticmethod(new))
 
 
-def _sampling(mode: "Following", law: str) -> Callable[[Any], Callable[..., Any]]:
+def _sampling(mode: Mode, law: str) -> Callable[[Any], Callable[..., Any]]:
     def around(original: Any) -> Callable[..., Any]:
         def rsample(self: Any, sample_shape: Any = ()) -> Any:
             with torch._C.DisableTorchFunction():
