@@ -14,7 +14,7 @@ SLOW = (
     "bounds/onerun",
     "bounds/test_bayes",
     "bounds/test_betting",
-    "bounds/test_claims",
+    "bounds/test_curve_tests",
     "bounds/test_conditional",
     "bounds/test_location",
     "bounds/test_pooled",
