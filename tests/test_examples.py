@@ -45,7 +45,7 @@ EXAMPLES = {
     "white_box_jax.py": Example("within its interval: True", "jax", "lab"),
     "white_box_torch.py": Example("within its interval: True", "torch", "torch"),
     "sklearn_estimator.py": Example("honest: not refuted.*\nbroken: refuted"),
-    "train_with_a_bug.py": Example("^$", "torch", "torch"),  # its bug is for dpassay check
+    "train_with_a_bug.py": Example("accuracy", "torch", "torch"),  # its bug is for dpassay check
 }
 
 

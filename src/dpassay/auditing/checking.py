@@ -63,7 +63,7 @@ def check(
         primitives: functions of yours that add noise which cannot be followed, such as
             ``Primitive("my.noise:add", value="x", scale="sigma")``.
         evidence: the most trials to refute the claim itself by, on the worst pair, from replayed
-            likelihood ratios; see :meth:`Check.evidence`. 0 plays none.
+            likelihood ratios; see ``check.evidence``. 0 plays none.
         confidence: of that refutation.
         rng: the seed.
 

@@ -91,7 +91,7 @@ class Check:
         executions: how often the mechanism was played.
         pairs: how many neighbours were tried.
         note: what the user must know about how it was checked, empty if there is nothing.
-        refutation: the verdict on the claim itself by :meth:`evidence`, if it was asked for.
+        refutation: the verdict on the claim itself by ``evidence``, if it was asked for.
         mechanism: what was checked.
 
     """

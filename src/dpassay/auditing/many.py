@@ -129,7 +129,7 @@ def audit(
             for example ``{"target": "my_train.py:train"}``.
         evidence: "replay" takes the likelihood ratio of the noisy values from replays instead of
             outputs: few trials, under an assumption that the bound states; see
-            :mod:`dpassay.auditing.replayed`. Of the other arguments it uses ``trials``,
+            ``dpassay.auditing.replayed``. Of the other arguments it uses ``trials``,
             ``confidence``, ``delta``, ``rng`` and ``replay``.
 
     Warns:

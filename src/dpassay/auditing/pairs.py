@@ -5,7 +5,7 @@ pair that was chosen, so that choosing costs nothing but time. Half of the pairs
 round, and those that are left get twice the trials (successive halving).
 
 A mechanism that draws many outputs at once gets the *predicted bound* of the best region of outputs
-(:mod:`dpassay.attacks.regions`). One that draws one at a time gets an online attack
+(``dpassay.attacks.regions``). One that draws one at a time gets an online attack
 (:mod:`dpassay.attacks.online`); its pairs are compared by how far the attack's ranks are from a
 coin's, in standard deviations, and by the wealth that was won against the claim.
 """
