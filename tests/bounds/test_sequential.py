@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpassay.bounds import betting, sequential, wealth
+from dpassay.bounds import betting, wealth
 from dpassay.bounds.betting import FORMS, N_BINS, Lines
 from dpassay.bounds.sequential import (
     ConfidenceSequence,
@@ -262,8 +262,6 @@ def priced_without_d(s, d):
 
 
 def test_assets_that_are_not_divided_by_their_price_are_caught(monkeypatch):
-    # No book from before, and none of this one left for later tests.
-    monkeypatch.setattr(sequential, "_known_book", sequential._known_book.__wrapped__)
     monkeypatch.setattr(Lines, "_priced", staticmethod(priced_without_d))
     fresh, stream = gaussian_null("coin")
     with pytest.raises(AssertionError, match=r"against p<=0\.05"):

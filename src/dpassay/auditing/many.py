@@ -222,7 +222,19 @@ class _Session:
         self._prints = question.prints()
 
     def run(self, game: PairGame) -> Verdict:
-        """Play what the log does not hold; the verdict on all of it."""
+        """Play what the log does not hold; the verdict on all of it.
+
+        Ctrl-C while trials are played ends the playing (see :func:`dpassay.runs.play`); between two
+        parts of a run, or while a verdict is made, it ends here. What is logged is judged either way.
+        """
+        try:
+            return self._run(game)
+        except KeyboardInterrupt:
+            if not len(self._engine.log.outcomes(self._question.key)):
+                raise
+            return self._question.judge(self._engine.log)
+
+    def _run(self, game: PairGame) -> Verdict:
         log = self._engine.log
         # Made before anything is played: Ctrl-C between two parts of a run must find it ready.
         referee = Referee(self._question.rules)
