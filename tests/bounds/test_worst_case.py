@@ -219,7 +219,7 @@ def value_of_the_game(book, pairs, scores, history, trials):
     """The largest mean wealth if before every trial the pair is chosen anew, knowing the past."""
     if len(history) == trials:
         watch = _Watch(book, 0.95, rest=False)
-        streams = _Ranked(book, both_ways=False).play(*zip(*history, strict=True))
+        streams = _Ranked(book.form, both_ways=False).play(*zip(*history, strict=True))
         watch.take(streams, len(history))
         return math.exp(watch.log_wealth[0])
     after = [
@@ -245,7 +245,7 @@ def test_learned_bets_are_fair_at_best(form, claim):
     watch = _Watch(book, 0.95, rest=False)
     worlds = rng.permuted(np.tile([0, 1], (150, 1)), axis=1).ravel()
     scores = worlds + 0.7 * rng.normal(size=worlds.size)
-    watch.take(_Ranked(book, both_ways=False).play(worlds, scores), worlds.size)
+    watch.take(_Ranked(book.form, both_ways=False).play(worlds, scores), worlds.size)
     f = with_cash(factors(watch.bettor._weights[0, 0], book.pays[0]))
     # The payoffs that are used are those of this bet, in the form that makes its mean at most 1.
     used = np.exp(watch.bettor._logs[0, 0, -1, :-1])

@@ -9,7 +9,7 @@ are valid) and :mod:`dpassay.bounds.wealth` (why wealth is evidence).
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpassay import _check
 from dpassay._special.margins import ARITHMETIC, NUMERICAL, down, round_up
-from dpassay.bounds.betting import FORMS, dearer
+from dpassay.bounds.betting import FORMS, Form, Lines, dearer
 from dpassay.bounds.labels import epsilon_label
 from dpassay.bounds.wealth import Bettor, Book, Rounds
 from dpassay.errors import InvalidArgument
@@ -29,6 +29,7 @@ from dpassay.types import FloatArray, LowerBound, PrivacyCurve
 FormName = Literal["coin", "pairs", "shared-seed"]
 Shares = Sequence[float]
 EPSILONS = tuple(float(epsilon) for epsilon in np.geomspace(0.1, 12, 40))
+_GROUP = 8  # members that are bet against together
 _GDP_DELTA = "Gaussian noise has no finite epsilon at delta=0; a common value is 1e-5."
 _SCORES = "A trial that failed is an output as well: give it the score -inf."
 _WORLDS = "1 is a trial with the canary, 0 one without."
@@ -80,10 +81,10 @@ class _Watch:
 class _Ranked:
     """Streams of outcomes from scores: one, or with ``both_ways`` a second of their negatives."""
 
-    def __init__(self, book: Book, both_ways: bool) -> None:
-        self._form = book.form
+    def __init__(self, form: Form, both_ways: bool) -> None:
+        self._form = form
         self._signs = (1, -1) if both_ways else (1,)
-        self._rounds = [Rounds(book.form) for _ in self._signs]
+        self._rounds = [Rounds(form) for _ in self._signs]
         self.shares = tuple(1 / len(self._signs) for _ in self._signs)
 
     def play(self, worlds: ArrayLike, scores: ArrayLike) -> NDArray[np.intp]:
@@ -160,7 +161,7 @@ class SequentialTest:
         self.claim = _curve("claim", claim)
         confidence = _check.confidence(confidence)
         book = _book([claim], form)
-        self._ranked = _Ranked(book, both_ways)
+        self._ranked = _Ranked(book.form, both_ways)
         chosen = self._ranked.shares if shares is None else shares
         self._watch = _Watch(book, confidence, rest=False, shares=chosen)
         self._paths: list[FloatArray] = [np.empty(0)]
@@ -278,6 +279,9 @@ class Family:
                 "curves are not nested: delta falls from one to the next. Order them by loss."
             )
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Family":
+        return self  # nothing in it changes, and the books on its members are kept for this object
+
     def _check_labels(self, epsilons: FloatArray) -> None:
         """A refuted member must speak for its epsilon, and for all algorithms if it says so."""
         labels: list[float] = epsilons.tolist()
@@ -359,9 +363,17 @@ class Family:
 
 
 @functools.lru_cache(maxsize=16)
-def _family_book(family: Family, form: str) -> Book:
-    """The book on all members, which takes a second to prepare and does not change."""
-    return _book(family.curves, form)
+def _family_lines(family: Family) -> tuple[Lines, ...]:
+    return tuple(Lines.of(curve) for curve in family.curves)
+
+
+@functools.lru_cache(maxsize=128)
+def _group_book(family: Family, form: FormName, first: int) -> Book:
+    """The book on one group of members, which takes a while to prepare and does not change."""
+    lines = _family_lines(family)
+    # As many assets as any member has: a portfolio then does not depend on how members are grouped.
+    n_assets = max(line.pays.shape[1] for line in lines)
+    return Book.on(lines[first : first + _GROUP], FORMS[form], n_assets)
 
 
 def _checked_family(family: Any) -> Family:
@@ -370,9 +382,58 @@ def _checked_family(family: Any) -> Family:
     return family
 
 
-def _leading(watch: _Watch) -> int:
-    """The number of members, from the smallest on, that were all refuted."""
-    return int(np.logical_and.accumulate(watch.refuted_at > 0).sum())
+class _Ladder:
+    """Bets against the members of a family, group by group from the smallest on.
+
+    A bound needs only the members below the first that stands, so a group is played when all
+    members before it have fallen, and then from the first trial on. Its bets are the same, bit for
+    bit, as if it had been played all the time.
+    """
+
+    def __init__(self, family: Family, form: FormName, confidence: float, shares: Shares) -> None:
+        self.family, self.form, self.confidence = family, form, confidence
+        self._shares = shares
+        self._parts: list[NDArray[np.intp]] = []
+        self._watches: list[_Watch] = []
+        self._seen: list[int] = []  # how many of the parts each group has been played on
+
+    def take(self, streams: NDArray[np.intp]) -> None:
+        """Take outcomes of the next rounds, a row for each stream."""
+        self._parts.append(streams)
+
+    def group(self, number: int) -> _Watch:
+        """The bets against one group of members, after all rounds so far."""
+        while number >= len(self._watches):
+            book = _group_book(self.family, self.form, len(self._watches) * _GROUP)
+            self._watches.append(_Watch(book, self.confidence, rest=True, shares=self._shares))
+            self._seen.append(0)
+        watch, new = self._watches[number], self._parts[self._seen[number] :]
+        if new:
+            watch.take(np.concatenate(new, axis=1), 0)
+            self._seen[number] = len(self._parts)
+        return watch
+
+    def groups(self) -> Iterator[_Watch]:
+        """All groups, each played when it is asked for."""
+        return map(self.group, range(math.ceil(len(self.family.curves) / _GROUP)))
+
+    def n_refuted(self) -> int:
+        """The number of members, from the smallest on, that were all refuted."""
+        leading = 0
+        for watch in self.groups():
+            fallen = watch.refuted_at > 0
+            leading += int(np.logical_and.accumulate(fallen).sum())
+            if not fallen.all():
+                break
+        return leading
+
+    def epsilon(self) -> float:
+        """The largest epsilon at and below which everything is refuted; 0 if nothing is."""
+        last = self.n_refuted() - 1
+        if last < 0:
+            return 0.0
+        watch, place = self.group(last // _GROUP), last % _GROUP
+        return _moved_up(self.family, last, watch.book.pays[place], float(watch.surplus[place]))
 
 
 class ConfidenceSequence:
@@ -412,11 +473,11 @@ class ConfidenceSequence:
     ) -> None:
         self.family = _checked_family(family)
         confidence = _check.confidence(confidence)
-        book = _family_book(family, form)
+        _check.choice("form", form, tuple(FORMS))
         self._both_ways = both_ways
-        self._ranked = _Ranked(book, both_ways)
+        self._ranked = _Ranked(FORMS[form], both_ways)
         chosen = self._ranked.shares if shares is None else shares
-        self._watch = _Watch(book, confidence, rest=True, shares=chosen)
+        self._ladder = _Ladder(family, form, confidence, chosen)
         self._worlds: list[NDArray[Any]] = []
 
     def update(self, worlds: ArrayLike, scores: ArrayLike) -> float:
@@ -428,43 +489,46 @@ class ConfidenceSequence:
 
     def take(self, streams: NDArray[np.intp], worlds: ArrayLike) -> float:
         """Take trials that were already ranked; see :meth:`SequentialTest.take`."""
-        self._watch.take(streams, np.size(worlds))
+        self._ladder.take(streams)
         self._worlds.append(np.atleast_1d(np.asarray(worlds, dtype=float)))
         return self.epsilon
 
     @property
     def trials(self) -> int:
         """The number of trials taken."""
-        return self._watch.trials
+        return sum(worlds.size for worlds in self._worlds)
 
     @property
     def refuted_at(self) -> NDArray[np.int64]:
         """For each member the number of trials after which it was first refuted, 0 if it stands."""
-        return self._watch.refuted_at.copy()
+        return np.concatenate([watch.refuted_at for watch in self._ladder.groups()])
+
+    def all_refuted_at(self, n: int) -> int | None:
+        """The number of trials after which the n smallest members had fallen; None if one stands.
+
+        Unlike ``refuted_at`` this does not bet against larger members.
+        """
+        if self.n_refuted < n:
+            return None
+        fell = [self._ladder.group(number).refuted_at for number in range(math.ceil(n / _GROUP))]
+        return int(np.concatenate(fell)[:n].max())
 
     @property
     def n_refuted(self) -> int:
         """The number of members, from the smallest on, that were all refuted."""
-        return _leading(self._watch)
+        return self._ladder.n_refuted()
 
     @property
     def epsilon(self) -> float:
         """The lower bound on epsilon(delta) now; it never falls."""
-        return self._epsilon_of(self._watch)
-
-    def _epsilon_of(self, watch: _Watch) -> float:
-        n_refuted = _leading(watch)
-        if n_refuted == 0:
-            return 0.0
-        last = n_refuted - 1
-        return _moved_up(self.family, last, watch.book.pays[last], float(watch.surplus[last]))
+        return self._ladder.epsilon()
 
     def bound(self) -> LowerBound:
         """The lower bound and what it rests on; its ceiling is the bound of a perfect attack."""
         return LowerBound(
             epsilon=self.epsilon,
             delta=self.family.delta,
-            confidence=self._watch.confidence,
+            confidence=self._ladder.confidence,
             method="sequential",
             assumption=self.family.assumption,
             ceiling=self._ceiling(),
@@ -479,11 +543,11 @@ class ConfidenceSequence:
     def _ceiling(self) -> float:
         """The bound of the same audit, had every score been its world."""
         worlds = np.concatenate([np.empty(0), *self._worlds])
-        watch = self._watch
-        ranked = _Ranked(watch.book, self._both_ways)
-        perfect = _Watch(watch.book, watch.confidence, rest=True, shares=ranked.shares)
-        perfect.take(ranked.play(worlds, worlds), worlds.size)
-        return self._epsilon_of(perfect)
+        own = self._ladder
+        ranked = _Ranked(FORMS[own.form], self._both_ways)
+        perfect = _Ladder(self.family, own.form, own.confidence, ranked.shares)
+        perfect.take(ranked.play(worlds, worlds))
+        return perfect.epsilon()
 
 
 def _moved_up(family: Family, last: int, pays: FloatArray, surplus: float) -> float:
