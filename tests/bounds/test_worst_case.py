@@ -233,7 +233,7 @@ def value_of_the_game(book, pairs, scores, history, trials):
 def test_no_adaptive_pair_makes_the_wealth_grow(claim):
     lines = [(0.0, float(claim.delta(0.0))), (claim.epsilon_upper, claim.delta_upper)]
     pairs = Pairs(2, lines)
-    value = value_of_the_game(_book([claim], "coin"), pairs, (-np.inf, 1.0), [], 4)
+    value = value_of_the_game(_book(claim, "coin"), pairs, (-np.inf, 1.0), [], 4)
     assert 0.9 < value <= 1 + SOLVER
 
 
@@ -241,7 +241,7 @@ def test_no_adaptive_pair_makes_the_wealth_grow(claim):
 @pytest.mark.parametrize("claim", [ApproxDP(0.3, 0.05), GDP(mu=1.0)])
 def test_learned_bets_are_fair_at_best(form, claim):
     rng = np.random.default_rng(3)
-    book = _book([claim], form)
+    book = _book(claim, form)
     watch = _Watch(book, 0.95, rest=False)
     worlds = rng.permuted(np.tile([0, 1], (150, 1)), axis=1).ravel()
     scores = worlds + 0.7 * rng.normal(size=worlds.size)

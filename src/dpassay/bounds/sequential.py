@@ -23,7 +23,7 @@ from dpassay.bounds.labels import epsilon_label
 from dpassay.bounds.wealth import Bettor, Book, Rounds
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian
-from dpassay.privacy.curves import GDP, ApproxDP, PureDP, check_same_relation
+from dpassay.privacy.curves import GDP, ApproxDP, Curve, PureDP, check_same_relation
 from dpassay.types import FloatArray, LowerBound, PrivacyCurve
 
 FormName = Literal["coin", "pairs", "shared-seed"]
@@ -160,7 +160,7 @@ class SequentialTest:
     ) -> None:
         self.claim = _curve("claim", claim)
         confidence = _check.confidence(confidence)
-        book = _book([claim], form)
+        book = _book(self.claim, form)
         self._ranked = _Ranked(book.form, both_ways)
         chosen = self._ranked.shares if shares is None else shares
         self._watch = _Watch(book, confidence, rest=False, shares=chosen)
@@ -225,8 +225,32 @@ class SequentialTest:
         return self._paths[0].copy()
 
 
-def _book(claims: Sequence[PrivacyCurve], form: str) -> Book:
-    return Book.of(claims, FORMS[_check.choice("form", form, tuple(FORMS))])
+class _Itself:
+    """A claim as a key that no other claim is equal to: curves of arrays have no hash."""
+
+    def __init__(self, claim: PrivacyCurve) -> None:
+        self.claim = claim
+
+    def __hash__(self) -> int:
+        return id(self.claim)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and self.claim is other.claim
+
+
+def _book(claim: PrivacyCurve, form: str) -> Book:
+    """The book on one claim; kept, since an audit asks for it more than once."""
+    form = _check.choice("form", form, tuple(FORMS))
+    if isinstance(claim, PureDP | ApproxDP | GDP):
+        return _kept_book(claim, form)
+    if isinstance(claim, Curve):
+        return _kept_book(_Itself(claim), form)
+    return Book.of([claim], FORMS[form])  # a curve of someone else, which might change
+
+
+@functools.lru_cache(maxsize=64)
+def _kept_book(key: PrivacyCurve | _Itself, form: str) -> Book:
+    return Book.of([key.claim if isinstance(key, _Itself) else key], FORMS[form])
 
 
 def _curve(name: str, value: Any) -> PrivacyCurve:
