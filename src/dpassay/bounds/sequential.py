@@ -226,7 +226,7 @@ class SequentialTest:
 
 
 class _Itself:
-    """A claim as a key that no other claim is equal to: curves of arrays have no hash."""
+    """A claim as a key that no other claim is equal to."""
 
     def __init__(self, claim: PrivacyCurve) -> None:
         self.claim = claim
@@ -239,18 +239,16 @@ class _Itself:
 
 
 def _book(claim: PrivacyCurve, form: str) -> Book:
-    """The book on one claim; kept, since an audit asks for it more than once."""
+    """The book on one claim; an accountant's curve is slow, and an audit asks for it twice."""
     form = _check.choice("form", form, tuple(FORMS))
-    if isinstance(claim, PureDP | ApproxDP | GDP):
-        return _kept_book(claim, form)
-    if isinstance(claim, Curve):
-        return _kept_book(_Itself(claim), form)
-    return Book.of([claim], FORMS[form])  # a curve of someone else, which might change
+    slow = isinstance(claim, Curve) and not isinstance(claim, PureDP | ApproxDP | GDP)
+    # A curve of someone else might change, and is read anew.
+    return _kept_book(_Itself(claim), form) if slow else Book.of([claim], FORMS[form])
 
 
-@functools.lru_cache(maxsize=64)
-def _kept_book(key: PrivacyCurve | _Itself, form: str) -> Book:
-    return Book.of([key.claim if isinstance(key, _Itself) else key], FORMS[form])
+@functools.lru_cache(maxsize=32)
+def _kept_book(key: _Itself, form: str) -> Book:
+    return Book.of([key.claim], FORMS[form])
 
 
 def _curve(name: str, value: Any) -> PrivacyCurve:
