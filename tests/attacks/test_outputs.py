@@ -6,6 +6,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from dpassay.attacks import Outputs, attack, observe
 from dpassay.errors import InvalidArgument
+from extras import needs
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8], [0.3, 0.4, 0.3]])
 
@@ -140,7 +141,9 @@ def test_attack_refuses_bad_targets(target, members, non_members, said):
 
 def test_a_torch_module_says_what_its_numbers_say():
     """Logits, probabilities and log odds; in evaluation mode, without a trace in the module."""
-    torch = pytest.importorskip("torch")
+    needs("torch")
+    import torch
+
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(2050, 3)), rng.integers(0, 4, 2050)
     linear = torch.nn.Linear(3, 4)
