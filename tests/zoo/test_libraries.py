@@ -53,7 +53,7 @@ def test_verdicts_and_what_has_none():
     )
     tried = [*try_programs([good, bad, absent])]
     assert [t.verdict and t.verdict.refuted for t in tried] == [False, True, None]
-    assert "25 of 25 trials failed" in tried[2].why
+    assert "the library raised ModuleNotFoundError" in tried[2].why
     assert all(t.right for t in tried)
 
 

@@ -23,8 +23,9 @@ from dpassay.privacy.events import dp_sgd_event
 from dpassay.types import PrivacyCurve, Verdict
 from dpassay.zoo.environments import Process, default_place, install, process
 
-_DIFFPRIVLIB = "diffprivlib==0.6.6"
-_OPENDP = "opendp==0.16.0"
+# diffprivlib 0.6.6 does not start with a newer scikit-learn.
+_DIFFPRIVLIB = ("scikit-learn==1.7.2", "diffprivlib==0.6.6")
+_OPENDP = ("numpy==2.4.6", "opendp==0.16.0")
 _OPACUS = ("torch==2.13.0", "opacus==1.6.0")
 
 
@@ -77,7 +78,7 @@ _NOISE = "numpy.array([mechanism.randomise(data[0]) for _ in range(size)])"
 PROGRAMS = (
     Program(
         "diffprivlib Laplace",
-        (_DIFFPRIVLIB,),
+        _DIFFPRIVLIB,
         "import numpy\nfrom diffprivlib.mechanisms import Laplace\n"
         "mechanism = Laplace(epsilon=1, sensitivity=1)\n"
         f"def draw(data, size): return {_NOISE}",
@@ -88,7 +89,7 @@ PROGRAMS = (
     ),
     Program(
         "diffprivlib GaussianAnalytic",
-        (_DIFFPRIVLIB,),
+        _DIFFPRIVLIB,
         "import numpy\nfrom diffprivlib.mechanisms import GaussianAnalytic\n"
         "mechanism = GaussianAnalytic(epsilon=1, delta=1e-2, sensitivity=1)\n"
         f"def draw(data, size): return {_NOISE}",
@@ -99,7 +100,7 @@ PROGRAMS = (
     ),
     Program(
         "diffprivlib LinearRegression",
-        (_DIFFPRIVLIB,),
+        _DIFFPRIVLIB,
         "import numpy\nfrom diffprivlib.models import LinearRegression\n"
         "def fit(data):\n"
         "    X = numpy.array(data)[:, None]\n"
@@ -116,7 +117,7 @@ PROGRAMS = (
     ),
     Program(
         "diffprivlib LogisticRegression",
-        (_DIFFPRIVLIB,),
+        _DIFFPRIVLIB,
         "import numpy\nfrom diffprivlib.models import LogisticRegression\n"
         "def fit(data):\n"
         "    X, y = numpy.array(data)[:, :1], numpy.array(data)[:, 1].astype(int)\n"
@@ -131,7 +132,7 @@ PROGRAMS = (
     ),
     Program(
         "OpenDP Laplace",
-        (_OPENDP,),
+        _OPENDP,
         "import numpy, opendp.prelude as dp\ndp.enable_features('contrib')\n"
         "space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)\n"
         "noisy = space >> dp.m.then_laplace(scale=1.0)\n"
@@ -143,7 +144,7 @@ PROGRAMS = (
     ),
     Program(
         "OpenDP Gaussian",
-        (_OPENDP,),
+        _OPENDP,
         "import numpy, opendp.prelude as dp\ndp.enable_features('contrib')\n"
         "space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)\n"
         "noisy = space >> dp.m.then_gaussian(scale=1.0)\n"
@@ -221,7 +222,9 @@ def try_programs(
                 verdict = _audit(program, child, confidence)
             yield Tried(program, verdict, time.monotonic() - began)
         except (MissingDependency, AuditStopped) as reason:
-            yield Tried(program, None, time.monotonic() - began, str(reason).splitlines()[0])
+            yield Tried(
+                program, None, time.monotonic() - began, " ".join(str(reason).splitlines()[:2])
+            )
 
 
 def _audit(program: Program, child: Process, confidence: float) -> Verdict:
