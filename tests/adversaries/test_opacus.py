@@ -1,4 +1,4 @@
-"""The gradient canary in an Opacus loop: where it goes, what is logged. (Its verdicts: examples.)"""
+"""The gradient canary in an Opacus loop: where it goes, what is logged; examples/ has verdicts."""
 
 import numpy as np
 import pytest

@@ -413,7 +413,8 @@ class _Ladder:
     """
 
     def __init__(self, family: Family, form: FormName, confidence: float, shares: Shares) -> None:
-        self.family, self.form, self.confidence = family, form, confidence
+        self.family, self.confidence = family, confidence
+        self.form: FormName = form
         self._shares = shares
         self._parts: list[NDArray[np.intp]] = []
         self._watches: list[_Watch] = []

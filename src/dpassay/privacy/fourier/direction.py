@@ -257,6 +257,6 @@ def _root(line: Line, delta: float, low: float, high: float) -> float:
     def excess(x: float) -> float:
         return math.log(line.delta(np.array([x]))[0] / delta)
 
-    from scipy.optimize import brentq  # a quarter of a second, which most programs do without
+    from scipy import optimize  # a quarter of a second, which most programs do without
 
-    return cast(float, brentq(excess, low, high, xtol=1e-14 * high))
+    return cast(float, optimize.brentq(excess, low, high, xtol=1e-14 * high))
