@@ -5,11 +5,14 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dpassay as da
-from dpassay.errors import InvalidArgument
+from dpassay.errors import AuditStopped, InvalidArgument
 from dpassay.privacy import account, events
 from dpassay.replay import tape as tapes
+from dpassay.replay.neighbours import smaller_sizes
 from dpassay.zoo import mechanisms as zoo
 from dpassay.zoo.training_bugs import CASES
 
@@ -497,3 +500,78 @@ def test_a_recorder_that_does_not_align_records_is_caught(monkeypatch):
     assert da.check(_poisson, VALUES, claim).findings == ()
     monkeypatch.setattr(tapes.Tape, "_align", lambda self, value, law, shape: None)
     assert da.check(_poisson, VALUES, claim).findings
+
+
+# Base sets cut to few records
+
+
+def rounded_rate(x, rng):
+    rate = 1 / math.ceil(len(x) / 8)  # here
+    sums = [x[rng.random(len(x)) < rate].clip(0, 1).sum() for _ in range(3)]
+    return [total + rng.normal(scale=2.0) for total in sums]
+
+
+def bare_if_few(x, rng):
+    return x.sum() if len(x) < 4 else np.clip(x, 0, 1).sum() + rng.laplace()
+
+
+def mean_of_many(x, rng):
+    return np.clip(x, 0, 1).sum() / max(len(x), 1) + rng.laplace(scale=1 / 20)
+
+
+def refuses_few(x, rng):
+    if len(x) < 5:
+        raise ValueError
+    return np.clip(x, 0, 1).sum() + rng.laplace()
+
+
+def of_size(check):
+    return [warning for warning in check.warnings if warning.rule != "DPA601"]
+
+
+def test_cut_data_shows_what_n_hides():
+    """A dependence on n alone is a warning there; one on a record is a finding."""
+    data = np.linspace(0, 1, 38)
+    rounded = da.check(rounded_rate, data, da.dp_sgd_event(2.0, 0.2, 3))
+    assert rounded.findings == ()
+    (warning,) = of_size(rounded)
+    assert (warning.rule, warning.n_records) == ("DPA104", 32)
+    assert "cut to 32 records" in warning.message
+    bare = da.check(bare_if_few, data, "1")
+    assert [(found.rule, found.n_records) for found in bare.findings] == [("DPA301", 1)]
+    assert len(bare.pair.data) == 1
+    mean = da.check(mean_of_many, np.linspace(0, 1, 20), "1")
+    assert (mean.findings, [warning.rule for warning in of_size(mean)]) == ((), ["DPA202"])
+    few = da.check(refuses_few, data, "1")
+    assert (few.findings, of_size(few)) == ((), [])
+    assert of_size(da.check(mean_of_many, data, "1", neighbouring="replace-one")) == []
+
+
+def ahead(sigma, n_noises=1):
+    def train(x, rng):
+        batches = [x[rng.random(len(x)) < 0.2] for _ in range(3)]
+        sums = [batch.clip(0, 1).sum() for batch in batches for _ in range(n_noises)]
+        return [total + rng.normal(scale=sigma) for total in sums]
+
+    return train
+
+
+def test_batches_drawn_before_the_first_noise_cost_what_they_cost_one_by_one():
+    claim = da.dp_sgd_event(2.0, 0.2, 3)
+    for mechanism in (ahead(2.0), ahead(2.0 * math.sqrt(2), 2)):
+        honest = da.check(mechanism, VALUES, claim)
+        assert honest.findings == ()
+        assert honest.epsilon_seen == pytest.approx(account(claim).epsilon(1e-5), rel=1e-3)
+    assert da.check(ahead(1.0), VALUES, claim).findings[0].rule == "DPA202"
+    with pytest.raises(AuditStopped, match="before the noise"):
+        honest.evidence(3)
+
+
+@given(st.integers(1, 500), st.lists(st.integers(0, 60), max_size=6))
+def test_sizes_to_cut_to(n, shown):
+    sizes = smaller_sizes(n, shown)
+    assert len(set(sizes)) == len(sizes) <= 7
+    assert all(0 < size < n for size in sizes)
+    assert {size for size in (1, 2, 5) if size < n} <= set(sizes)
+    first = next((number for number in shown if 1 < number < n and n % number), None)
+    assert first is None or n - n % first in sizes

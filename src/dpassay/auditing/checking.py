@@ -37,7 +37,7 @@ def check(
     sampling_rate: float | None = None,
     sensitivity: float | None = None,
     delta: float | None = None,
-    limit: int = 24,
+    limit: int = 32,
     own: Any = None,
     primitives: Sequence[Primitive] = (),
     evidence: int = 0,
@@ -58,7 +58,7 @@ def check(
         sampling_rate: declares that batches are Poisson samples of this rate.
         sensitivity: the most that one record may move any query in the l2 norm, if declared.
         delta: where epsilon is stated; the claim's own by default.
-        limit: the most neighbours that are tried.
+        limit: the most pairs that are tried, among them those of base sets cut to few records.
         own: one record to try first, of the form that a record of the data has.
         primitives: functions of yours that add noise which cannot be followed, such as
             ``Primitive("my.noise:add", value="x", scale="sigma")``.

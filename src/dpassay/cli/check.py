@@ -51,7 +51,7 @@ def check(
     sensitivity: Annotated[
         float | None, typer.Option(help="The most that one record is declared to move a query.")
     ] = None,
-    limit: Annotated[int, typer.Option(help="The most neighbours that are tried.")] = 24,
+    limit: Annotated[int, typer.Option(help="The most pairs that are tried.")] = 32,
     seed: Annotated[int, typer.Option(help="Of the first execution.")] = 0,
     evidence: Annotated[
         int,

@@ -214,6 +214,8 @@ def _check_steps(tape: Tape, without: Any, inside: Any, index: int) -> None:
     for entry in _counted(tape):
         if entry.sampled is None:
             continue
+        if entry.step is None and tape.drawn_ahead(entry) > 1:
+            raise NoLikelihood(f"several batches are drawn before the noise at {entry.site}")
         coin = bool(np.ravel(tape.coins[entry.sampled].taken)[index])
         expected = (inside if coin else without)[entry.number].query
         move, query = rounding_of(entry)

@@ -5,8 +5,8 @@ are named by number and by how they were made, never by their values.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -359,6 +359,36 @@ def cut(data: Any, neighbour: Neighbour, size: int) -> tuple[Any, Neighbour]:
         changed = put(base, 0, _record(neighbour.data, edit.index))
         new = Edit("replace", 0, size, size)
     return base, Neighbour(changed, new, neighbour.how, neighbour.finite, neighbour.ordinary)
+
+
+def smaller_sizes(n: int, shown: Iterable[int]) -> list[int]:
+    """Numbers of records to cut a data set to: 1, 2, 5, and multiples of numbers that matter.
+
+    Args:
+        n: how many records there are.
+        shown: numbers that a tape shows, such as batch sizes. What rounds n by one of them, the
+            number of batches for example, changes from a multiple to the next number.
+
+    """
+    multiples = [n - n % number for number in shown if number > 1 and n % number]
+    return [size for size in dict.fromkeys([*multiples[:4], 1, 2, 5]) if 0 < size < n]
+
+
+def telling(data: Any, whole: Any, bounds: tuple[float, float] | None) -> Neighbour:
+    """The data set with one more record: the ordinary one that is likely to move queries most.
+
+    What is ordinary is seen from the whole data set, of which this one was cut.
+    """
+    ordinary = [made for made in _made_records(whole, bounds) if made.ordinary]
+    largest = (made for made in ordinary if made.how.startswith("the largest"))
+    return _edited(data, "add-remove", next(largest, ordinary[0]), n_records(data), 0)
+
+
+def replaced(neighbour: Neighbour, data: Any, index: int) -> Neighbour:
+    """The data set with the added record of a neighbour in the place of one of its own."""
+    n = n_records(data)
+    record = _record(neighbour.data, neighbour.edit.index)
+    return replace(neighbour, data=put(data, index, record), edit=Edit("replace", index, n, n))
 
 
 def given(data: Any, others: list[Any]) -> Iterator[Neighbour]:

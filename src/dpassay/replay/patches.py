@@ -199,6 +199,14 @@ def _follow_libraries(stack: contextlib.ExitStack, tape: Tape, seed: int) -> Non
         from dpassay.replay.jax import following as following_jax
 
         stack.enter_context(following_jax(tape))
+    if "opendp.core" in sys.modules:
+        from dpassay.replay.opendp import watching as watching_opendp
+
+        stack.enter_context(watching_opendp())
+    if "diffprivlib.mechanisms" in sys.modules:
+        from dpassay.replay.diffprivlib import watching as watching_diffprivlib
+
+        stack.enter_context(watching_diffprivlib())
     if "opacus" in sys.modules:
         from dpassay.replay.opacus import watching
 

@@ -10,12 +10,13 @@ import contextlib
 import contextvars
 import hashlib
 import linecache
+import math
 import random
 import sys
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,9 @@ _INNER = (str(Path(np.__file__).parent), random.__file__, contextlib.__file__, "
           "<string>")  # fmt: skip
 _LIBRARIES = tuple(
     f"-packages/{name}/"
-    for name in ("scipy", "pandas", "numpy", "sklearn", "torch", "opacus", "jax", "jaxlib")
-)
+    for name in ("scipy", "pandas", "numpy", "sklearn", "torch", "opacus", "jax", "jaxlib",
+                 "opendp", "diffprivlib/mechanisms")
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,18 @@ def here() -> Site:
     return first or Site("<unknown>", 1)
 
 
+def is_users_call() -> bool:
+    """Whether the user's own line called, and not a library that it uses."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    name = "" if frame is None else frame.f_code.co_filename
+    while frame is not None and name.endswith(("torch/_tensor.py", "torch/overrides.py")):
+        frame = frame.f_back
+        name = "" if frame is None else frame.f_code.co_filename
+    return not _is_inner(name)
+
+
 def _is_caller(name: str) -> bool:
     """Whether the frame belongs to what runs tests or the command line, not to a mechanism."""
     return "/_pytest/" in name or "/pluggy/" in name
@@ -105,6 +119,20 @@ class RawDraw:
     batch: int | None = None
 
 
+class Stated(Protocol):
+    """A call of a library that draws its noise where nobody sees it, and says what it costs."""
+
+    @property
+    def out(self) -> Any:
+        """What came out."""
+
+    def distance(self, other: Any) -> float | None:
+        """How far the arguments of two such calls lie apart, None where that is not known."""
+
+    def cost(self, distance: float) -> Any:
+        """The event that such a distance costs, or the reason why that is not known."""
+
+
 @dataclass
 class Entry:
     """One noise primitive: a query, its noise, and what came out.
@@ -128,6 +156,8 @@ class Entry:
         axis: along which records lie, or along which a selection was made.
         step: the number of the optimizer step that it belongs to, where a library marks steps.
         lowest: the selection took the smallest value.
+        declared: the most that the call says its query moves by, None where it says nothing.
+        stated: what a library says about the call, for noise that it keeps to itself.
 
     """
 
@@ -148,6 +178,8 @@ class Entry:
     axis: int | None = None
     step: int | None = None
     lowest: bool = False
+    declared: float | None = None
+    stated: "Stated | None" = None
 
     @property
     def counts(self) -> bool:
@@ -258,6 +290,9 @@ class Tape:
         self.coins: list[Coins] = []
         self.steps: list[Step] = []
         self.told: list[Told] = []
+        self.batch_sizes: list[int] = []  # of loaders that were made
+        self.notes: list[tuple[str, Site]] = []  # what was played in another way, and where
+        self.reads: dict[Site, list[int]] = {}  # plain values that left the library, one hash each
         self.noise_seen: list[Step] = []  # of functions that are said to add noise
         self.met: list[int] = []  # what noisy values met, one hash per operation
         self.met_at: Site | None = None  # the first line where that differs from D
@@ -410,6 +445,21 @@ class Tape:
         if self.met_at is None and at < len(then) and then[at] != self.met[at]:
             self.met_at = here()
 
+    def read(self, value: Any) -> None:
+        """Write down a plain value that the user's code takes out of a library, to print it say."""
+        self.reads.setdefault(here(), []).append(hash(np.asarray(value).tobytes()))
+
+    @property
+    def private_reads(self) -> list[Site]:
+        """Lines of a replay that took a value out which is another one on D."""
+        then = {} if self.of is None else self.of.reads
+        return [site for site, found in self.reads.items() if then.get(site, found) != found]
+
+    def note(self, text: str, site: Site) -> None:
+        """Write down that something was played in another way than it was asked for."""
+        if (text, site) not in self.notes:
+            self.notes.append((text, site))
+
     def _has_records(self, shape: tuple[int, ...]) -> bool:
         sizes = {self.n, self.edit.n if self.edit is not None else None}
         return any(size in sizes for size in shape)
@@ -424,6 +474,23 @@ class Tape:
             if entry.kind == "coin" and entry.axis is not None and entry.out.ndim == 1:
                 return int(np.argmax(entry.out))
         return 0
+
+    @property
+    def shown(self) -> list[int]:
+        """Numbers that decide how records become batches: sizes of batches, and how many.
+
+        Of coins of rate 1 / k these are k, and the size of a batch, which was rounded to k of them.
+        """
+        sizes = list(self.batch_sizes)
+        for draw in self.draws:
+            if draw.law in SAMPLERS and draw.settings == str(self.n):
+                sizes.append(int(np.size(draw.value)))
+        for coins in self.coins[:1]:
+            rate = float(np.max(coins.rate, initial=0.0))
+            if 0 < rate < 1:
+                sizes += [math.ceil(coins.n // coins.rows * rate), round(1 / rate)]
+        sizes.append(len(self.coins))
+        return list(dict.fromkeys(size for size in sizes if size > 1))
 
     @property
     def lost(self) -> list[RawDraw]:
@@ -460,6 +527,17 @@ class Tape:
             entry.out = then.out
         return entry
 
+    def drawn_ahead(self, entry: Entry) -> int:
+        """How many batches were drawn one after another, before the noise of the first of them."""
+        last = entry.sampled
+        if last is None:
+            return 0
+        used = {other.sampled for other in self.entries if other.kind != "coin"}
+        first = last
+        while first > 0 and first - 1 not in used and self.coins[first - 1].rows == 1:
+            first -= 1
+        return last - first + 1
+
     @property
     def next_chain(self) -> int:
         """The number of the next chain."""
@@ -476,6 +554,10 @@ class Tape:
         if self._stages is not None and entry.stage == self._stages.get(entry.chain, 0) - 1:
             at = len(stages) - 1
         return stages[at]
+
+    def counterpart_of(self, entry: Entry) -> Entry | None:
+        """The primitive of D that one of D' stands for, None on the tape of D."""
+        return self._counterpart(entry)
 
     def pairs(self) -> list[tuple[Entry, Entry]]:
         """The primitives of D beside those of D', as far as both have them."""
