@@ -75,7 +75,7 @@ def _keep_geometric(tape: Tape, mechanism: Any, value: Any, out: Any) -> Any:
 
 def _frozen(tape: Tape, mechanism: Any, value: Any, out: Any, law: str, scale: float) -> Any:
     entry = keep_entry(tape, value, out, law, scale=scale, declared=mechanism.sensitivity)
-    return type(out)(entry.out.item())
+    return entry.shown
 
 
 def _keep_choice(tape: Tape, mechanism: Any, value: Any, out: Any) -> Any:
@@ -83,16 +83,16 @@ def _keep_choice(tape: Tape, mechanism: Any, value: Any, out: Any) -> Any:
         return _lose(tape, mechanism, out)
     number = mechanism.candidates.index(out) if mechanism.candidates else out
     chances = np.diff(mechanism._probabilities, prepend=0.0)
-    entry = keep_entry(tape, chances, int(number), "choice", kind="choice")
-    chosen = int(entry.out.item())
-    return mechanism.candidates[chosen] if mechanism.candidates else type(out)(chosen)
+    chosen = keep_entry(tape, chances, number, "choice", kind="choice").shown
+    return mechanism.candidates[chosen] if mechanism.candidates else chosen
 
 
 def _keep_other(tape: Tape, mechanism: Any, value: Any, out: Any) -> Any:
     if not isinstance(out, Real | str | np.ndarray):
         return _lose(tape, mechanism, out)
     declared = getattr(mechanism, "sensitivity", None)
-    return keep_stated(tape, Randomised(mechanism, value, out), declared)
+    unit = (1.0 if declared is None else declared) / (mechanism.epsilon or 1.0)
+    return keep_stated(tape, Randomised(mechanism, value), out, unit, declared=declared)
 
 
 def _lose(tape: Tape, mechanism: Any, out: Any) -> Any:
@@ -107,7 +107,6 @@ class Randomised:
 
     mechanism: Any
     value: Any
-    out: Any
 
     def distance(self, other: "Randomised") -> float | None:
         """Between the values, or the utilities, that were given."""
@@ -125,7 +124,7 @@ class Randomised:
         name = type(self.mechanism).__name__
         limit = getattr(self.mechanism, "sensitivity", math.inf)
         if isinstance(self.value, np.ndarray) or not distance <= limit * (1 + 1e-9):
-            return f"{name} mechanisms beyond their sensitivity"
+            return f"{name} mechanisms on arrays, or beyond their sensitivity"
         return events.Approx(float(self.mechanism.epsilon), float(self.mechanism.delta))
 
 

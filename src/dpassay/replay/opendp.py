@@ -36,7 +36,8 @@ def _around(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(this, arg)
         plain = strip(arg)
         out = quietly(lambda: original(this, plain))
-        return keep_stated(tape, Measured(this, plain, out))
+        made = Measured(this, plain)
+        return keep_stated(tape, made, out, made.unit)
 
     return invoke
 
@@ -47,7 +48,12 @@ class Measured:
 
     measurement: Any
     arg: Any
-    out: Any
+
+    @property
+    def unit(self) -> float:
+        """What a distance of 1 costs: two measurements with other noise differ in it."""
+        cost = self.cost(1.0)
+        return float(getattr(cost, "epsilon", getattr(cost, "rho", 1.0)))
 
     def distance(self, other: "Measured") -> float | None:
         """Between the arguments, by the input metric."""

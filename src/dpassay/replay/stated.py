@@ -18,9 +18,12 @@ def quietly(work: Callable[[], Any]) -> Any:
 
 
 def keep_entry(tape: Tape, query: Any, out: Any, law: str, **more: Any) -> Entry:
-    """A primitive whose noise was drawn elsewhere; on a replay its output is that of D."""
+    """A primitive whose noise was drawn elsewhere; on a replay it shows what it did on D.
+
+    What the user gets is ``shown``: the very object, for its type is an output too.
+    """
     shape = np.shape(out)
-    return tape.keep(
+    entry = tape.keep(
         Entry(
             number=len(tape.entries),
             kind=more.pop("kind", "add"),
@@ -32,13 +35,16 @@ def keep_entry(tape: Tape, query: Any, out: Any, law: str, **more: Any) -> Entry
             draws=frozenset(),
             site=here(),
             chain=tape.next_chain,
-            **more,
+            **{"shown": out, **more},
         )
     )
-
-
-def keep_stated(tape: Tape, stated: Stated, declared: float | None = None) -> Any:
-    """A call that says itself what it costs; returns what it showed on D."""
-    entry = keep_entry(tape, 0.0, 0.0, "stated", stated=stated, declared=declared)
     then = tape.counterpart_of(entry)
-    return stated.out if then is None or then.stated is None else then.stated.out
+    if then is not None and then.law == law:
+        entry.shown = then.shown
+    return entry
+
+
+def keep_stated(tape: Tape, stated: Stated, out: Any, scale: float = 1.0, **more: Any) -> Any:
+    """A call that says itself what it costs; returns what it showed on D."""
+    entry = keep_entry(tape, 0.0, 0.0, "stated", stated=stated, shown=out, scale=scale, **more)
+    return entry.shown

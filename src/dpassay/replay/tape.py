@@ -122,10 +122,6 @@ class RawDraw:
 class Stated(Protocol):
     """A call of a library that draws its noise where nobody sees it, and says what it costs."""
 
-    @property
-    def out(self) -> Any:
-        """What came out."""
-
     def distance(self, other: Any) -> float | None:
         """How far the arguments of two such calls lie apart, None where that is not known."""
 
@@ -158,6 +154,7 @@ class Entry:
         lowest: the selection took the smallest value.
         declared: the most that the call says its query moves by, None where it says nothing.
         stated: what a library says about the call, for noise that it keeps to itself.
+        shown: what such a call returned, as the object that it was.
 
     """
 
@@ -180,6 +177,7 @@ class Entry:
     lowest: bool = False
     declared: float | None = None
     stated: "Stated | None" = None
+    shown: Any = None
 
     @property
     def counts(self) -> bool:
