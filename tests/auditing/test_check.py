@@ -226,6 +226,18 @@ def test_a_function_of_ones_own_is_one_primitive(scale):
     assert found.decided
 
 
+def test_evidence_takes_functions_of_ones_own_too():
+    own = da.auditing.Primitive(f"{__name__}:hidden", value="value", scale="sigma")
+    options = {"claim": da.GDP(0.25), "primitives": [own]}
+    found = da.check(lambda x: hidden(np.clip(x, 0, 1).sum(), 1.0), VALUES, **options)
+    assert found.evidence(40).refuted
+    pair = (found.pair.data, found.pair.data_prime)
+    verdict = da.audit(found.mechanism, pair, evidence="replay", trials=40, **options)
+    assert verdict.refuted
+    with pytest.raises(AuditStopped):
+        found.evidence(3, primitives=[])
+
+
 def test_a_function_whose_noise_is_too_small_is_found():
     def release(x, rng):
         return [hidden(np.clip(x, 0, 1).sum(), 20.0, factor=0.1) for _ in range(30)]

@@ -3,11 +3,11 @@
 import contextlib
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -43,6 +43,9 @@ from dpassay.runs import (
 )
 from dpassay.types import FloatArray, NeighboursSeen, Verdict
 
+if TYPE_CHECKING:
+    from dpassay.replay.primitives import Primitive
+
 _BLOCKS, _LARGEST_BLOCK = 20, 8192
 _FIXED = ("stop", "leak")
 _LEARNING_SHARE, _FEWEST, _MOST = 0.25, 60, 5000  # of the trials, to learn a distinguisher from
@@ -76,6 +79,7 @@ def audit(
     replay: str = "",
     description: Mapping[str, Any] | None = None,
     evidence: Literal["trials", "replay"] = "trials",
+    primitives: Sequence["Primitive"] = (),
 ) -> Verdict:
     """Whether a mechanism breaks its claim on a pair of neighbouring data sets.
 
@@ -130,7 +134,9 @@ def audit(
         evidence: "replay" takes the likelihood ratio of the noisy values from replays instead of
             outputs: few trials, under an assumption that the bound states; see
             ``dpassay.auditing.replayed``. Of the other arguments it uses ``trials``,
-            ``confidence``, ``delta``, ``rng`` and ``replay``.
+            ``confidence``, ``delta``, ``rng``, ``replay`` and ``primitives``.
+        primitives: functions of yours that add noise, for ``evidence="replay"``; see
+            :func:`dpassay.check`.
 
     Warns:
         VacuousAudit: even a perfect attack could not refute the claim in so many trials.
@@ -166,6 +172,7 @@ def audit(
             delta=delta,
             rng=_seed(rng) or 0,
             replay=replay,
+            primitives=primitives,
         )
     claim = as_claim(claim)
     confidence, delta = _check.confidence(confidence), claimed_delta(claim, delta)

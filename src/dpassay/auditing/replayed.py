@@ -27,6 +27,7 @@ from dpassay.replay.datasets import form_of
 from dpassay.replay.likelihood import NoLikelihood, Sides, log_ratio, sides_of
 from dpassay.replay.neighbours import Neighbour
 from dpassay.replay.playing import Player, Relocated
+from dpassay.replay.primitives import Primitive
 from dpassay.types import Evidence, Fall, FloatArray, LowerBound, PrivacyCurve, Verdict
 
 STAKES = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
@@ -142,6 +143,8 @@ def audit_by_replay(
     delta: float | None = None,
     rng: int = 0,
     replay: str = "",
+    primitives: Sequence[Primitive] = (),
+    progress: Callable[[int], None] | None = None,
 ) -> Verdict:
     """Whether a mechanism breaks its claim on a pair, from replayed likelihood ratios.
 
@@ -157,6 +160,8 @@ def audit_by_replay(
         delta: where the lower bound is stated; the claim's own by default.
         rng: the seed.
         replay: a line to print that runs the same audit again.
+        primitives: functions of yours that add noise, as for :func:`dpassay.check`.
+        progress: called with the number of every execution before it is played.
 
     Raises:
         AuditStopped: the likelihood ratio is not known, with the reason. For batches that are not
@@ -168,7 +173,7 @@ def audit_by_replay(
     _check.count("trials", trials)
     form, other = form_of(pair[0]), form_of(pair[1]).arrays
     neighbour = next(iter(nearby.given(form.arrays, [other])))
-    player = Player(mechanism, rng, form.rebuild)
+    player = Player(mechanism, rng, form.rebuild, primitives=tuple(primitives), progress=progress)
     try:
         sides = sides_of(form.arrays, _as_replaced(neighbour, curve.neighbouring))
         player = _rehearsed(player, sides)

@@ -150,7 +150,7 @@ def audit(
     paper = Paper(report, about, proof, neighbouring)
     if evidence != "trials":
         options = {"trials": trials, "confidence": confidence, "delta": delta, "rng": seed}
-        play_and_show(mechanism, pair, curve, claim or "", evidence, options, as_json)
+        play_and_show(mechanism, pair, curve, claim or "", evidence, options, as_json, quiet)
     said = {"target": target} | ({"claim": claim} if claim else {})
     try:
         with _hearing_vacuous(anyway), _crew(target, workers, timeout) as crew:

@@ -11,7 +11,7 @@ import typer
 from dpassay import _files
 from dpassay.cli.ending import REFUTED, STOPPED
 from dpassay.cli.options import Json
-from dpassay.cli.output import complain, emit, example, say, working
+from dpassay.cli.output import Counting, complain, emit, example, say
 from dpassay.errors import DpassayError, InvalidArgument
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def check(
             dir_okay=False,
         ),
     ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, the result alone.")] = False,
     as_json: Json = False,
 ) -> None:
     """Record a mechanism on one data set, replay it on neighbours, and name the line that leaks.
@@ -84,7 +85,7 @@ def check(
         "claim": _claim(claim, neighbouring),
         "neighbouring": neighbouring,
         "bounds": _bounds(bounds),
-        "sampling_rate": sampling_rate if sampling_rate is not None else _rate(claim),
+        "sampling_rate": sampling_rate if sampling_rate is not None else stated_rate(claim),
         "sensitivity": sensitivity,
         "limit": limit,
         "evidence": evidence,
@@ -92,9 +93,9 @@ def check(
         "rng": seed,
     }
     play = _subject(target, data, arguments)
-    with working("playing"):
+    with Counting(quiet or as_json) as counting:
         try:
-            found = play(**options)
+            found = play(**options, progress=counting)
         except DpassayError:
             raise
         except Exception as error:
@@ -151,7 +152,7 @@ def _claim(claim: str | None, neighbouring: str | None) -> Any:
     return parse_claim(claim, neighbouring=neighbouring or "add-remove")
 
 
-def _rate(claim: str | None) -> float | None:
+def stated_rate(claim: str | None) -> float | None:
     """The sampling rate that a claim of DP-SGD states."""
     word, _, rest = (claim or "").partition(":")
     parts = dict(part.split("=", 1) for part in rest.split(",") if "=" in part)
@@ -200,12 +201,18 @@ def _as_npz(data: Any, data_prime: Any) -> bytes:
 
     import numpy as np
 
+    from dpassay.replay.datasets import form_of
+
     arrays = {}
-    for name, side in {"data": data, "data_prime": data_prime}.items():
-        if isinstance(side, tuple):
-            arrays |= {f"{name}_X": side[0], f"{name}_y": side[1]}
-        else:
-            arrays[name] = side
+    for name, whole in {"data": data, "data_prime": data_prime}.items():
+        side = form_of(whole).arrays
+        labelled = {f"{name}_X": side[0], f"{name}_y": side[1]} if isinstance(side, tuple) else {}
+        arrays |= {key: np.asarray(part) for key, part in (labelled or {name: side}).items()}
+    if any(part.dtype == object for part in arrays.values()):
+        raise InvalidArgument(
+            "pair: records of mixed kinds cannot be written as NPZ. Leave --pair out; in Python "
+            "they are in check.pair."
+        )
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()

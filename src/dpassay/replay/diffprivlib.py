@@ -7,6 +7,7 @@ are given moves by no more than their sensitivity.
 """
 
 import contextlib
+import importlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,14 +15,14 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
-from diffprivlib import mechanisms
-from diffprivlib.mechanisms.base import DPMechanism
-
 from dpassay.privacy import events
 from dpassay.replay.draws import strip
 from dpassay.replay.primitives import note_noise
 from dpassay.replay.stated import keep_entry, keep_stated, quietly
 from dpassay.replay.tape import Tape, current, here
+
+mechanisms: Any = importlib.import_module("diffprivlib.mechanisms")
+base: Any = importlib.import_module("diffprivlib.mechanisms.base")
 
 
 def _classes(root: type) -> list[type]:
@@ -32,7 +33,8 @@ def _classes(root: type) -> list[type]:
 def watching() -> Iterator[None]:
     """Write down what mechanisms are given and return, until the end."""
     with contextlib.ExitStack() as stack:
-        for owner in dict.fromkeys(_classes(DPMechanism)):
+        owner: Any
+        for owner in dict.fromkeys(_classes(base.DPMechanism)):
             original = owner.__dict__.get("randomise")
             if original is not None:
                 stack.callback(setattr, owner, "randomise", original)

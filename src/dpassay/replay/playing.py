@@ -46,6 +46,7 @@ class Player:
         located: lines where the location of a draw is known to be a query.
         primitives: functions of the user's that add noise.
         executions: how many were played.
+        progress: called with the number of each before it is played.
 
     """
 
@@ -55,6 +56,7 @@ class Player:
     located: Places = frozenset()
     primitives: tuple[Primitive, ...] = ()
     executions: int = 0
+    progress: Callable[[int], None] | None = None
     _alone: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -100,6 +102,8 @@ class Player:
 
     def _run(self, data: Any, tape: Tape, seed: int) -> Any:
         self.executions += 1
+        if self.progress is not None:
+            self.progress(self.executions)
         own = self.rebuild(copy.deepcopy(data))  # a mechanism may change its data in place
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # extreme records overflow; that is no finding

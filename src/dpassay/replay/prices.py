@@ -383,7 +383,7 @@ def _plain_events(parts: list[Part], neighbouring: Neighbouring) -> list[events.
 def _event_of_part(part: Part, neighbouring: Neighbouring) -> events.Event:
     size = part.mu or part.epsilon
     if part.event is not None:
-        return replace(part.event, neighbouring=neighbouring)
+        return replace(part.event, neighbouring=neighbouring)  # type: ignore[type-var]
     if not np.isfinite(size) or not np.isfinite(1 / size):
         return events.NonPrivate(neighbouring)
     if part.law == "normal":
