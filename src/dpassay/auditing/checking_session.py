@@ -10,6 +10,7 @@ import numpy as np
 
 from dpassay import _rng
 from dpassay.auditing import checking_smaller as smaller
+from dpassay.auditing.checking_smaller import epsilon_of
 from dpassay.auditing.findings import Check, Finding, Open, Pair
 from dpassay.privacy import account, events
 from dpassay.replay import neighbours as nearby
@@ -58,11 +59,6 @@ class Question:
     @functools.cached_property
     def claimed(self) -> float | None:
         return None if self.claim is None else float(self.claim.epsilon(self.delta))
-
-
-@functools.lru_cache(maxsize=256)
-def _epsilon(event: events.Event, delta: float) -> float:
-    return float(account(event).epsilon(delta))
 
 
 def _is_exact(event: events.Event) -> bool:
@@ -256,7 +252,7 @@ class Session:
         for entry, reason in seen.bill.unpriced:
             self._leave_out(f"{reason}; their price is not known here", entry.site)
         if seen.event is not None and not self._is_covered(seen.event):
-            cost = _epsilon(seen.event, self.question.delta)
+            cost = epsilon_of(seen.event, self.question.delta)
             if self.dearest is None or cost > self.dearest[0]:
                 self.dearest = (cost, seen)
             if self.too_dear_at is None and self.exceeds(seen, cost):
@@ -312,14 +308,14 @@ class Session:
         if cost <= slack:
             return False
         low = seen.event_low
-        return low is not None and not _epsilon(low, self.question.delta) <= slack
+        return low is not None and not epsilon_of(low, self.question.delta) <= slack
 
     def with_price(self, seen: Seen) -> Seen:
         """The same, with a price above the claim among what is broken."""
         claimed = self.question.claimed
         if seen.event is None or claimed is None or seen.broken:
             return seen
-        if not self.exceeds(seen, _epsilon(seen.event, self.question.delta)):
+        if not self.exceeds(seen, epsilon_of(seen.event, self.question.delta)):
             return seen
         part = max(seen.bill.parts, key=lambda part: (part.mu, part.epsilon))
         return replace(seen, broken=(Broken("DPA202", part.entry.site, _moved(part)),))

@@ -1,11 +1,12 @@
 """A check on fewer records: faults that show on few alone, and the smallest pair of a finding."""
 
+import functools
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from dpassay.auditing.findings import Finding, Pair
-from dpassay.privacy import account
+from dpassay.privacy import account, events
 from dpassay.replay import neighbours as nearby
 from dpassay.replay import obligations
 from dpassay.replay.neighbours import Neighbour
@@ -116,4 +117,10 @@ def _shows(session: "Session", rule: str, data: Any, neighbour: Neighbour) -> bo
     if rule != "DPA202":
         return any(broken.rule == rule for broken in seen.broken)
     delta = session.question.delta
-    return session.exceeds(seen, 0.0 if seen.event is None else account(seen.event).epsilon(delta))
+    return session.exceeds(seen, 0.0 if seen.event is None else epsilon_of(seen.event, delta))
+
+
+@functools.lru_cache(maxsize=256)
+def epsilon_of(event: events.Event, delta: float) -> float:
+    """The epsilon of an event, kept: accounting takes time, and many pairs cost the same."""
+    return float(account(event).epsilon(delta))

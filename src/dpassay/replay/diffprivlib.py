@@ -15,6 +15,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+
 from dpassay.privacy import events
 from dpassay.replay.draws import strip
 from dpassay.replay.primitives import note_noise
