@@ -1,6 +1,7 @@
 """Checks: what they say, what they leave open, and that honest code of our own passes."""
 
 import math
+import random
 
 import numpy as np
 import pandas as pd
@@ -385,6 +386,50 @@ def test_own_selections_cost_what_they_claim(name, neighbouring):
     found = da.check(release, CODES, da.PureDP(1.0, neighbouring=neighbouring))
     assert found.findings == found.undecided == found.not_checked == ()
     assert found.epsilon_seen == pytest.approx(0.5 if neighbouring == "add-remove" else 1.0)
+
+
+SECURE = {
+    "laplace": (lambda x: da.mechanisms.laplace(total_of(x), sensitivity=1, epsilon=1), "1"),
+    "gaussian": (lambda x: da.mechanisms.gaussian(total_of(x), sensitivity=1, mu=1), "gdp:1"),
+    **{
+        name: (
+            lambda x, name=name: getattr(da.mechanisms, name)(
+                np.histogram(x, 3, (0, 1))[0], sensitivity=1, epsilon=1
+            ),
+            "1",
+        )
+        for name in SELECTIONS
+    },
+}
+
+
+def total_of(x):
+    return np.clip(x, 0, 1).sum()
+
+
+@pytest.mark.parametrize("name", SECURE)
+def test_own_exact_noise_is_a_primitive(name):
+    """Without a generator noise is drawn from a cipher; it is frozen and priced all the same."""
+    release, claim = SECURE[name]
+    found = da.check(release, VALUES, claim, limit=6)
+    assert found.findings == found.undecided == found.not_checked == ()
+    claimed = found.claim.epsilon(found.delta)
+    assert 0.49 * claimed <= found.epsilon_seen <= claimed
+    leak = da.check(lambda x: (release(x).value, len(x)), VALUES, claim, limit=6)
+    assert leak.findings[0].rule == "DPA301"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_whole_numbers_that_nobody_follows_are_undecided(seed):
+    """They may agree by chance where D is played again."""
+    chance = random.Random(seed)  # draws by methods of its own, which are not replaced
+
+    def release(x, rng):
+        return np.clip(x, 0, 1).sum() + rng.laplace() > 5, chance.random() < 0.5
+
+    found = da.check(lambda x, rng: chance.random() < 0.5 or release(x, rng), VALUES, "3", limit=8)
+    assert found.findings == ()
+    assert da.check(release, VALUES, "3", limit=8).findings == ()
 
 
 def test_own_randomized_response_is_not_flagged():

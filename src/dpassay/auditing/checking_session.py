@@ -17,13 +17,15 @@ from dpassay.replay import neighbours as nearby
 from dpassay.replay import obligations, prices
 from dpassay.replay.neighbours import Neighbour
 from dpassay.replay.obligations import HIDDEN, Broken
-from dpassay.replay.outputs import first_difference
+from dpassay.replay.outputs import first_difference, is_discrete
 from dpassay.replay.playing import Played, Player
 from dpassay.replay.tape import SAMPLERS, Edit, Site
 from dpassay.types import Neighbouring, PrivacyCurve
 
 EXACT, DISCRETISED = 1 + 1e-6, 1 + 1e-3
 """By how much the price may exceed the claim: rounding of exact curves, the grid of a PLD."""
+
+_NOT_STEADY = "it does not show each time, so that something random was not followed"
 
 
 @dataclass(frozen=True)
@@ -127,9 +129,9 @@ class Session:
 
     def _replay_itself(self, first: Played) -> Open | None:
         """The reason why a replay of D on D is not exact, None if it is."""
-        n = self.question.n
+        n = first.tape.n
         size = -1 if n is None else n
-        again = self.player.replay(first, self.question.data, Edit("same", -1, size, size))
+        again = self.player.replay(first, first.data, Edit("same", -1, size, size))
         if again.error is not None:
             return Open(f"not deterministic: a second run on the same data raised {again.error}")
         where = first_difference(first.output, again.output)
@@ -166,7 +168,7 @@ class Session:
             self.moved |= seen.bill.moved
             self._take(seen, first)
             if self.waiting and lines <= self.moved:
-                self._accept_waiting()
+                self._accept_waiting(first)
             if any(finding.rule != "DPA202" for finding in self.findings):
                 break
         self._judge_price(first)
@@ -247,6 +249,8 @@ class Session:
                 self._warn(replace(seen, broken=(broken,)), broken.rule)
             elif broken.rule == "DPA301":
                 self.waiting.append((seen, broken))
+            elif broken.rule in HIDDEN and not self.is_steady(first, seen, broken):
+                self._open(broken, _NOT_STEADY)
             else:
                 self.findings.append(self.finding_of(broken, self.pair_of(seen), seen))
         for entry, reason in seen.bill.unpriced:
@@ -263,10 +267,25 @@ class Session:
         known = None if self.dearest is None else self.dearest[1].event
         return known is not None and prices.is_no_dearer(event, known)
 
-    def _accept_waiting(self) -> None:
+    def _accept_waiting(self, first: Played) -> None:
         seen, broken = self.waiting[0]
         self.waiting.clear()
-        self.findings.append(self.finding_of(broken, self.pair_of(seen), seen))
+        if self.is_steady(first, seen, broken):
+            self.findings.append(self.finding_of(broken, self.pair_of(seen), seen))
+        else:
+            self._open(broken, _NOT_STEADY)
+
+    def is_steady(self, first: Played, seen: Seen, broken: Broken) -> bool:
+        """Whether the same shows each time: noise that nobody follows may differ by chance.
+
+        In outputs with many digits it would have shown when D was played again; few whole numbers
+        or words may have agreed there, so that D and D' are played four times more.
+        """
+        for _ in range(4 if is_discrete(first.output) else 0):
+            again = self.with_price(self.see(first, seen.neighbour)).broken
+            if broken.rule not in {b.rule for b in again} or self._replay_itself(first):
+                return False
+        return True
 
     def _judge_price(self, first: Played) -> None:
         """DPA202: the dearest pair costs no more than was claimed."""

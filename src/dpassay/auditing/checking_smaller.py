@@ -43,7 +43,7 @@ def _play(session: "Session", first: Played, base: Any, size: int) -> None:
     seen = session.see(cut, neighbour)
     session.pairs += 1
     broken = next(_counted(session, first, cut, seen), None)
-    if broken is None:
+    if broken is None or not session.is_steady(cut, seen, broken):
         return
     how = f"D cut to {size} record{'' if size == 1 else 's'}, and one more ({neighbour.how})"
     finding = session.finding_of(broken, Pair(base, neighbour.data, how), seen)

@@ -199,6 +199,10 @@ def _follow_libraries(stack: contextlib.ExitStack, tape: Tape, seed: int) -> Non
         from dpassay.replay.jax import following as following_jax
 
         stack.enter_context(following_jax(tape))
+    if "dpassay.mechanisms" in sys.modules:
+        from dpassay.replay.own import watching as watching_own
+
+        stack.enter_context(watching_own())
     if "opendp.core" in sys.modules:
         from dpassay.replay.opendp import watching as watching_opendp
 

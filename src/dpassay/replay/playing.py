@@ -20,11 +20,12 @@ Places = frozenset[tuple[str, int]]
 
 @dataclass(frozen=True)
 class Played:
-    """One execution: its tape, what it returned, or the name of what it raised."""
+    """One execution: its tape, what it returned, or the name of what it raised, and its data."""
 
     tape: Tape
     output: Any = None
     error: str | None = None
+    data: Any = field(default=None, repr=False)
 
 
 class Relocated(Exception):
@@ -66,7 +67,7 @@ class Player:
         """Play on D; an error is the user's and is raised."""
         tape = Tape(n, located=self.located)
         output = self._run(data, tape, self.seed if seed is None else seed)
-        return Played(tape, output)
+        return Played(tape, output, data=data)
 
     def replay(self, first: Played, data: Any, edit: Edit, forced: int = -1) -> Played:
         """Play on D' with all noisy values as on D; played again where chains end elsewhere.
