@@ -36,6 +36,14 @@ def test_what_was_played_is_accounted_beside_the_claim():
     assert f"\nnothing broken on {found.pairs} pairs. Accounted" in str(found)
 
 
+def test_a_mechanism_that_returns_many_outputs_plays_one():
+    def release(x, rng, size):
+        return np.clip(x, 0, 1).sum() + rng.laplace(scale=0.5, size=size)
+
+    found = da.check(release, VALUES, "1")
+    assert (found.findings[0].rule, found.epsilon_seen) == ("DPA202", pytest.approx(2.0))
+
+
 def test_without_a_claim_the_price_alone_is_told():
     found = da.check(total, VALUES)
     assert found.findings == ()
@@ -555,7 +563,7 @@ def test_a_recorder_that_freezes_one_call_late_is_caught(monkeypatch):
 def test_a_recorder_that_does_not_align_records_is_caught(monkeypatch):
     claim = da.dp_sgd_event(2.0, 0.5, 1)
     assert da.check(_poisson, VALUES, claim).findings == ()
-    monkeypatch.setattr(tapes.Tape, "_align", lambda self, value, law, shape: None)
+    monkeypatch.setattr(tapes.Tape, "align", lambda self, value, law, shape: None)
     assert da.check(_poisson, VALUES, claim).findings
 
 

@@ -151,7 +151,7 @@ def test_a_recorder_that_freezes_late_or_nothing_is_caught(monkeypatch):
 
 
 def test_a_recorder_that_does_not_align_coins_is_caught(monkeypatch):
-    monkeypatch.setattr(tapes.Tape, "_align", lambda *args: None)
+    monkeypatch.setattr(tapes.Tape, "align", lambda *args: None)
     assert da.check(by_coins, SET, da.dp_sgd_event(1.0, 0.25, 4), limit=4).findings
 
 

@@ -50,7 +50,8 @@ def check(
     """Broken obligations of a mechanism's privacy proof, found by recording and replaying it.
 
     Args:
-        mechanism: ``mechanism(data, rng)`` or ``mechanism(data)``; returns what is released.
+        mechanism: ``mechanism(data, rng)`` or ``mechanism(data)``; returns what is released. Of
+            ``mechanism(data, rng, size)``, as for :func:`~dpassay.audit`, one output is played.
         data: one data set: an array with a record per row, a list, a frame, a pair (X, y), a
             tensor or a torch data set.
         claim: what is promised: a curve, an event (whose sampling is then checked too), a text

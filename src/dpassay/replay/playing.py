@@ -41,7 +41,8 @@ class Player:
     """Plays a mechanism on tapes.
 
     Attributes:
-        mechanism: called as ``mechanism(data, rng)``, or ``mechanism(data)`` if it takes no more.
+        mechanism: called as ``mechanism(data, rng)``, or ``mechanism(data)`` if it takes no more;
+            of ``mechanism(data, rng, size)`` one output is asked for.
         seed: of the first recording.
         rebuild: makes data of the mechanism's kind of the arrays that are searched.
         located: lines where the location of a draw is known to be a query.
@@ -59,9 +60,11 @@ class Player:
     executions: int = 0
     progress: Callable[[int], None] | None = None
     _alone: bool = field(init=False)
+    _many: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self._alone = _takes_data_alone(self.mechanism)
+        self._many = _wants_size(self.mechanism)
 
     def record(self, data: Any, n: int | None, seed: int | None = None) -> Played:
         """Play on D; an error is the user's and is raised."""
@@ -110,6 +113,8 @@ class Player:
             warnings.simplefilter("ignore")  # extreme records overflow; that is no finding
             with recording(tape, seed, self.mechanism, self.primitives):
                 args = (own,) if self._alone else (own, recorder(seed))
+                if self._many:
+                    return settle(self.mechanism(*args, size=1)[0])
                 return settle(self.mechanism(*args))
 
 
@@ -127,3 +132,12 @@ def _takes_data_alone(mechanism: Callable[..., Any]) -> bool:
     ]
     variadic = any(part.kind is inspect.Parameter.VAR_POSITIONAL for part in parameters)
     return len(places) < 2 and not variadic
+
+
+def _wants_size(mechanism: Callable[..., Any]) -> bool:
+    """Whether the number of outputs must be said."""
+    try:
+        found = inspect.signature(mechanism).parameters.get("size")
+    except (TypeError, ValueError):
+        return False
+    return found is not None and found.default is found.empty

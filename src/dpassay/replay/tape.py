@@ -86,7 +86,7 @@ def is_users_call() -> bool:
     while frame is not None and name.endswith(("torch/_tensor.py", "torch/overrides.py")):
         frame = frame.f_back
         name = "" if frame is None else frame.f_code.co_filename
-    return not _is_inner(name)
+    return not _is_inner(name) and not name.startswith(_HOME)
 
 
 def _is_caller(name: str) -> bool:
@@ -319,7 +319,7 @@ class Tape:
         value = then.value
         if np.shape(value) == shape:
             return self._force(value, law) if isinstance(value, np.ndarray) else value
-        return self._align(np.asarray(value), law, shape)
+        return self.align(np.asarray(value), law, shape)
 
     def _force(self, value: Array, law: str) -> Array:
         """A copy of a draw in which the coin of the forced record is in."""
@@ -328,7 +328,7 @@ class Tape:
             value[self.forced] = _FORCED[law]
         return value
 
-    def _align(self, value: Array, law: str, shape: tuple[int, ...]) -> Array | None:
+    def align(self, value: Array, law: str, shape: tuple[int, ...]) -> Array | None:
         """A draw with one entry per record, with the entry of the changed record put in or out.
 
         The coin of an added record is forced in: a uniform of 0 is below every rate.
