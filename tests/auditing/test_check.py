@@ -177,9 +177,7 @@ def test_records_that_are_not_finite_are_a_warning():
 
 
 def test_noise_that_is_not_seen_is_not_checked():
-    found = da.check(
-        lambda x: da.mechanisms.laplace(x.sum(), sensitivity=1, epsilon=1).value, VALUES
-    )
+    found = da.check(lambda x: x.sum() + da.mechanisms.secure_generator().laplace(), VALUES)
     assert not found.decided
     assert "not deterministic" in found.not_checked[0].message
 
@@ -296,6 +294,40 @@ def test_answers_by_public_coins_are_undecided():
     found = da.check(release, CODES % 2, claim)
     assert found.findings == ()
     assert found.undecided
+
+
+def by_where(x, rng):
+    return np.where(rng.integers(0, 2, len(x)) == 1, x, rng.integers(0, 4, len(x)))
+
+
+def by_loop(x, rng):
+    return [int(v) if rng.integers(2) else int(rng.choice(4, 1)[0]) for v in x]
+
+
+def by_random(x):
+    heads = [random.randint(0, 1) or random.getrandbits(1) for _ in x]
+    return [int(v) if h else random.randrange(4) for v, h in zip(x, heads, strict=True)]
+
+
+def by_choices(x):
+    return [random.choices([int(v), 0, 1, 2, 3], [3, 1, 1, 1, 1])[0] for v in x]
+
+
+def with_seed(x, rng):
+    noise = np.random.default_rng(int(rng.integers(2**31))).laplace()
+    return np.clip(x, 0, 1).sum() + noise, len(x)
+
+
+@pytest.mark.parametrize("release", [by_where, by_loop, by_random, by_choices])
+def test_answers_by_whole_numbers_are_undecided(release):
+    claim = da.PureDP(5.0, neighbouring="replace-one")
+    found = da.check(release, CODES, claim, bounds=(0, 3))
+    assert found.findings == ()
+    assert not found.decided
+
+
+def test_a_seed_hides_nothing():
+    assert da.check(with_seed, VALUES, "1").findings[0].rule == "DPA301"
 
 
 def test_amplification_by_other_samplers_is_not_checked():

@@ -377,7 +377,8 @@ class Session:
         for draw in tape.lost:
             public = draw.number in tape.public
             word = "assumed to be public randomness" if public else "not followed to an addition"
-            self._leave_out(f"a {draw.law} draw is {word}", draw.site)
+            article = "an" if draw.law[0] in "aeio" else "a"
+            self._leave_out(f"{article} {draw.law} draw is {word}", draw.site)
 
     def finding_of(self, broken: Broken, pair: Pair, seen: Seen | None = None) -> Finding:
         message = broken.text if seen is None else f"On D' = {pair.how}: {broken.text}"

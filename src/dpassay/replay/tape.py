@@ -251,6 +251,7 @@ class Edit:
 CONTINUOUS = frozenset({"laplace", "normal", "gumbel", "exponential", "logistic", "cauchy"})
 _MET_SIZE = 4096
 _FORCED = {"uniform": 0, "coin": 1}  # a uniform of 0 is below every rate
+_SEEDS = 2**16  # a single whole number below so large a bound is a seed
 SAMPLERS = frozenset({"permutation", "subset", "integers"})
 
 
@@ -496,8 +497,22 @@ class Tape:
         return [
             draw
             for draw in self.draws
-            if draw.number not in self.followed and draw.law not in SAMPLERS
+            if draw.number not in self.followed and not self._is_sampler(draw)
         ]
+
+    def _is_sampler(self, draw: RawDraw) -> bool:
+        """Whether a draw takes records, or seeds a generator, rather than hides an answer.
+
+        Whole numbers below a small bound may be randomized answers, so that only those that can be
+        numbers of records count: below n, or below the size of a part of 64 records or more.
+        """
+        if draw.law not in SAMPLERS:
+            return False
+        bound, n = int(draw.settings), self.n or 0
+        if draw.law == "permutation" or bound == n:
+            return True
+        seed = np.size(draw.value) == 1 and (bound < 0 or bound >= _SEEDS)
+        return seed or (64 <= bound <= n <= 2 * bound)
 
     # Primitives
 
