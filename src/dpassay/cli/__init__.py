@@ -8,5 +8,5 @@ from dpassay.cli.start import main
 if TYPE_CHECKING:
     from dpassay.cli.program import app
 
-__getattr__ = lazily("dpassay.cli", {"app": "dpassay.cli.program"})
+lazily("dpassay.cli", {"app": "dpassay.cli.program"})
 __all__ = ["app", "main"]
