@@ -225,7 +225,8 @@ class _Session:
         """Play what the log does not hold; the verdict on all of it.
 
         Ctrl-C while trials are played ends the playing (see :func:`dpassay.runs.play`); between two
-        parts of a run, or while a verdict is made, it ends here. What is logged is judged either way.
+        parts of a run, or while a verdict is made, it ends here. What is
+        logged is judged either way.
         """
         try:
             return self._run(game)

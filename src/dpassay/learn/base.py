@@ -1,7 +1,9 @@
 """What every private estimator shares: budget, declared bounds, ledger, statement of privacy.
 
 An estimator is ``class PrivateX(PrivateMixin, RegressorMixin, BaseEstimator)``; its parameters are
-``epsilon``, ``delta``, ``neighbouring``, ``n_records``, ``ledger``, ``random_state`` and its own.
+``epsilon``, ``delta``, ``neighbouring``, ``n_records``, ``ledger``, ``random_state`` and its own,
+written as the fields of a dataclass (``eq=False, repr=False``: those are scikit-learn's), which
+makes the ``__init__`` that scikit-learn asks for: it keeps each parameter and checks nothing.
 Its ``fit`` goes through the same steps in the same order::
 
     X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)

@@ -1,7 +1,7 @@
 """Private l1-constrained regression."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -25,6 +25,7 @@ from dpassay.types import FloatArray, Neighbouring
 LOSSES = ("huber", "clipped squared")
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLasso(LinearRegressor):
     """Linear regression with ||w||_1 <= radius by Frank-Wolfe, (epsilon, delta)-DP.
 
@@ -71,40 +72,22 @@ class PrivateLasso(LinearRegressor):
 
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        *,
-        radius: float = 1.0,
-        loss: str = "huber",
-        residual_bound: float | None = None,
-        selection: str = "gumbel",
-        steps: int | None = None,
-        data_norm: float | None = None,
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        target_bound: float | tuple[float, float] | None = None,
-        fit_intercept: bool = True,
-        neighbouring: Neighbouring = "add-remove",
-        n_records: int | None = None,
-        ledger: Ledger | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.radius = radius
-        self.loss = loss
-        self.residual_bound = residual_bound
-        self.selection = selection
-        self.steps = steps
-        self.data_norm = data_norm
-        self.bounds = bounds
-        self.target_bound = target_bound
-        self.fit_intercept = fit_intercept
-        self.neighbouring = neighbouring
-        self.n_records = n_records
-        self.ledger = ledger
-        self.random_state = random_state
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    _: KW_ONLY
+    radius: float = 1.0
+    loss: str = "huber"
+    residual_bound: float | None = None
+    selection: str = "gumbel"
+    steps: int | None = None
+    data_norm: float | None = None
+    bounds: tuple[ArrayLike, ArrayLike] | None = None
+    target_bound: float | tuple[float, float] | None = None
+    fit_intercept: bool = True
+    neighbouring: Neighbouring = "add-remove"
+    n_records: int | None = None
+    ledger: Ledger | None = None
+    random_state: RandomState = None
 
     def fit(self, X: Any, y: Any) -> "PrivateLasso":
         """Fit, and record what it cost.

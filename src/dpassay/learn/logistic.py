@@ -1,5 +1,6 @@
 """Private logistic regression, for two classes and more."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ SOLVERS = ("auto", *PLANS)
 _DTYPES = (np.float64, np.float32)
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
     """A linear classifier with a guarantee, (epsilon, delta)-DP of everything that is fitted.
 
@@ -74,40 +76,22 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
 
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        *,
-        solver: str = "auto",
-        data_norm: float | None = None,
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        classes: ArrayLike | None = None,
-        fit_intercept: bool = True,
-        max_iter: int | None = None,
-        batch_size: int | None = None,
-        radius: float | None = None,
-        penalty: float | None = None,
-        neighbouring: Neighbouring = "add-remove",
-        n_records: int | None = None,
-        ledger: Ledger | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.solver = solver
-        self.data_norm = data_norm
-        self.bounds = bounds
-        self.classes = classes
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.radius = radius
-        self.penalty = penalty
-        self.neighbouring = neighbouring
-        self.n_records = n_records
-        self.ledger = ledger
-        self.random_state = random_state
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    _: KW_ONLY
+    solver: str = "auto"
+    data_norm: float | None = None
+    bounds: tuple[ArrayLike, ArrayLike] | None = None
+    classes: ArrayLike | None = None
+    fit_intercept: bool = True
+    max_iter: int | None = None
+    batch_size: int | None = None
+    radius: float | None = None
+    penalty: float | None = None
+    neighbouring: Neighbouring = "add-remove"
+    n_records: int | None = None
+    ledger: Ledger | None = None
+    random_state: RandomState = None
 
     def fit(self, X: Any, y: Any) -> "PrivateLogisticRegression":
         """Fit, and record what it cost.
