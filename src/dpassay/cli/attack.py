@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpassay.cli.options import Json
-from dpassay.cli.output import emit, example, say, table, working
+from dpassay.cli.output import emit, say, table, working
 from dpassay.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ LAYOUT = (
 WITH_SHADOWS = ("lira", "lira-offline", "rmia", "rmia-offline", "shadow")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("attack", epilog=example("dpassay attack losses.csv --fpr .01"))(attack)
+EXAMPLE = "dpassay attack losses.csv --fpr .01"
 
 
 def attack(

@@ -8,12 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from dpassay.cli.options import Json
-from dpassay.cli.output import emit, example, say
+from dpassay.cli.output import emit, say
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("merge", epilog=example("dpassay merge all.db monday.db tuesday.db"))(merge)
+EXAMPLE = "dpassay merge all.db monday.db tuesday.db"
 
 
 def merge(

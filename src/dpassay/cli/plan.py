@@ -8,15 +8,13 @@ import typer
 
 from dpassay import _files
 from dpassay.cli.options import Json
-from dpassay.cli.output import emit, example, say, table, working
+from dpassay.cli.output import emit, say, table, working
 
 if TYPE_CHECKING:
     from dpassay.auditing.plan import TrialForecast
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("plan", epilog=example("dpassay plan --claim 1,1e-5 --true 4"))(plan)
+EXAMPLE = "dpassay plan --claim 1,1e-5 --true 4"
 
 
 def plan(
