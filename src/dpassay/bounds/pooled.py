@@ -18,11 +18,11 @@ from dpassay._special.margins import ARITHMETIC, round_up
 from dpassay._special.quantiles import binomial_upper, normal_upper
 from dpassay._special.search import last_true
 from dpassay.bounds.counts import epsilon_of_mu
+from dpassay.bounds.location import positive_delta
 from dpassay.bounds.scores import CHOOSING, Scores, checked_scores
 from dpassay.types import FloatArray, LowerBound
 
 METHOD = "gdp, pooled errors"
-_POSITIVE_DELTA = "A Gaussian trade-off has no finite epsilon at 0; a common value is 1e-5."
 
 
 def lower_bound_pooled(
@@ -63,7 +63,7 @@ def lower_bound_pooled(
     3.8927
 
     """
-    _check.number("delta", delta, low=0, high=1, low_open=True, remedy=_POSITIVE_DELTA)
+    delta = positive_delta(delta)
     remedy = "Errors are pooled by a theorem on tails; for 95 % pass confidence=0.95."
     _check.number("confidence", confidence, low=0.75, high=1, high_open=True, remedy=remedy)
     fixed = not isinstance(threshold, str)

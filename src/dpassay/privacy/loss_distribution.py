@@ -23,7 +23,7 @@ import numpy as np
 from scipy import fft
 
 from dpassay._special.margins import ARITHMETIC, CLOSED_FORM, UNIT, down, up
-from dpassay.privacy._search import smallest_true
+from dpassay._special.search import first_true
 from dpassay.privacy.profiles import Profile
 from dpassay.types import FloatArray
 
@@ -115,7 +115,7 @@ def support(profile: Profile, opposite: Profile, tail: float = _TAIL) -> tuple[f
         floor = float(h(np.array([np.inf]))[0])
         top = np.array([_LARGEST])
         # A few halvings do: stopping early leaves the upper end, which is far enough.
-        return float(smallest_true(lambda x: h(x) - floor <= tail, np.zeros(1), top, 22)[0])
+        return float(first_true(lambda x: h(x) - floor <= tail, np.zeros(1), top, most=22)[0])
 
     return -reach(opposite), reach(profile)
 
@@ -275,7 +275,7 @@ class Composition:
         def fits(epsilon: FloatArray) -> FloatArray:
             return self.infinite + self._tail_mass(rung, epsilon) <= delta
 
-        return smallest_true(fits, np.minimum(low, high), high, 60)
+        return first_true(fits, np.minimum(low, high), high, most=60)
 
     def delta_lower(self, epsilon: float) -> float:
         """A lower bound on the profile of the sum of *these* pmfs; epsilon may be negative.

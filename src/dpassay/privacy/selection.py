@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from dpassay._special.margins import CLOSED_FORM, up
-from dpassay.privacy._search import smallest_true
+from dpassay._special.search import first_true
 from dpassay.types import FloatArray
 
 LAWS = ("poisson", "negative-binomial")
@@ -50,7 +50,7 @@ def gamma_of(mean: float, shape: float) -> float:
 
     """
     low, high = np.array([1e-12]), np.array([1 - 1e-12])
-    return float(smallest_true(lambda g: mean_of(g, shape) <= mean, low, high)[0])
+    return float(first_true(lambda g: mean_of(g, shape) <= mean, low, high)[0])
 
 
 def negative_binomial_price(
