@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from dpassay._special.margins import ARITHMETIC, TAIL, ULP, round_down, round_up
-from dpassay._special.search import Floats, first_true, last_true
+from dpassay._special.search import Condition, Floats, first_true, last_true
 
 Mask = NDArray[np.bool_]
 
@@ -115,7 +115,7 @@ def _beta_lower(a: Floats, b: Floats, level: Floats) -> Floats:
 def _invert(
     inverse: Callable[..., Any],
     tail: Callable[[Floats, Floats, Floats], Floats],
-    search: Callable[..., Floats],
+    search: Callable[[Condition, Floats, Floats], Floats],
     a: Floats,
     b: Floats,
     level: Floats,

@@ -68,7 +68,7 @@ def first_true(
     high = np.where(condition(low), low, high)
     if guess is not None:
         low, high = _around(condition, np.asarray(guess, float), low, high)
-    return _bracket(condition, low, high, **effort)[1]
+    return _bracket(condition, low, high, effort)[1]
 
 
 def _around(
@@ -102,7 +102,7 @@ def last_true(
     def fails(x: Floats) -> NDArray[np.bool_]:
         return np.logical_not(condition(x))
 
-    return _bracket(fails, low, high, **effort)[0]
+    return _bracket(fails, low, high, effort)[0]
 
 
 def _ends(low: ArrayLike, high: ArrayLike) -> tuple[Floats, Floats]:
@@ -111,16 +111,12 @@ def _ends(low: ArrayLike, high: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _bracket(
-    condition: Condition,
-    low: Floats,
-    high: Floats,
-    within: float = 0.0,
-    absolute: float = 0.0,
-    whole: bool = False,
-    most: int = _ENOUGH,
+    condition: Condition, low: Floats, high: Floats, effort: Effort
 ) -> tuple[Floats, Floats]:
     """Narrow brackets: false at the lower end and true at the upper one, wherever it was asked."""
-    for _ in range(most):
+    within, absolute = effort.get("within", 0.0), effort.get("absolute", 0.0)
+    whole = effort.get("whole", False)
+    for _ in range(effort.get("most", _ENOUGH)):
         mid = np.floor((low + high) / 2) if whole else _middle(low, high)
         # An infinite end is no share of anything: such a bracket has no middle and stays.
         size = np.minimum(np.maximum(np.abs(low), np.abs(high)), _LARGEST)

@@ -1,8 +1,7 @@
 """What every private estimator shares: budget, declared bounds, ledger, statement of privacy.
 
-An estimator is ``class PrivateX(PrivateMixin, RegressorMixin, BaseEstimator)``; its parameters are
-``epsilon``, ``delta``, ``neighbouring``, ``n_records``, ``ledger``, ``random_state`` and its own,
-written as the fields of a dataclass (``eq=False, repr=False``: those are scikit-learn's), which
+An estimator is ``class PrivateX(PrivateLinearModel, ClassifierMixin, BaseEstimator)``. Its
+parameters are the fields of a dataclass (``eq=False, repr=False``: those are scikit-learn's), which
 makes the ``__init__`` that scikit-learn asks for: it keeps each parameter and checks nothing.
 Its ``fit`` goes through the same steps in the same order::
 
@@ -20,7 +19,7 @@ clipped, silently, because to say how many were would be to say something about 
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -58,8 +57,6 @@ class PrivateMixin:
     n_records: int | None
     ledger: Ledger | None
     random_state: RandomState
-    data_norm: float | None  # of linear models, as is the next
-    bounds: tuple[ArrayLike, ArrayLike] | None
     event_: Event
     assumptions_: tuple[str, ...]
     noise_: NoiseLevel
@@ -104,15 +101,6 @@ class PrivateMixin:
         self.noise_ = solution.noise
         return solution
 
-    def _bounded_features(self, X: Any, kind: Norm = "l2") -> "Features":
-        """The rows inside their declared bound."""
-        return bounded_features(X, self.data_norm, self.bounds, kind)
-
-    def _features_without_privacy(self, X: Any, kind: Norm = "l2") -> "Features":
-        """The rows inside their bound if one was declared, else as they are."""
-        declared = self.data_norm is not None or self.bounds is not None
-        return self._bounded_features(X, kind) if declared else as_they_are(X)
-
     def _positive(self, name: str) -> float | None:
         """A parameter that must be positive, or None, which leaves it to a rule."""
         value = getattr(self, name)
@@ -143,6 +131,35 @@ class PrivateMixin:
         if tags.classifier_tags is not None:
             tags.classifier_tags.poor_score = True
         return tags
+
+
+@dataclass(eq=False, repr=False)
+class PrivateLinearModel(PrivateMixin):
+    """A private estimator whose sensitivity rests on a declared bound on every row.
+
+    Its fields, and those that an estimator adds to them, are the parameters that scikit-learn
+    sees; those of :class:`PrivateRidge` and its kin say what each means.
+    """
+
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    _: KW_ONLY
+    data_norm: float | None = None
+    bounds: tuple[ArrayLike, ArrayLike] | None = None
+    fit_intercept: bool = True
+    neighbouring: Neighbouring = "add-remove"
+    n_records: int | None = None
+    ledger: Ledger | None = None
+    random_state: RandomState = None
+
+    def _bounded_features(self, X: Any, kind: Norm = "l2") -> "Features":
+        """The rows inside their declared bound."""
+        return bounded_features(X, self.data_norm, self.bounds, kind)
+
+    def _features_without_privacy(self, X: Any, kind: Norm = "l2") -> "Features":
+        """The rows inside their bound if one was declared, else as they are."""
+        declared = self.data_norm is not None or self.bounds is not None
+        return self._bounded_features(X, kind) if declared else as_they_are(X)
 
 
 # What scikit-learn says of X and y without quoting them. Whatever else it says is not passed on:

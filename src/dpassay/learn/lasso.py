@@ -4,13 +4,11 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from numpy.typing import ArrayLike
 from scipy import sparse
 
 from dpassay import _check
 from dpassay._rng import RngLike
-from dpassay.learn.base import Budget, RandomState, Targets, bounded_targets
-from dpassay.learn.ledger import Ledger
+from dpassay.learn.base import Budget, Targets, bounded_targets
 from dpassay.learn.plans import Solution
 from dpassay.learn.regressor import LinearRegressor
 from dpassay.optim import frank_wolfe as fw
@@ -20,7 +18,7 @@ from dpassay.optim.objectives import LinearObjective
 from dpassay.optim.polytopes import L1Ball, Polytope
 from dpassay.optim.sparse_frank_wolfe import sparse_frank_wolfe
 from dpassay.privacy import Event
-from dpassay.types import FloatArray, Neighbouring
+from dpassay.types import FloatArray
 
 LOSSES = ("huber", "clipped squared")
 
@@ -72,22 +70,11 @@ class PrivateLasso(LinearRegressor):
 
     """
 
-    epsilon: float = 1.0
-    delta: float = 1e-5
     _: KW_ONLY
     radius: float = 1.0
     loss: str = "huber"
-    residual_bound: float | None = None
     selection: str = "gumbel"
     steps: int | None = None
-    data_norm: float | None = None
-    bounds: tuple[ArrayLike, ArrayLike] | None = None
-    target_bound: float | tuple[float, float] | None = None
-    fit_intercept: bool = True
-    neighbouring: Neighbouring = "add-remove"
-    n_records: int | None = None
-    ledger: Ledger | None = None
-    random_state: RandomState = None
 
     def fit(self, X: Any, y: Any) -> "PrivateLasso":
         """Fit, and record what it cost.

@@ -15,23 +15,21 @@ from dpassay.errors import InvalidArgument
 from dpassay.learn.base import (
     Budget,
     Features,
-    PrivateMixin,
-    RandomState,
+    PrivateLinearModel,
     checked_data,
     label_set,
 )
-from dpassay.learn.ledger import Ledger
 from dpassay.learn.logistic_facts import LogisticFacts, LogisticPlan
 from dpassay.learn.logistic_plans import PLANS, choose_solver, plan_for
 from dpassay.optim.products import is_sparse, row_products
-from dpassay.types import FloatArray, Neighbouring
+from dpassay.types import FloatArray
 
 SOLVERS = ("auto", *PLANS)
 _DTYPES = (np.float64, np.float32)
 
 
 @dataclass(eq=False, repr=False)
-class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
+class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimator):
     """A linear classifier with a guarantee, (epsilon, delta)-DP of everything that is fitted.
 
     Args:
@@ -76,22 +74,13 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
 
     """
 
-    epsilon: float = 1.0
-    delta: float = 1e-5
     _: KW_ONLY
     solver: str = "auto"
-    data_norm: float | None = None
-    bounds: tuple[ArrayLike, ArrayLike] | None = None
     classes: ArrayLike | None = None
-    fit_intercept: bool = True
     max_iter: int | None = None
     batch_size: int | None = None
     radius: float | None = None
     penalty: float | None = None
-    neighbouring: Neighbouring = "add-remove"
-    n_records: int | None = None
-    ledger: Ledger | None = None
-    random_state: RandomState = None
 
     def fit(self, X: Any, y: Any) -> "PrivateLogisticRegression":
         """Fit, and record what it cost.

@@ -3,15 +3,11 @@
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from numpy.typing import ArrayLike
-
 from dpassay import _check
-from dpassay.learn.base import Budget, RandomState, bounded_targets
-from dpassay.learn.ledger import Ledger
+from dpassay.learn.base import Budget, bounded_targets
 from dpassay.learn.plans import LearnerPlan
 from dpassay.learn.regressor import LinearRegressor
 from dpassay.learn.ridge_plans import PLANS, RidgeFacts, choose_solver
-from dpassay.types import Neighbouring
 
 SOLVERS = ("auto", *PLANS)
 
@@ -58,20 +54,9 @@ class PrivateRidge(LinearRegressor):
 
     """
 
-    epsilon: float = 1.0
-    delta: float = 1e-5
     _: KW_ONLY
     alpha: float | None = None
     solver: str = "auto"
-    data_norm: float | None = None
-    bounds: tuple[ArrayLike, ArrayLike] | None = None
-    target_bound: float | tuple[float, float] | None = None
-    residual_bound: float | None = None
-    fit_intercept: bool = True
-    neighbouring: Neighbouring = "add-remove"
-    n_records: int | None = None
-    ledger: Ledger | None = None
-    random_state: RandomState = None
 
     def fit(self, X: Any, y: Any) -> "PrivateRidge":
         """Fit, and record what it cost.

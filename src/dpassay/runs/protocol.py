@@ -11,6 +11,9 @@ import numpy as np
 from dpassay.errors import InvalidArgument, LogError
 from dpassay.runs.outcomes import Outcomes
 
+Words = Mapping[str, Any]
+"""What a run is configured or described by: names with values that JSON can hold."""
+
 
 @dataclass(frozen=True)
 class RunRecord:
@@ -32,12 +35,7 @@ class RunRecord:
 class TrialLog(Protocol):
     """A place where outcomes are kept by run key and trial number; the first one stands."""
 
-    def begin(
-        self,
-        key: str,
-        configuration: Mapping[str, Any],
-        description: Mapping[str, Any] | None = None,
-    ) -> None:
+    def begin(self, key: str, configuration: Words, description: Words | None = None) -> None:
         """Make the run known; again changes nothing but the description, if one is given."""
         ...
 

@@ -24,7 +24,7 @@ from dpassay.errors import InvalidArgument, LogError, LogLost
 from dpassay.runs import damage
 from dpassay.runs.checksums import add_to_digest, row_checksums, text_checksum
 from dpassay.runs.outcomes import NO_WORLD, Outcomes, nothing
-from dpassay.runs.protocol import RunRecord, keep_spent, merge, now, only, plain_json
+from dpassay.runs.protocol import RunRecord, Words, keep_spent, merge, now, only, plain_json
 from dpassay.runs.schema import (
     SCHEMA_VERSION,
     companions,
@@ -98,12 +98,7 @@ class SqliteLog:
 
     # ----------------------------------------------------------------- writing
 
-    def begin(
-        self,
-        key: str,
-        configuration: Mapping[str, Any],
-        description: Mapping[str, Any] | None = None,
-    ) -> None:
+    def begin(self, key: str, configuration: Words, description: Words | None = None) -> None:
         settings = plain_json("configuration", dict(configuration))
         if description is not None:
             plain_json("description", dict(description))  # refused before anything is written

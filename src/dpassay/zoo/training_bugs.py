@@ -10,7 +10,7 @@ the canary, nothing else. That is the strongest record an adversary could add, o
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -213,6 +213,19 @@ def _gaussian(rng: np.random.Generator, noise_multiplier: float) -> Callable[[in
     return lambda size: noise_multiplier * rng.normal(size=size)
 
 
+def _claim_of_full_batches(setting: Mapping[str, float]) -> GDP:
+    """What noise on a clipped sum of all records guarantees after so many steps."""
+    return GDP(math.sqrt(setting["steps"]) / setting["noise"])
+
+
+def _descend_on_all(
+    data: Data, rng: np.random.Generator, setting: Mapping[str, float], divisor: float, *how: Any
+) -> FloatArray:
+    """All weights of a descent whose every step sums over all records and adds noise."""
+    every = [slice(None)] * int(setting["steps"])
+    return _descend(data, every, _gaussian(rng, setting["noise"]), divisor, *how)
+
+
 # Clipping the batch instead of every example.
 
 CLIPPED = {"records": 256, "steps": 10, "noise": 10.0, "brightness": 100.0}
@@ -220,13 +233,12 @@ CLIPPED = {"records": 256, "steps": 10, "noise": 10.0, "brightness": 100.0}
 
 def batch_clipping_claim() -> GDP:
     """GDP with mu = sqrt(steps) / noise multiplier: full batches."""
-    return GDP(math.sqrt(CLIPPED["steps"]) / CLIPPED["noise"])
+    return _claim_of_full_batches(CLIPPED)
 
 
 def batch_clipping_honest(data: Data, rng: np.random.Generator) -> FloatArray:
     """All weights; every gradient is clipped, the noise is that of a sum."""
-    every = [slice(None)] * int(CLIPPED["steps"])
-    return _descend(data, every, _gaussian(rng, CLIPPED["noise"]), CLIPPED["records"])
+    return _descend_on_all(data, rng, CLIPPED, CLIPPED["records"])
 
 
 def batch_clipping_broken(data: Data, rng: np.random.Generator) -> FloatArray:
@@ -236,9 +248,7 @@ def batch_clipping_broken(data: Data, rng: np.random.Generator) -> FloatArray:
         mean = _gradients(W, data, records).sum(axis=0) / CLIPPED["records"]
         return CLIPPED["records"] * _clipped(mean[None], 1.0)[0]
 
-    every = [slice(None)] * int(CLIPPED["steps"])
-    noise = _gaussian(rng, CLIPPED["noise"])
-    return _descend(data, every, noise, CLIPPED["records"], summed)
+    return _descend_on_all(data, rng, CLIPPED, CLIPPED["records"], summed)
 
 
 def batch_clipping_score(path: FloatArray) -> float:
@@ -253,21 +263,19 @@ SCALED = {"batch": 64, "steps": 5, "noise": 20.0}
 
 def scaling_claim() -> GDP:
     """GDP with mu = sqrt(steps) / noise multiplier: full batches."""
-    return GDP(math.sqrt(SCALED["steps"]) / SCALED["noise"])
+    return _claim_of_full_batches(SCALED)
 
 
 def scaling_honest(data: Data, rng: np.random.Generator) -> FloatArray:
     """All weights; sums are divided by the declared batch size."""
-    every = [slice(None)] * int(SCALED["steps"])
-    return _descend(data, every, _gaussian(rng, SCALED["noise"]), SCALED["batch"])
+    return _descend_on_all(data, rng, SCALED, SCALED["batch"])
 
 
 def scaling_broken(data: Data, rng: np.random.Generator) -> FloatArray:
     """All weights; sums are divided by int(n / ceil(n / batch)): 64 for 64 records, 32 for 65."""
     n = len(data[0])
     divisor = int(n / math.ceil(n / SCALED["batch"]))
-    every = [slice(None)] * int(SCALED["steps"])
-    return _descend(data, every, _gaussian(rng, SCALED["noise"]), divisor)
+    return _descend_on_all(data, rng, SCALED, divisor)
 
 
 def scaling_score(path: FloatArray) -> float:

@@ -14,6 +14,7 @@ trial would look weak beside them. All four have leave-one-out scores in closed 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
@@ -125,21 +126,16 @@ def _ridge(X: FloatArray, target: FloatArray) -> tuple[FloatArray, float, FloatA
     return coefficients, -float(mean @ coefficients), past
 
 
-@dataclass(frozen=True, eq=False)
-class _Nearness:
+def _score_by_nearness(
+    centres: FloatArray, weights: FloatArray, width: float, scaled: FloatArray
+) -> FloatArray:
     """Mean nearness to centres of the one world less that to those of the other."""
-
-    centres: FloatArray
-    weights: FloatArray
-    width: float
-
-    def __call__(self, scaled: FloatArray) -> FloatArray:
-        scores = np.empty(len(scaled))
-        for i, row in enumerate(clipped(scaled)):
-            away = self.centres - row
-            near = np.exp(-np.sqrt((away * away).sum(axis=1)) / self.width)
-            scores[i] = (near * self.weights).sum()
-        return scores
+    scores = np.empty(len(scaled))
+    for i, row in enumerate(clipped(scaled)):
+        away = centres - row
+        near = np.exp(-np.sqrt((away * away).sum(axis=1)) / width)
+        scores[i] = (near * weights).sum()
+    return scores
 
 
 def fit_kernel(scaled: FloatArray, worlds: Worlds) -> Fit:
@@ -161,7 +157,7 @@ def fit_kernel(scaled: FloatArray, worlds: Worlds) -> Fit:
     scale_with = np.where(of_centres == 1, fewer, 1.0)
     scale_out = np.where(of_centres == 0, fewer, 1.0)
     inside = scale_with * own.sum(axis=1) + scale_out * other.sum(axis=1)
-    score = _Nearness(centres, weights, width)
+    score = partial(_score_by_nearness, centres, weights, width)
     return Fit(score, np.concatenate([score(scaled[:start]), inside]))
 
 
