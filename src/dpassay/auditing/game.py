@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from dpassay._records import fresh
 from dpassay._rng import for_trial
 from dpassay.attacks.distinguisher import Distinguisher
 from dpassay.attacks.features import MAX_FEATURES, features
@@ -72,22 +73,6 @@ def draws_many(mechanism: Mechanism) -> bool:
         return "size" in inspect.signature(mechanism).parameters
     except (TypeError, ValueError):
         return False
-
-
-def fresh(data: Any) -> Any:
-    """A copy of arrays and frames, also inside tuples, lists and dicts; all else as it is.
-
-    A mechanism may change its data in place. The next trial must not see that, or its outcome would
-    depend on who played what before.
-    """
-    if isinstance(data, np.ndarray) or hasattr(data, "iloc"):
-        return data.copy()
-    if isinstance(data, list | tuple) and type(data) in (list, tuple):
-        plain = not data or isinstance(data[0], int | float | str | bytes)
-        return type(data)(data if plain else map(fresh, data))
-    if type(data) is dict:
-        return {name: fresh(part) for name, part in data.items()}
-    return data
 
 
 @dataclass(frozen=True)

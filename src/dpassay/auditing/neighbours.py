@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from dpassay import _check
+from dpassay._records import as_array, is_array
 from dpassay.errors import InvalidArgument
 from dpassay.types import Neighbouring, NeighboursSeen
 
@@ -86,7 +87,7 @@ def check_neighbours(
 def _records(data: Any) -> list[Hashable] | None:
     """A key for each record, equal for equal records; None where there are none to be seen."""
     if isinstance(data, dict):
-        columns = _joined(data.values()) if _all(data.values(), _is_array) else None
+        columns = _joined(data.values()) if _all(data.values(), is_array) else None
         return columns or _named(data)
     if isinstance(data, tuple) and data and _all(data, _is_part):
         return _joined(data)
@@ -94,8 +95,8 @@ def _records(data: Any) -> list[Hashable] | None:
         frame: Any = data
         rows = _rows(np.asarray(frame))
         return rows or [_key(row) for row in frame.itertuples(index=False, name=None)]
-    if _is_array(data):
-        return _entries(_as_array(data))
+    if is_array(data):
+        return _entries(as_array(data))
     if isinstance(data, str | bytes | set | frozenset):
         return [_key(entry) for entry in data]
     return _listed(data) if isinstance(data, list | tuple) else None
@@ -158,8 +159,8 @@ def _key(entry: Any) -> Hashable:
         return b"".join(keys) if all(isinstance(k, bytes) for k in keys) else tuple(keys)  # type: ignore[arg-type]
     if isinstance(entry, dict):
         return frozenset((_key(name), _key(part)) for name, part in entry.items())
-    if _is_array(entry):
-        return _key(tuple(_as_array(entry).reshape(-1).tolist()))
+    if is_array(entry):
+        return _key(tuple(as_array(entry).reshape(-1).tolist()))
     return _object_key(entry)
 
 
@@ -180,20 +181,10 @@ def _object_key(entry: Any) -> Hashable:
         return id(entry)
 
 
-def _is_array(value: Any) -> bool:
-    """Arrays, tensors, series and frames."""
-    return hasattr(value, "__array__") and hasattr(value, "shape") and len(value.shape) > 0
-
-
 def _is_part(value: Any) -> bool:
     """What may be a part of (X, y)."""
-    return _is_array(value) or isinstance(value, list)
+    return is_array(value) or isinstance(value, list)
 
 
 def _all(values: Iterable[Any], true_of: Any) -> bool:
     return all(map(true_of, values))
-
-
-def _as_array(value: Any) -> Any:
-    detached = value.detach().cpu() if hasattr(value, "detach") else value
-    return np.asarray(detached)

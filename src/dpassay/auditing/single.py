@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay import _check
+from dpassay._records import is_pair, join, record_at, take
 from dpassay._rng import for_trial
 from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.engine import Engine
@@ -262,7 +263,7 @@ class _CanaryGame:
 
     def play(self, trial: int) -> Outcome:
         """Train once; the scores of all canaries are kept."""
-        joined = _joined(self.data, _chosen(self.canaries, self.worlds(trial)))
+        joined = _insert(self.data, take(self.canaries, np.flatnonzero(self.worlds(trial))))
         rng = None if self.seed is None else for_trial(self.seed, 0, 1)
         return Outcome(payload=self._scores(self.train(joined, rng)).tobytes())
 
@@ -274,16 +275,12 @@ class _CanaryGame:
         size = _length(self.canaries)
         if together.shape == (size,):
             return together
-        each = [self.score(model, _one(self.canaries, i)) for i in range(size)]
+        each = [self.score(model, record_at(self.canaries, i)) for i in range(size)]
         return np.array([float(value) for value in each])
 
 
-def _is_pair(records: Any) -> bool:
-    return isinstance(records, tuple) and len(records) == 2
-
-
 def _length(records: Any) -> int:
-    if _is_pair(records):
+    if is_pair(records):
         lengths = {len(part) for part in records}
         if len(lengths) != 1:
             raise InvalidArgument(
@@ -301,38 +298,18 @@ def _length(records: Any) -> int:
     return _check.count("canaries", size, remedy="Give at least one; hundreds show more.")
 
 
-def _chosen(records: Any, mask: NDArray[np.bool_]) -> Any:
-    if _is_pair(records):
-        return tuple(_chosen(part, mask) for part in records)
-    if hasattr(records, "iloc"):
-        return records[mask]
-    if isinstance(records, list):
-        return [record for record, inside in zip(records, mask, strict=True) if inside]
-    return np.asarray(records)[mask]
-
-
-def _one(records: Any, i: int) -> Any:
-    if _is_pair(records):
-        return tuple(_one(part, i) for part in records)
-    return records.iloc[i] if hasattr(records, "iloc") else records[i]
-
-
-def _joined(data: Any, more: Any) -> Any:
-    if _is_pair(more):
-        if not _is_pair(data):
+def _insert(data: Any, canaries: Any) -> Any:
+    """The data with canaries at its end; both must be of one kind."""
+    if is_pair(canaries):
+        if not is_pair(data):
             raise InvalidArgument("canaries are a pair (X, y), data is not; give both as pairs.")
-        return tuple(_joined(a, b) for a, b in zip(data, more, strict=True))
-    if hasattr(more, "iloc"):
-        import pandas as pd
-
-        return pd.concat([data, more], ignore_index=True)
-    if isinstance(more, list):
-        return [*data, *more]
-    rest = np.asarray(data)
-    if rest.size == 0:
-        return np.asarray(more)
-    if rest.shape[1:] != more.shape[1:]:
-        raise InvalidArgument(
-            f"data has records of shape {rest.shape[1:]}, canaries of shape {more.shape[1:]}."
-        )
-    return np.concatenate([rest, more])
+        return tuple(_insert(a, b) for a, b in zip(data, canaries, strict=True))
+    if isinstance(canaries, np.ndarray):
+        shape = np.shape(data)[1:]
+        if np.size(data) == 0:
+            return canaries
+        if shape != canaries.shape[1:]:
+            raise InvalidArgument(
+                f"data has records of shape {shape}, canaries of shape {canaries.shape[1:]}."
+            )
+    return join(data, canaries)
