@@ -109,6 +109,7 @@ of deviation at most 1 in both worlds; ceiling inf)
         method=METHOD,
         assumption=assumption,
         selection="whole scores: there is no threshold to choose",
+        mu_lower=mu,
         details={"mu_lower": mu, "n_in": float(x.size), "n_out": float(y.size)},
     )
 

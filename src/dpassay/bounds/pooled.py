@@ -87,6 +87,7 @@ def lower_bound_pooled(
         ceiling=epsilon_of_mu(most, delta),
         threshold=threshold,
         selection=f"{words}; the whole level pays for the errors of both worlds",
+        mu_lower=mu,
         details={
             "fp": float(fp),
             "fn": float(fn),

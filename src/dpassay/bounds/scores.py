@@ -177,8 +177,9 @@ def _at_any(scores: Scores, kind: str, statement: _Statement) -> LowerBound:
     perfect = [BANDS[kind].limits(np.zeros(1), n, level) for n in (n_out, n_in)]
     value, most = float(values[best]), float(statement.statistic(*perfect)[0])
     numbers = {"fpr_upper": fpr[best], "fnr_upper": fnr[best], "level": level}
-    if method == "gdp":
-        numbers["mu_lower"] = value
+    mu = value if method == "gdp" else None
+    if mu is not None:
+        numbers["mu_lower"] = mu
         value, most = epsilon_of_mu(value, delta), epsilon_of_mu(most, delta)
     return LowerBound(
         epsilon=value,
@@ -190,6 +191,7 @@ def _at_any(scores: Scores, kind: str, statement: _Statement) -> LowerBound:
         threshold=float(cuts[best]),
         selection=f"the best of all thresholds; {BANDS[kind].words}",
         details={name: float(x) for name, x in numbers.items()},
+        mu_lower=mu,
     )
 
 
