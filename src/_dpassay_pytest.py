@@ -70,6 +70,7 @@ def dpassay(request):
         request.node.user_properties.append(("dpassay_false_alarm", alarm))
         with warnings.catch_warnings(record=True, action="always", category=VacuousAudit) as said:
             verdict = audit(mechanism, pair, claim=claim, confidence=1 - alarm, **options)
+        request.node.user_properties.extend(_properties(verdict))
         if verdict.refuted:
             pytest.fail(_message(request.node, verdict, alarm), pytrace=False)
         if verdict.power is not None and verdict.power.vacuous:
@@ -131,6 +132,19 @@ def _probability(alarm):
             pytrace=False,
         )
     return alarm
+
+
+def _properties(verdict):
+    """What goes into a JUnit file (``--junitxml``) beside the test."""
+    bound = verdict.bound
+    numbers = {
+        "epsilon_lower": bound.epsilon,
+        "epsilon_claimed": float(verdict.claim.epsilon(bound.delta)),
+        "delta": bound.delta,
+        "ceiling": bound.ceiling,
+        "trials": verdict.trials,
+    }
+    return [(f"dpassay_{name}", number) for name, number in numbers.items()]
 
 
 def _message(node, verdict, alarm):

@@ -5,10 +5,9 @@ confidence, and puts the two beside what was claimed. Names are imported when th
 ``import dpassay`` itself loads nothing heavy.
 """
 
-from typing import TYPE_CHECKING
-
 from dpassay._lazy import lazily
 
+TYPE_CHECKING = False  # not from typing: see dpassay._lazy
 if TYPE_CHECKING:
     from dpassay import (
         adversaries,

@@ -1,18 +1,27 @@
-"""Names of a package that are imported when they are first used, and names that have changed."""
+"""Names of a package that are imported when they are first used, and names that have changed.
 
-import functools
+This is the first module that the program loads. It imports next to nothing itself, so that Ctrl-C
+in the first moments finds :func:`dpassay.cli.main` already listening.
+"""
+
 import importlib
 import sys
-import warnings
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+
+TYPE_CHECKING = (
+    False  # typing's own constant would cost a third of the start; checkers know this name
+)
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, TypeVar
+
+    F = TypeVar("F", bound=Callable[..., Any])
 
 __all__ = ["lazily", "moved", "renamed_arguments"]
 
-F = TypeVar("F", bound=Callable[..., Any])
 
-
-def lazily(package: str, places: Mapping[str, str], old: Mapping[str, str] | None = None) -> None:
+def lazily(
+    package: str, places: "Mapping[str, str]", old: "Mapping[str, str] | None" = None
+) -> None:
     """Let a package import a name from where ``places`` says when it is first used, and keep it.
 
     The package gets its ``__getattr__`` here, not in its own file: a type checker that saw one
@@ -29,7 +38,7 @@ def lazily(package: str, places: Mapping[str, str], old: Mapping[str, str] | Non
     """
     module = sys.modules[package]
 
-    def find(name: str) -> Any:
+    def find(name: str) -> "Any":
         if old is not None and name in old:
             return moved(f"{package}.{name}", old[name])
         if name not in places:
@@ -46,11 +55,13 @@ def lazily(package: str, places: Mapping[str, str], old: Mapping[str, str] | Non
     vars(module).update(__getattr__=find, __dir__=names)
 
 
-def moved(old: str, new: str) -> Any:
+def moved(old: str, new: str) -> "Any":
     """What ``old`` was, from its new place, with a warning that names it.
 
     ``new`` is a module, or a name in one: "dpassay.bounds.one_run".
     """
+    import warnings
+
     warnings.warn(f"{old} is now {new}; the old name will go.", DeprecationWarning, stacklevel=3)
     try:
         return importlib.import_module(new)
@@ -61,7 +72,7 @@ def moved(old: str, new: str) -> Any:
         return getattr(importlib.import_module(module), name)
 
 
-def renamed_arguments(**new_names: str) -> Callable[[F], F]:
+def renamed_arguments(**new_names: str) -> "Callable[[F], F]":
     """A decorator: the function takes the old names of some arguments too, and warns of them.
 
     >>> @renamed_arguments(frame="table")
@@ -71,10 +82,12 @@ def renamed_arguments(**new_names: str) -> Callable[[F], F]:
     (3, 3)
 
     """
+    import functools
+    import warnings
 
-    def decorate(function: F) -> F:
+    def decorate(function: "F") -> "F":
         @functools.wraps(function)
-        def call(*args: Any, **given: Any) -> Any:
+        def call(*args: "Any", **given: "Any") -> "Any":
             for old in new_names.keys() & given.keys():
                 new = new_names[old]
                 if new in given:
@@ -84,6 +97,6 @@ def renamed_arguments(**new_names: str) -> Callable[[F], F]:
                 given[new] = given.pop(old)
             return function(*args, **given)
 
-        return cast(F, call)
+        return call  # type: ignore[return-value]
 
     return decorate

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay import _check
+from dpassay._card import card
 from dpassay._special.margins import ARITHMETIC
 from dpassay.errors import InvalidArgument
 
@@ -176,6 +177,16 @@ class LowerBound:
         text += "" if self.assumes_nothing else f", assuming {self.assumption}"
         text += f"; ceiling {self.ceiling:.4g})"
         return text if self.valid else f"NOT A BOUND: {text}"
+
+    def _repr_html_(self) -> str:
+        shown = f"epsilon ≥ {_rounded_down(self.epsilon)} at delta = {self.delta:g}"
+        rows = [
+            ("Confidence", f"{self.confidence:.10g}"),
+            ("Method", self.method),
+            ("Assumption", "" if self.assumes_nothing else self.assumption),
+            ("Ceiling", f"{self.ceiling:.4g}"),
+        ]
+        return card(shown if self.valid else f"NOT A BOUND: {shown}", rows)
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,3 +387,18 @@ class Verdict:
             f"{self.trials} trial{'' if self.trials == 1 else 's'}{learned}, {self.ended}"
             f"{'' if self.power is None else f'; {self.power}'}"
         )
+
+    def _repr_html_(self) -> str:
+        claimed = float(self.claim.epsilon(self.bound.delta))
+        seen = _shown_above(self.bound.epsilon, claimed)
+        rows = [
+            ("Claimed", f"epsilon {claimed:.4g} at delta = {self.bound.delta:g}"),
+            ("Measured", f"epsilon ≥ {seen}, confidence {self.confidence:.10g}"),
+            ("Fell", "" if self.fell_at is None else str(self.fell_at)),
+            ("Power", "" if self.power is None else str(self.power)),
+            ("Trials", f"{self.trials}, {self.ended}"),
+            ("Pair", self.pair),
+            ("Next", self.next_step),
+        ]
+        head = ("Refuted", "#b3261e") if self.refuted else ("Not refuted", "#0072b2")
+        return card(head[0], rows, head[1])

@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
+from scipy import special
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import SVC, LinearSVC
 
 from dpassay.attacks import Outputs, attack, observe
 from dpassay.errors import InvalidArgument
+from extras import needs
 
 P = np.array([[0.7, 0.2, 0.1], [0.1, 0.1, 0.8], [0.3, 0.4, 0.3]])
 
@@ -135,3 +137,28 @@ def test_losses_that_are_no_cross_entropy_have_no_probability():
 def test_attack_refuses_bad_targets(target, members, non_members, said):
     with pytest.raises(InvalidArgument, match=said):
         attack(target, members, non_members)
+
+
+def test_a_torch_module_says_what_its_numbers_say():
+    """Logits, probabilities and log odds; in evaluation mode, without a trace in the module."""
+    needs("torch")
+    import torch
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(2050, 3)), rng.integers(0, 4, 2050)
+    linear = torch.nn.Linear(3, 4)
+    logits = X.astype(np.float32) @ linear.weight.detach().numpy().T + linear.bias.detach().numpy()
+    model = torch.nn.Sequential(torch.nn.Dropout(0.5), linear)
+    model[1].eval()
+    for target in (model, torch.nn.Sequential(model, torch.nn.Softmax(1))):
+        seen = observe(target, X, y)
+        np.testing.assert_allclose(seen.vectors, special.softmax(logits, axis=1), rtol=1e-4)
+    assert model[0].training
+    assert not model[1].training
+    assert all(p.grad is None for p in model.parameters())
+    odds = torch.nn.Linear(3, 1)
+    two = observe(odds, X.tolist(), y % 2).vectors
+    expected = odds(torch.as_tensor(X, dtype=torch.float32)).detach().numpy()[:, 0]
+    np.testing.assert_allclose(special.logit(two[:, 1]), expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(InvalidArgument, match=r"y\[.*never learned"):
+        observe(odds, X, y)

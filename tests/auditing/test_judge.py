@@ -108,6 +108,24 @@ def test_an_interrupted_audit_is_judged_up_to_the_first_gap():
     assert_same(judge(log), early)
 
 
+class InterruptedBetween(MemoryLog):
+    """A log at which Ctrl-C comes after the first trial, when the next part of the run begins."""
+
+    def begin(self, key, configuration, description):
+        if len(self.outcomes(key)):
+            raise KeyboardInterrupt
+        super().begin(key, configuration, description)
+
+
+def test_an_audit_interrupted_between_two_parts_is_judged_too():
+    log = InterruptedBetween()
+    early = da.audit(
+        laplace(1.0), PAIR, claim=da.PureDP(1.0), score=float, trials=25_000, store=log
+    )
+    assert early.ended == "interrupted"
+    assert_same(judge(log), early)
+
+
 def test_trials_after_a_gap_do_not_count():
     log, gappy = MemoryLog(), MemoryLog()
     options = {"claim": da.PureDP(1.0), "score": float, "trials": 60}

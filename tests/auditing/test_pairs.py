@@ -1,5 +1,7 @@
 """Pairs of neighbours: how they are made, and which one is found."""
 
+from collections import Counter
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -11,6 +13,7 @@ from dpassay.auditing.neighbours import check_neighbours
 from dpassay.auditing.pairs import search_pair
 from dpassay.errors import InvalidArgument
 from dpassay.runs import opened
+from dpassay.synth import Numeric, Schema
 
 TABLE = np.random.default_rng(0).uniform(size=(30, 2))
 
@@ -198,3 +201,42 @@ def test_a_pair_or_data_but_not_both():
     for options in ({}, {"pair": ([1], []), "data": [1]}):
         with pytest.raises(InvalidArgument, match="give one of them"):
             da.audit(leaky_mean, **options, claim=(1.0, 0.0))
+
+
+# --- Tables of a schema.
+
+
+SCHEMA = Schema(
+    {"age": range(100), "town": ["a", "b", "c"], "income": Numeric.between(0, 10, bins=5)},
+    impossible=[{"age": [0], "town": ["a"]}],
+)
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_tables_of_a_schema_are_neighbours_that_it_allows(relation):
+    pairs = as_input(SCHEMA).pairs(relation)
+    assert len({pair.name for pair in pairs}) == len(pairs) > 10
+    for pair in pairs:
+        both = (pair.data, pair.data_prime)
+        one, other = (Counter(map(tuple, table.to_numpy().tolist())) for table in both)
+        only_one, only_other = (one - other).total(), (other - one).total()
+        assert (only_one, only_other) == ((0, 1) if relation == "add-remove" else (1, 1))
+        SCHEMA.encode(pair.data)
+        SCHEMA.encode(pair.data_prime)
+
+
+def test_a_schema_that_allows_next_to_nothing_is_refused():
+    schema = Schema({"a": range(5000)}, impossible=[{"a": list(range(1, 5000))}])
+    with pytest.raises(InvalidArgument, match="nearly all records are impossible"):
+        as_input(schema).pairs("add-remove")
+
+
+@pytest.mark.parametrize("leaks", [True, False])
+def test_what_forgets_absent_values_is_found_from_a_schema(leaks):
+    def counts(table, rng):
+        counted = [(table["town"] == town).sum() for town in "abc"]
+        return [-99.0 if leaks and n == 0 else n + rng.laplace() for n in counted]
+
+    verdict = da.audit(counts, data=SCHEMA, claim="1", trials=900, confidence=0.999)
+    assert verdict.refuted == leaks
+    assert verdict.neighbours == "checked"

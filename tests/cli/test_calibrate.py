@@ -49,3 +49,38 @@ def test_a_target_that_cannot_be_met(dpassay):
     result = dpassay("calibrate laplace --epsilon 0")
     assert result.code == 2
     assert "no noise up to 1e12" in result.err
+
+
+def test_batches_and_epochs_are_rate_and_steps(dpassay):
+    """15 epochs of 60 000 records in batches of 256 are 3515.6 steps, and 3516 have their price."""
+    sizes = "--batch-size 256 --n 60000"
+    whole = dpassay(
+        f"account dp-sgd --noise-multiplier 1.1 {sizes} --epochs 15 --delta 1e-5 --json"
+    )
+    event = dp_sgd_event(1.1, 256 / 60_000, 3516)
+    assert whole.data["event"] == repr(event)
+    by_rate = "--sampling-rate .01 --epochs 10"
+    one, other = (
+        dpassay(f"calibrate dp-sgd --epsilon 2 --delta 1e-5 {given} --json").data
+        for given in (by_rate, "--sampling-rate .01 --steps 1000")
+    )
+    assert one == other
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ("--steps 5", "pass --sampling-rate, or both --batch-size and --n"),
+        ("--batch-size 5 --steps 5", "pass --sampling-rate, or both --batch-size and --n"),
+        ("--batch-size 5 --n 50 --sampling-rate .1 --steps 5", "pass --sampling-rate, or both"),
+        ("--batch-size 5 --n 3 --steps 5", "batch_size=5 must lie in [1, 3]"),
+        ("--sampling-rate .1", "steps=None and epochs=None: exactly one"),
+        ("--sampling-rate .1 --steps 5 --epochs 1", "steps=5 and epochs=1.0: exactly one"),
+        ("--sampling-rate .1 --epochs -1", "epochs=-1 must lie in (0, inf)"),
+        ("--sampling-rate 1e-300 --epochs 1", "Pass --steps instead."),
+    ],
+)
+def test_a_schedule_is_given_in_one_way(dpassay, given, says):
+    result = dpassay(f"account dp-sgd --noise-multiplier 1 --delta 1e-5 {given}")
+    assert result.code == 2
+    assert says in result.err

@@ -1,4 +1,5 @@
 import json
+import math
 import xml.etree.ElementTree as ET
 
 from typer.testing import CliRunner
@@ -20,8 +21,24 @@ def test_table_and_json(tmp_path):
     assert {row["method"] for row in data["plans"]} >= {"gdp", "clopper-pearson"}
 
 
+def test_a_ladder_on_a_narrow_terminal(monkeypatch):
+    """The less a claim is exceeded, the more it takes; no number is cut."""
+    data = json.loads(run("--claim", "gdp:1", "--json").stdout)
+    counts = [[p["to_refute"] for p in rung["plans"]] for rung in data["ladder"]]
+    numbers = [
+        [math.inf if n is None else n for n in column] for column in zip(*counts, strict=True)
+    ]
+    assert all(column == sorted(column, reverse=True) for column in numbers)
+    monkeypatch.setenv("COLUMNS", "60")
+    shown = run("--claim", "gdp:1").stdout
+    lines = shown.splitlines()[: shown.splitlines().index(shown.splitlines()[-1])]
+    assert max(map(len, lines)) <= 60
+    assert f"{numbers[0][0]:,.0f}".replace(",", " ") in shown
+
+
 def test_misuse():
-    for words in (["--claim", "x", "--true", "4"], ["--claim", "5,1e-5", "--true", "4"]):
+    nothing = ["--claim", "0"]
+    for words in (["--claim", "x", "--true", "4"], ["--claim", "5,1e-5", "--true", "4"], nothing):
         done = run(*words)
         assert done.exit_code == 2
         assert "dpassay:" in done.stderr

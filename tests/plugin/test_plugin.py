@@ -3,6 +3,7 @@
 import subprocess
 import sys
 import textwrap
+from xml.etree import ElementTree
 
 import pytest
 
@@ -35,7 +36,24 @@ def ran(tmp_path_factory):
     folder = tmp_path_factory.mktemp("suite")
     (folder / "test_suite.py").write_text(textwrap.dedent(SUITE))
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--dpassay-trials", "300"]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    command += [f"--junitxml={folder / 'junit.xml'}"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    done.junit = ElementTree.parse(folder / "junit.xml")
+    return done
+
+
+def test_junit_has_the_numbers(ran):
+    """Of the refuted claim as of the honest one; a test without an audit has none."""
+    broken, honest, other = (
+        {p.get("name"): float(p.get("value")) for p in case.iter("property")}
+        for name in ("test_broken", "test_honest", "test_nothing_to_do_with_it")
+        for case in ran.junit.iter("testcase")
+        if case.get("name") == name
+    )
+    assert broken["dpassay_epsilon_lower"] > broken["dpassay_epsilon_claimed"] == 1
+    assert honest["dpassay_epsilon_lower"] < 1 < honest["dpassay_ceiling"]
+    assert broken["dpassay_trials"] < honest["dpassay_trials"] == 300
+    assert other == {}
 
 
 def test_only_the_refuted_claim_fails(ran):

@@ -125,8 +125,9 @@ def attack(
     rules and the counting see that.
 
     Args:
-        target: has ``predict_proba`` or ``decision_function``, or is a function ``loss(X, y)`` that
-            returns a loss per record; None if outputs are given instead of records.
+        target: has ``predict_proba`` or ``decision_function``, or is a torch module that returns
+            logits, or a function ``loss(X, y)`` that returns a loss per record; None if outputs are
+            given instead of records.
         members: (X, y) of records that were in the training set. With ``target=None``: an array of
             losses, or a pair (probabilities, labels), labels being columns; or :class:`Outputs`.
         non_members: the same for records that were not.

@@ -10,13 +10,14 @@ from scipy import special
 
 from dpassay import _check
 from dpassay._records import is_sparse, is_table
+from dpassay.attacks.modules import is_module, margins_of_module
 from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray
 
 _SUM_TOLERANCE = 0.01  # of probabilities; files hold a few digits of each
 _TARGETS = (
-    "A target has predict_proba or decision_function, or is a function loss(X, y) that returns one "
-    "loss per record; for plain arrays pass None."
+    "A target has predict_proba or decision_function, is a torch module that returns logits, or is "
+    "a function loss(X, y) that returns one loss per record; for plain arrays pass None."
 )
 
 
@@ -190,7 +191,8 @@ def observe(target: Any, X: Any, y: ArrayLike) -> Outputs:
 
     Args:
         target: has ``predict_proba``; or ``decision_function``, whose values are taken for logits;
-            or is a function ``loss(X, y)`` that returns a loss per record.
+            or is a torch module that returns logits or probabilities; or a function ``loss(X, y)``
+            that returns a loss per record.
         X: the records.
         y: their true labels, as the target knows them.
 
@@ -206,6 +208,9 @@ def observe(target: Any, X: Any, y: ArrayLike) -> Outputs:
         if hasattr(target, name):
             p = read(getattr(target, name)(X))
             return Outputs(probabilities=p, labels=_columns(target, y, _width(p, y.size, name)))
+    if is_module(target):
+        p = _from_margins(margins_of_module(target, X))
+        return Outputs(probabilities=p, labels=_columns(target, y, _width(p, y.size, "target")))
     if not callable(target):
         raise InvalidArgument(f"target={type(target).__name__} cannot be attacked. {_TARGETS}")
     losses = np.asarray(target(X, y), dtype=float)

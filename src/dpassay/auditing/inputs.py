@@ -10,11 +10,13 @@ Pairs come in the order in which they should be tried, and have names without va
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 import numpy as np
 
 from dpassay import _check
+from dpassay.auditing.input_pairs import Input, Pair
+from dpassay.auditing.table_inputs import Schema, Tables
 from dpassay.errors import InvalidArgument
 from dpassay.replay import neighbours
 from dpassay.types import FloatArray, Neighbouring
@@ -25,39 +27,6 @@ _DOWN, _UP, _APART = "all answers move down", "all answers move up", "halves mov
 _TELLING = (_DOWN, _UP, _APART)
 _RANDOM_VALUES = 16
 _SMALL = (1, 2, 10)  # records of the smaller tables that are tried
-
-
-@dataclass(frozen=True, eq=False)
-class Pair:
-    """Two data sets that are neighbours.
-
-    Attributes:
-        name: how they were made; it tells nothing of a record.
-        data: the first.
-        data_prime: the second.
-
-    """
-
-    name: str
-    data: Any
-    data_prime: Any
-
-
-@runtime_checkable
-class Input(Protocol):
-    """A description of inputs.
-
-    Attributes:
-        trusted: whether it says itself what a neighbour is, so that nobody else can check it.
-
-    """
-
-    @property
-    def trusted(self) -> bool: ...
-
-    def pairs(self, neighbouring: Neighbouring) -> list[Pair]:
-        """Neighbouring pairs, the most promising first."""
-        ...
 
 
 def vector(
@@ -247,7 +216,7 @@ def _fingerprint(data: Any) -> str:
 
 
 def as_input(data: Any) -> Input:
-    """The description of an input: itself, or the records of a data set.
+    """The description of an input: itself, the tables of a schema, or the records of a data set.
 
     Raises:
         InvalidArgument: data whose records cannot be seen.
@@ -255,6 +224,8 @@ def as_input(data: Any) -> Input:
     """
     if isinstance(data, Input):
         return data
+    if isinstance(data, Schema):
+        return Tables(data)
     if neighbours.n_records(data) < 1:
         raise InvalidArgument("data has no records; pass at least one, or dpassay.inputs.vector().")
     return Records(data)

@@ -224,9 +224,8 @@ class _Session:
     def run(self, game: PairGame) -> Verdict:
         """Play what the log does not hold; the verdict on all of it.
 
-        Ctrl-C while trials are played ends the playing (see :func:`dpassay.runs.play`); between two
-        parts of a run, or while a verdict is made, it ends here. What is
-        logged is judged either way.
+        Ctrl-C while trials are played ends the playing (see :func:`dpassay.runs.play`). Between two
+        parts of a run, or while a verdict is made, it ends here; what is logged is judged.
         """
         try:
             return self._run(game)

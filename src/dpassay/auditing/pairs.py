@@ -17,7 +17,7 @@ from typing import Any
 
 from dpassay.attacks.online import OnlineAttack
 from dpassay.attacks.regions import Forecast, learn_region
-from dpassay.auditing.inputs import Input, Pair
+from dpassay.auditing.input_pairs import Input, Pair
 from dpassay.auditing.referee import area_under_ranks
 from dpassay.bounds import SequentialTest
 from dpassay.bounds.conditional import Guesses, epsilon_lower

@@ -42,7 +42,7 @@ class TrialForecast:
     Attributes:
         method: the statistic.
         assumption: what it rests on.
-        to_refute: trainings, both worlds together, to refute the claim; inf if no number will do.
+        to_refute: trainings, both worlds together, to refute the claim; inf beyond a billion.
         to_come_close: trainings for a bound within ``closeness`` of the truth.
         ceiling: the most that a perfect attack could show in ``to_refute`` trainings.
 

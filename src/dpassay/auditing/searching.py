@@ -14,7 +14,7 @@ import numpy as np
 
 from dpassay.auditing.engine import Engine
 from dpassay.auditing.game import PairGame, draws_many
-from dpassay.auditing.inputs import Input, Pair
+from dpassay.auditing.input_pairs import Input, Pair
 from dpassay.auditing.pairs import (
     Found,
     promise_of_attack,

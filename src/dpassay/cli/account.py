@@ -14,11 +14,10 @@ from dpassay.cli.options import (
     Json,
     Neighbours,
     NoiseMultiplier,
-    SamplingRate,
     Scheme,
-    Steps,
 )
 from dpassay.cli.output import emit, example, say, table, working
+from dpassay.cli.schedule import BatchSize, Epochs, Records, SamplingRate, Steps, rate_and_steps
 from dpassay.errors import InvalidArgument, UnsupportedEvent
 
 if TYPE_CHECKING:
@@ -229,8 +228,11 @@ def print_prices(title: str, query: Query, found: list[Price]) -> None:
 @app.command("dp-sgd", epilog=example(DP_SGD))
 def dp_sgd(
     noise_multiplier: NoiseMultiplier,
-    sampling_rate: SamplingRate,
-    steps: Steps,
+    sampling_rate: SamplingRate = None,
+    steps: Steps = None,
+    batch_size: BatchSize = None,
+    n: Records = None,
+    epochs: Epochs = None,
     delta: Delta = None,
     epsilon: AtEpsilon = None,
     method: Method = "all",
@@ -242,9 +244,8 @@ def dp_sgd(
     from dpassay.privacy.events import dp_sgd_event
 
     relation: Any = neighbouring
-    event = dp_sgd_event(
-        noise_multiplier, sampling_rate, steps, neighbouring=relation, scheme=scheme
-    )
+    rate, count = rate_and_steps(sampling_rate, steps, batch_size, n, epochs)
+    event = dp_sgd_event(noise_multiplier, rate, count, neighbouring=relation, scheme=scheme)
     show(event, Query(delta, epsilon), method, as_json)
 
 

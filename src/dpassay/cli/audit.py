@@ -58,7 +58,8 @@ def audit(
         typer.Option(
             "--input",
             help="What the target is given, instead of data: vector:10 for answers to queries "
-            "(vector:10,moves=all,low=0,high=2,by=1), value:0,100. The pair is searched.",
+            "(vector:10,moves=all,low=0,high=2,by=1), value:0,100, schema:table.toml for tables. "
+            "The pair is searched.",
         ),
     ] = None,
     score: Annotated[
@@ -307,6 +308,10 @@ def _given(target: str, data: Path | None, source: str | None) -> tuple[Any, Any
     from dpassay.auditing.targets import load_pair_or_data
     from dpassay.errors import InvalidArgument
 
+    if source is not None and source.startswith("schema:"):
+        from dpassay.synth import Schema
+
+        return None, Schema.read(source.removeprefix("schema:"))
     if source is not None:
         return None, parse_input(source)
     if data is not None:

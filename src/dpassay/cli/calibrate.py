@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpassay.cli.account import RELATIONS
-from dpassay.cli.options import App, Count, Json, Neighbours, SamplingRate, Scheme, Steps
+from dpassay.cli.options import App, Count, Json, Neighbours, Scheme
 from dpassay.cli.output import emit, example, say, working
+from dpassay.cli.schedule import BatchSize, Epochs, Records, SamplingRate, Steps, rate_and_steps
 
 if TYPE_CHECKING:
     from dpassay.privacy.events import Event
@@ -104,8 +105,11 @@ def _positive(delta: float) -> float:
 def dp_sgd(
     epsilon: Epsilon,
     delta: Delta,
-    sampling_rate: SamplingRate,
-    steps: Steps,
+    sampling_rate: SamplingRate = None,
+    steps: Steps = None,
+    batch_size: BatchSize = None,
+    n: Records = None,
+    epochs: Epochs = None,
     method: Method = "best",
     scheme: Scheme = "poisson",
     neighbouring: Neighbours = "add-remove",
@@ -115,9 +119,10 @@ def dp_sgd(
     from dpassay.privacy.events import dp_sgd_event
 
     relation: Any = neighbouring
+    rate, count = rate_and_steps(sampling_rate, steps, batch_size, n, epochs)
 
     def event(noise: float) -> "Event":
-        return dp_sgd_event(noise, sampling_rate, steps, neighbouring=relation, scheme=scheme)
+        return dp_sgd_event(noise, rate, count, neighbouring=relation, scheme=scheme)
 
     show(event, epsilon, _positive(delta), method, as_json)
 

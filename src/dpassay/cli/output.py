@@ -53,18 +53,50 @@ def emit(data: Any) -> None:
     typer.echo(as_json(data))
 
 
+_LONGEST_WORD = 16  # what is longer, a path for example, may be broken anywhere
+
+
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table; the last column takes the room that is left."""
+    """Print a table.
+
+    On a narrow terminal texts wrap between words. Numbers are never cut or broken.
+    """
     from rich.table import Table
     from rich.text import Text
 
+    cells = [[visible(cell) for cell in row] for row in rows]
     drawn = Table(title=visible(title), title_justify="left", title_style="bold")
-    for name in columns[:-1]:
-        drawn.add_column(name, no_wrap=True)
-    drawn.add_column(columns[-1], ratio=1)
-    for row in rows:
-        drawn.add_row(*(Text(visible(cell)) for cell in row))
+    columnwise = list(zip(columns, *cells, strict=True))
+    least = [max(map(_least_width, column)) for column in columnwise]
+    room = console().width - 3 * len(columns) - 1  # lines between columns take three each
+    if sum(least) > room:
+        drawn.box, drawn.pad_edge, room = None, False, console().width - 2 * len(columns)
+    widths = _fit([max(map(len, column)) for column in columnwise], least, room)
+    for name, width in zip(columns, widths, strict=True):
+        drawn.add_column(name, width=width, overflow="fold")
+    for row in cells:
+        drawn.add_row(*map(Text, row))
     console().print(drawn)
+
+
+def _fit(widths: list[int], least: list[int], room: int) -> list[int]:
+    """Widths that fit into the room, if these least ones do: the widest columns give way first.
+
+    >>> _fit([20, 10, 5], [8, 4, 5], 24)
+    [9, 10, 5]
+
+    """
+    widths = list(widths)
+    while sum(widths) > room and any(w > low for w, low in zip(widths, least, strict=True)):
+        loose = [i for i, low in enumerate(least) if widths[i] > low]
+        widths[max(loose, key=lambda i: widths[i])] -= 1
+    return widths
+
+
+def _least_width(cell: str) -> int:
+    """The width below which a cell would be broken: that of its longest word, or of a number."""
+    words = cell.split() if any(letter.isalpha() for letter in cell) else [cell]
+    return min(max(map(len, words), default=1), _LONGEST_WORD)
 
 
 def working(what: str) -> AbstractContextManager[Any]:

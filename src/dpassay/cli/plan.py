@@ -9,9 +9,13 @@ import typer
 from dpassay import _files
 from dpassay.cli.options import Json
 from dpassay.cli.output import emit, say, table, working
+from dpassay.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from dpassay.auditing.plan import TrialForecast
+    from dpassay.types import PrivacyCurve
+
+_TIMES = (1.25, 1.5, 2, 4, 8)  # of the claimed epsilon: the rungs of the ladder
 
 
 EXAMPLE = "dpassay plan --claim 1,1e-5 --true 4"
@@ -19,32 +23,75 @@ EXAMPLE = "dpassay plan --claim 1,1e-5 --true 4"
 
 def plan(
     claim: Annotated[str, typer.Option(help="The claim: 1,1e-5 or gdp:0.5 or dp-sgd:...")],
-    true: Annotated[float, typer.Option(help="The epsilon that you suppose it really has.")],
+    true: Annotated[
+        float | None,
+        typer.Option(help="The epsilon that you suppose it really has; without it, a ladder."),
+    ] = None,
     delta: Annotated[float, typer.Option(help="Where epsilons are compared.")] = 1e-5,
     confidence: Annotated[float, typer.Option(help="Of the verdict.")] = 0.95,
     power: Annotated[float, typer.Option(help="Chance that the audit succeeds.")] = 0.8,
     svg: Annotated[Path | None, typer.Option(help="Draw it into this file.")] = None,
     as_json: Json = False,
 ) -> None:
-    """How many trainings it takes to refute a claim, or to come within 5 % of the truth."""
+    """How many trainings it takes to refute a claim, or to come within 5 % of the truth.
+
+    Without --true: how many for each of several true epsilons.
+    """
     from dpassay.auditing.claims import parse_claim
     from dpassay.auditing.plan import as_rows
     from dpassay.auditing.plan import plan as make_plan
 
     curve = parse_claim(claim)
+    options = {"delta": delta, "confidence": confidence, "power": power}
     with working("planning"):
-        plans = make_plan(curve, true, delta=delta, confidence=confidence, power=power)
+        rungs = _rungs(curve, delta) if true is None else [true]
+        ladder = {epsilon: make_plan(curve, epsilon, **options) for epsilon in rungs}
     if svg is not None:
-        _files.write(svg, _drawing(plans, claim, true))
+        middle = rungs[len(rungs) // 2]
+        _files.write(svg, _drawing(ladder[middle], claim, middle))
     if as_json:
-        emit({"claim": claim, "true_epsilon": true, "delta": delta, "plans": as_rows(plans)})
-        return
+        about = {"claim": claim, "delta": delta}
+        each = [{"true_epsilon": e, "plans": as_rows(plans)} for e, plans in ladder.items()]
+        emit(about | ({"ladder": each} if true is None else each[0]))
+    elif true is None:
+        _show_ladder(claim, delta, ladder)
+    else:
+        _show(claim, delta, true, ladder[true])
+    if not as_json:
+        _say_how(power)
+
+
+def _rungs(curve: "PrivacyCurve", delta: float) -> list[float]:
+    """True epsilons to plan for, as multiples of the claimed one."""
+    claimed = float(curve.epsilon(delta))
+    if not 0 < claimed < math.inf:
+        raise InvalidArgument(
+            f"claim: its epsilon at delta={delta:g} is {claimed:g}, which has no multiples. Pass "
+            "--true, the epsilon that you suppose."
+        )
+    return [float(f"{times * claimed:.3g}") for times in _TIMES]
+
+
+def _show(claim: str, delta: float, true: float, plans: "list[TrialForecast]") -> None:
     rows = [
         (p.method, _count(p.to_refute), _count(p.to_come_close), _ceiling(p.ceiling), p.assumption)
         for p in plans
     ]
     title = f"Trainings against the claim {claim}, if epsilon is really {true:g} at delta={delta:g}"
     table(title, ("method", "to refute", "within 5 %", "ceiling", "assumption"), rows)
+
+
+def _show_ladder(claim: str, delta: float, ladder: "dict[float, list[TrialForecast]]") -> None:
+    rows = [
+        (f"{true:g}", *(_count(forecast.to_refute) for forecast in plans))
+        for true, plans in ladder.items()
+    ]
+    methods = [forecast.method for forecast in next(iter(ladder.values()))]
+    title = f"Trainings to refute the claim {claim}, by what epsilon really is at delta={delta:g}"
+    table(title, ("really", *methods), rows)
+
+
+def _say_how(power: float) -> None:
     say(
         "Estimates for planning: the truth is taken to be Gaussian and, for bounds from counts, "
         "the best threshold known. "
@@ -56,7 +103,7 @@ def plan(
 def _count(trainings: float) -> str:
     if math.isnan(trainings):
         return "-"
-    return f"{int(trainings):,}".replace(",", " ") if math.isfinite(trainings) else "never"
+    return f"{int(trainings):,}".replace(",", " ") if math.isfinite(trainings) else "over 10^9"
 
 
 def _ceiling(epsilon: float) -> str:

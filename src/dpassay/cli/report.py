@@ -48,6 +48,9 @@ def report(
     if as_json:
         emit({"source": str(source), "files": files})
         return
+    for audit in found.data["audits"]:
+        verdict = audit["verdict"]
+        say(" ".join([f"{verdict['headline']}.", verdict["sentence"], *verdict["remarks"][:1]]))
     for path in files:
         say(f"Written: {path}")
 
