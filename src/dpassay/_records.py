@@ -10,7 +10,7 @@ would tell which record is missing or new.
 
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -58,7 +58,7 @@ def as_array(value: Any) -> np.ndarray[Any, Any]:
     return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
 
 
-def is_pair(data: Any) -> bool:
+def is_pair(data: Any) -> TypeGuard[tuple[Any, Any]]:
     """Whether this may be (X, y): a tuple of two."""
     return isinstance(data, tuple) and len(data) == 2
 

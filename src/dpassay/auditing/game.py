@@ -99,7 +99,7 @@ class PairGame:
     coin_seed: int
     seed: int | None
     block: int = 0
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     score: Score | Distinguisher | None = None
 
     def configuration(self) -> Mapping[str, Any]:

@@ -3,11 +3,11 @@
 import contextlib
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -293,7 +293,7 @@ class _Session:
 
 
 @contextlib.contextmanager
-def _crew(executor: Any, workers: int) -> Iterator[Any]:
+def _crew(executor: Any, workers: int) -> Generator[Any, None, None]:
     """Who plays, for learning and for testing: worker processes are started once."""
     if executor is not None:
         yield executor
@@ -417,9 +417,10 @@ def _sklearn_version() -> str:
 
 
 def _pair(pair: Any) -> tuple[Any, Any]:
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
+    both = cast(Sequence[Any], pair)
+    if not isinstance(pair, tuple | list) or len(both) != 2:
         raise InvalidArgument("pair must be two data sets, (data, data_prime).")
-    return pair[0], pair[1]
+    return both[0], both[1]
 
 
 def _name(mechanism: Any) -> str:

@@ -3,13 +3,13 @@
 import math
 import pickle
 from collections import Counter
-from collections.abc import Hashable, Iterable
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
 from dpassay import _check
-from dpassay._records import as_array, is_array
+from dpassay._records import as_array, is_array, is_table
 from dpassay.errors import InvalidArgument
 from dpassay.types import Neighbouring, NeighboursSeen
 
@@ -59,10 +59,9 @@ def check_neighbours(
         group: how many records may differ; a claim then speaks of groups of that size.
 
     """
-    by_name = (
-        isinstance(data, dict) and isinstance(data_prime, dict) and data.keys() != data_prime.keys()
-    )
-    ours, theirs = (_named(d) if by_name else _records(d) for d in (data, data_prime))
+    by_name = _is_dict(data) and _is_dict(data_prime) and data.keys() != data_prime.keys()
+    both: tuple[Any, Any] = data, data_prime
+    ours, theirs = (_named(d) if by_name else _records(d) for d in both)
     if ours is None or theirs is None:
         return False
     rows, others = Counter(ours), Counter(theirs)
@@ -86,20 +85,36 @@ def check_neighbours(
 
 def _records(data: Any) -> list[Hashable] | None:
     """A key for each record, equal for equal records; None where there are none to be seen."""
-    if isinstance(data, dict):
+    if _is_dict(data):
         columns = _joined(data.values()) if _all(data.values(), is_array) else None
         return columns or _named(data)
-    if isinstance(data, tuple) and data and _all(data, _is_part):
+    if _is_tuple(data) and data and _all(data, _is_part):
         return _joined(data)
-    if hasattr(data, "itertuples"):
-        frame: Any = data
-        rows = _rows(np.asarray(frame))
+    if is_table(data) and hasattr(data, "itertuples"):
+        rows = _rows(np.asarray(data))
+        frame = cast(Any, data)
         return rows or [_key(row) for row in frame.itertuples(index=False, name=None)]
     if is_array(data):
         return _entries(as_array(data))
-    if isinstance(data, str | bytes | set | frozenset):
+    if _is_entries(data):
         return [_key(entry) for entry in data]
-    return _listed(data) if isinstance(data, list | tuple) else None
+    return _listed(data) if _is_listed(data) else None
+
+
+def _is_dict(data: Any) -> TypeGuard[dict[Any, Any]]:
+    return isinstance(data, dict)
+
+
+def _is_listed(data: Any) -> TypeGuard[Sequence[Any]]:
+    return isinstance(data, list | tuple)
+
+
+def _is_tuple(data: Any) -> TypeGuard[tuple[Any, ...]]:
+    return isinstance(data, tuple)
+
+
+def _is_entries(data: Any) -> TypeGuard[Iterable[Any]]:
+    return isinstance(data, str | bytes | set | frozenset)
 
 
 def _named(data: dict[Any, Any]) -> list[Hashable]:
@@ -154,10 +169,10 @@ def _key(entry: Any) -> Hashable:
         return _number_key(entry)
     if isinstance(entry, str | bytes):
         return (type(entry).__name__, entry)
-    if isinstance(entry, list | tuple):
+    if _is_listed(entry):
         keys = [_key(part) for part in entry]
         return b"".join(keys) if all(isinstance(k, bytes) for k in keys) else tuple(keys)  # type: ignore[arg-type]
-    if isinstance(entry, dict):
+    if _is_dict(entry):
         return frozenset((_key(name), _key(part)) for name, part in entry.items())
     if is_array(entry):
         return _key(tuple(as_array(entry).reshape(-1).tolist()))
@@ -167,7 +182,7 @@ def _key(entry: Any) -> Hashable:
 def _number_key(number: Any) -> Hashable:
     if not isinstance(number, float | np.floating) and abs(int(number)) > _EXACT:
         return ("int", int(number))
-    value = float(number) + 0.0
+    value = float(cast(Any, number)) + 0.0
     return np.float64(np.nan if math.isnan(value) else value).tobytes()
 
 

@@ -7,6 +7,7 @@ the scores are in the log; so both go through the same code and end with the sam
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -201,12 +202,12 @@ class Question:
 
     def judge(self, log: TrialLog) -> Verdict:
         """The verdict on what a log holds, up to the first gap; nothing is played."""
-        options = {"key": self.key, "store": log, "max_failed_share": self.max_failed_share}
+        read = partial(replayed, key=self.key, store=log, max_failed_share=self.max_failed_share)
         prints, referee = self.prints(), Referee(self.rules)
-        learning = replayed(self.learning, stop=self.watch(prints, None), **options)
+        learning = read(self.learning, stop=self.watch(prints, None))
         self.refuse(learning, prints, last=False)
         stop = self.watch(prints, referee)
-        testing = replayed(self.testing, stop=stop, every=self.every, **options)
+        testing = read(self.testing, stop=stop, every=self.every)
         self.refuse(testing, prints, last=True)
         return self.verdict(referee, testing, prints, len(learning.outcomes))
 

@@ -449,7 +449,8 @@ def _count_gaussian(
     epsilon, allowed = rules.points
     predicted, chosen = candidates.best_deltas(epsilon, level)
     table = gaussian.delta_of(epsilon[:, None], _MUS)
-    at = int(np.argmax([np.interp(d, row, _MUS) for d, row in zip(predicted, table, strict=True)]))
+    mus = [float(np.interp(float(predicted[i]), table[i], _MUS)) for i in range(len(predicted))]
+    at = int(np.argmax(mus))
     seen = chosen[at].count(worlds, scores)
     shown = delta_lower(seen, float(epsilon[at]), level)
     mu = _mu_lower(float(epsilon[at]), shown)

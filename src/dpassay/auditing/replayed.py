@@ -118,7 +118,9 @@ def collect(
     player: Player, sides: Sides, claim: PrivacyCurve, trials: int, alpha: float, seed: int
 ) -> Collected:
     """Play until the claim falls or the trials are spent; raises NoLikelihood."""
-    bets, ratios, wealth = Bets(claim), [], []
+    bets = Bets(claim)
+    ratios: list[float] = []
+    wealth: list[float] = []
     for trial in range(trials):
         ratios.append(log_ratio(player, sides, _SEED * (seed + 1) + trial))
         wealth.append(bets.bet(ratios[-1]))

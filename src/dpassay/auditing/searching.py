@@ -68,10 +68,9 @@ class Search:
         key = run_key(settings, code=[self.mechanism], data=data)
         known = [run for run in self.engine.log.runs() if run.key == key]
         if known and "chosen" in known[0].description:
-            chosen = known[0].description["chosen"]
-            return Found(
-                pairs[chosen["number"]], chosen["value"], chosen["tried"], chosen["trials"]
-            )
+            before: dict[str, Any] = known[0].description["chosen"]
+            pair = pairs[int(before["number"])]
+            return Found(pair, before["value"], before["tried"], before["trials"])
         found = self._searched(key)
         number = next(i for i, pair in enumerate(pairs) if pair.name == found.pair.name)
         chosen = {

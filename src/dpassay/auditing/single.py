@@ -196,8 +196,14 @@ class OneRunQuestion:
         alpha = 1 - self.confidence
         claimed = float(self.claim.epsilon(self.delta))
         level = alpha if self._nested() else (1 - CURVE) * alpha
-        options = {"method": self.method, "guesses": self.guesses}
-        bound = one_run(scores, coins, delta=self.delta, confidence=1 - level, **options)
+        bound = one_run(
+            scores,
+            coins,
+            delta=self.delta,
+            confidence=1 - level,
+            method=self.method,
+            guesses=self.guesses,
+        )
         bound = replace(bound, confidence=self.confidence)
         if self._nested():
             return bound.epsilon > claimed, bound
@@ -217,7 +223,7 @@ def one_run_question_of(record: RunRecord, change: Change) -> OneRunQuestion:
     """The question that a log describes, or a changed one."""
     about = record.description
     claim, delta, confidence = change.of(record)
-    guesses = about["guesses"]
+    guesses: Any = about["guesses"]
     return OneRunQuestion(
         key=record.key,
         seed=record.configuration["seed"],
@@ -225,7 +231,7 @@ def one_run_question_of(record: RunRecord, change: Change) -> OneRunQuestion:
         delta=delta,
         confidence=confidence,
         method=about["method"],
-        guesses=tuple(guesses) if isinstance(guesses, list) else guesses,
+        guesses=guesses if isinstance(guesses, str | int) else (guesses[0], guesses[1]),
         replay=about["command"],
     )
 
@@ -304,7 +310,7 @@ def _insert(data: Any, canaries: Any) -> Any:
         if not is_pair(data):
             raise InvalidArgument("canaries are a pair (X, y), data is not; give both as pairs.")
         return tuple(_insert(a, b) for a, b in zip(data, canaries, strict=True))
-    if isinstance(canaries, np.ndarray):
+    if type(canaries) is np.ndarray:
         shape = np.shape(data)[1:]
         if np.size(data) == 0:
             return canaries

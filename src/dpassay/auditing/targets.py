@@ -1,7 +1,6 @@
 """Targets named by a text: ``file.py:function``, ``module:function``, ``example:name``."""
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path

@@ -7,7 +7,7 @@ import runpy
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -62,7 +62,7 @@ class Script:
 
     def _played(self, with_canary: bool, seed: int) -> Any:
         """What the script releases when it is run once."""
-        with probe.playing(with_canary) as trial, self._as_program(), _seeded(seed):
+        with probe.playing(with_canary) as trial, self.as_program(), _seeded(seed):
             try:
                 runpy.run_path(str(self.path), run_name="__main__")
             except SystemExit as left:
@@ -73,7 +73,7 @@ class Script:
         return trial.output(self.path.name)
 
     @contextlib.contextmanager
-    def _as_program(self) -> Iterator[None]:
+    def as_program(self) -> Generator[None, None, None]:
         """The process as a program finds it at its start; afterwards as it was before."""
         argv, path, folder, environment = sys.argv, list(sys.path), os.getcwd(), dict(os.environ)
         known = self._pop_modules()
@@ -147,7 +147,7 @@ def _restore_environment(before: dict[str, str]) -> None:
 
 
 @contextlib.contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def _seeded(seed: int) -> Generator[None, None, None]:
     """The generators that a script finds in its process are seeded; afterwards as before."""
     from threadpoolctl import threadpool_limits
 
@@ -164,7 +164,7 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _seeded_torch(seed: int) -> Iterator[None]:
+def _seeded_torch(seed: int) -> Generator[None, None, None]:
     torch: Any = sys.modules.get("torch")
     if torch is None:
         yield
