@@ -210,7 +210,7 @@ class Evidence:
 
     @property
     def trials(self) -> int:
-        """How many there are."""
+        """The number of trials."""
         return len(self.worlds)
 
     def sides(self) -> tuple[FloatArray, FloatArray]:

@@ -13,19 +13,19 @@ ULP = 2 * UNIT
 """The distance from 1 to the next float."""
 
 CLOSED_FORM = 64 * UNIT
-"""Of formulae of some thirty operations in which nothing cancels: those of the accountants."""
+"""For formulae of some thirty operations in which nothing cancels: those of the accountants."""
 
 REQUEST = 8 * UNIT
 """How closely a delta that was asked for is met: three times 1e-7 and 3e-7 are different floats."""
 
 ARITHMETIC = 1e-12
-"""Of formulae: up to a thousand operations, and exp or log of numbers up to 700 in size."""
+"""For formulae of up to a thousand operations, with exp or log of numbers up to 700 in size."""
 
 TAIL = 1e-8
-"""Of probabilities that a library computes; thirty times the largest error that was found."""
+"""For probabilities that a library computes: thirty times the largest error that was found."""
 
 NUMERICAL = 1e-8
-"""Of sums over a grid, Fourier transforms and stopped searches."""
+"""For sums over a grid, Fourier transforms and searches that were stopped."""
 
 TINY = 1e-300
 """The smallest number that is divided by or whose logarithm is taken; not a margin."""

@@ -78,7 +78,7 @@ class OneRun:
     context: Any = None
 
     def coins(self, rng: int) -> Any:
-        """Which canaries are in."""
+        """One fair coin per canary: True for those that are in the training data."""
         return canary_coins(rng, self.n_canaries)
 
     def train_and_score(self, rng: int) -> FloatArray:
@@ -196,7 +196,7 @@ class _OneRunGame:
         return {"seed": self.seed, "one_run": True}
 
     def worlds(self, trial: int) -> NDArray[np.bool_]:
-        """Which canaries are in."""
+        """One fair coin per canary: True for those that are in the training data."""
         return self.run.coins(self.seed)
 
     def __call__(self, trials: Sequence[int], /) -> list[Outcome]:

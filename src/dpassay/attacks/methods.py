@@ -51,7 +51,7 @@ class Case:
         return self.shadows
 
     def need_records(self, method: str) -> Any:
-        """The candidates themselves."""
+        """The records of the candidates; an error where only outputs were given."""
         if self.X is None:
             raise InvalidArgument(
                 f"method={method!r} looks at records and a model, not at outputs alone. Pass the "
@@ -185,7 +185,7 @@ def candidates(
         sides = [observe(target, *pair) for pair in pairs]
         X = join(pairs[0][0], pairs[1][0])
         y = np.concatenate([pair[1] for pair in pairs])
-    outputs = sides[0].joined(sides[1])
+    outputs = sides[0].join(sides[1])
     _refuse_constant(outputs)
     case = Case(target, outputs, X, y, shadows, reference, features, rng)
     return case, len(sides[0])

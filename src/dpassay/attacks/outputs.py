@@ -108,7 +108,7 @@ class Outputs:
         index = np.broadcast_to(self.classes, self.probabilities.shape[:-1])
         return np.take_along_axis(self.probabilities, index[..., None], -1)[..., 0]
 
-    def joined(self, other: "Outputs") -> "Outputs":
+    def join(self, other: "Outputs") -> "Outputs":
         """These records, then the others."""
         if self.n_classes != other.n_classes or (self.labels is None) != (other.labels is None):
             raise InvalidArgument(

@@ -99,7 +99,7 @@ class Candidates:
         return self.lows.size
 
     def rule(self, index: int) -> Rule:
-        """One of them."""
+        """The candidate rule of this number."""
         return Rule(float(self.lows[index]), float(self.highs[index]), bool(self.swapped[index]))
 
     @property

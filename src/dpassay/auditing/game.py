@@ -42,7 +42,7 @@ class Game(Protocol):
 
     @property
     def seed(self) -> int | None:
-        """Of worlds and noise; None where the noise is the operating system's: not replayable."""
+        """What worlds and noise are drawn from; None for secure noise, which cannot be replayed."""
         ...
 
     @property

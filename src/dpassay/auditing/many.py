@@ -243,7 +243,7 @@ class _Session:
             self._question.refuse(learning, self._prints, last=False)
             if learning.ended != "done":
                 return self._question.judge(log)
-            score = _learned(game, learning.outcomes, self._question)
+            score = _learn(game, learning.outcomes, self._question)
             self._question = replace(self._question, distinguisher=score.name)
             game = replace(game, score=score)
         elif self._question.every > 1:
@@ -314,7 +314,7 @@ class _Configuration:
 
     @property
     def n_testing(self) -> int:
-        """The trials that count."""
+        """The number of trials that count: those after learning."""
         return (self.n_calls - self.n_learning) * max(self.block, 1)
 
     def configuration(self) -> dict[str, Any]:
@@ -452,7 +452,7 @@ def _question(
     )
 
 
-def _learned(game: PairGame, outcomes: Outcomes, question: Question) -> Distinguisher:
+def _learn(game: PairGame, outcomes: Outcomes, question: Question) -> Distinguisher:
     """A distinguisher from the features of the learning trials that did not fail."""
     tables: list[FloatArray] = []
     worlds: list[FloatArray] = []

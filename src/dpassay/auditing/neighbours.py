@@ -61,7 +61,7 @@ def check_neighbours(
     """
     by_name = _is_dict(data) and _is_dict(data_prime) and data.keys() != data_prime.keys()
     both: tuple[Any, Any] = data, data_prime
-    ours, theirs = (_named(d) if by_name else _records(d) for d in both)
+    ours, theirs = (_entries_by_name(d) if by_name else _records(d) for d in both)
     if ours is None or theirs is None:
         return False
     rows, others = Counter(ours), Counter(theirs)
@@ -86,10 +86,10 @@ def check_neighbours(
 def _records(data: Any) -> list[Hashable] | None:
     """A key for each record, equal for equal records; None where there are none to be seen."""
     if _is_dict(data):
-        columns = _joined(data.values()) if _all(data.values(), is_array) else None
-        return columns or _named(data)
+        columns = _rows_together(data.values()) if _all(data.values(), is_array) else None
+        return columns or _entries_by_name(data)
     if _is_tuple(data) and data and _all(data, _is_part):
-        return _joined(data)
+        return _rows_together(data)
     if is_table(data) and hasattr(data, "itertuples"):
         rows = _rows(np.asarray(data))
         frame = cast(Any, data)
@@ -98,7 +98,7 @@ def _records(data: Any) -> list[Hashable] | None:
         return _entries(as_array(data))
     if _is_entries(data):
         return [_key(entry) for entry in data]
-    return _listed(data) if _is_listed(data) else None
+    return _entries_in_order(data) if _is_listed(data) else None
 
 
 def _is_dict(data: Any) -> TypeGuard[dict[Any, Any]]:
@@ -117,12 +117,12 @@ def _is_entries(data: Any) -> TypeGuard[Iterable[Any]]:
     return isinstance(data, str | bytes | set | frozenset)
 
 
-def _named(data: dict[Any, Any]) -> list[Hashable]:
+def _entries_by_name(data: dict[Any, Any]) -> list[Hashable]:
     """The entries of a dict, each with its name."""
     return [(_key(name), _key(entry)) for name, entry in data.items()]
 
 
-def _joined(parts: Iterable[Any]) -> list[Hashable] | None:
+def _rows_together(parts: Iterable[Any]) -> list[Hashable] | None:
     """The records of parts whose rows belong together, such as (X, y); None if they do not."""
     columns = [_records(part) for part in parts]
     if not columns or any(column is None for column in columns):
@@ -132,7 +132,7 @@ def _joined(parts: Iterable[Any]) -> list[Hashable] | None:
     return list(zip(*(column for column in columns if column is not None), strict=True))
 
 
-def _listed(data: Any) -> list[Hashable]:
+def _entries_in_order(data: Any) -> list[Hashable]:
     """The entries of a list, by way of an array where they are numbers, which is faster."""
     try:
         rows = _rows(np.asarray(data)) if len(data) else []
@@ -187,7 +187,7 @@ def _number_key(number: Any) -> Hashable:
 
 
 def _object_key(entry: Any) -> Hashable:
-    """Of an object that says itself what is equal to it, the object; of others, what it holds."""
+    """The object itself if its type defines equality and a hash; otherwise its pickled content."""
     if type(entry).__eq__ is not object.__eq__ and type(entry).__hash__ is not None:
         return entry
     try:

@@ -56,7 +56,7 @@ def _bits(values: FloatArray) -> int:
 
 
 def cut(prints: bytes) -> list[bytes]:
-    """The single ones."""
+    """The prints of single outputs, from those of a block written one after the other."""
     return [prints[i : i + BYTES] for i in range(0, len(prints), BYTES)]
 
 

@@ -102,7 +102,7 @@ class Rules:
         return epsilon, np.asarray(self.claim.delta(epsilon))
 
     def levels(self, share: float) -> tuple[float, float]:
-        """Of a share of alpha, the levels of the claim's own test and of the bound."""
+        """How a share of alpha is divided: the level of the claim's own test, and of the bound."""
         level = self.alpha * share
         return (level, level) if self.nested else (CURVE * level, (1 - CURVE) * level)
 
@@ -152,14 +152,14 @@ class _Trials:
         return _Trials(self.worlds[:n], self.scores[..., :n], streams)
 
     def bet(self, betting: SequentialTest | ConfidenceSequence) -> None:
-        """Bet on them."""
+        """Let a test bet on these trials, in their order."""
         if self.streams is None:
             betting.update(self.worlds, self.scores)
         else:
             betting.take(self.streams, self.worlds)
 
     def join(self, more: "_Trials") -> "_Trials":
-        """These, then more."""
+        """These trials followed by more of them."""
         both = self.streams is not None and more.streams is not None
         return _Trials(
             np.concatenate([self.worlds, more.worlds]),

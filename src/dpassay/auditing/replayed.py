@@ -55,7 +55,7 @@ class Bets:
 
     @property
     def log_wealth(self) -> float:
-        """Of all bets together, which began with one."""
+        """The logarithm of what all bets hold together; together they began with 1."""
         return float(np.logaddexp.reduce(self._logs, axis=None)) - math.log(self._logs.size)
 
     @property
@@ -173,16 +173,16 @@ def audit_by_replay(
     player = Player(mechanism, rng, form.rebuild)
     try:
         sides = sides_of(form.arrays, _as_replaced(neighbour, curve.neighbouring))
-        player = _rehearsed(player, sides)
+        player = _rehearse(player, sides)
         found = collect(player, sides, curve, trials, alpha / 2, rng)
     except NoLikelihood as why:
         raise AuditStopped(
-            f"evidence='replay' is not to be had: {why}. Audit with trials of the output instead."
+            f"evidence='replay' cannot be used: {why}. Leave it out to audit by trials."
         ) from None
     return _verdict(found, curve, claimed_delta(curve, delta), confidence, rng, replay)
 
 
-def _rehearsed(player: Player, sides: Sides) -> Player:
+def _rehearse(player: Player, sides: Sides) -> Player:
     """A player whose caches are filled, and which knows the draws whose location is a query."""
     while True:
         try:

@@ -15,7 +15,7 @@ from dpassay._rng import for_trial
 from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.engine import Engine
 from dpassay.auditing.power import with_power
-from dpassay.auditing.question import Change, coin_seed, described
+from dpassay.auditing.question import Change, coin_seed, describe
 from dpassay.auditing.reading import coins
 from dpassay.auditing.referee import CURVE, claimed_delta
 from dpassay.bounds import one_run
@@ -134,12 +134,12 @@ class OneRunQuestion:
     claim_text: str | None = None
 
     def coins(self, size: int) -> NDArray[np.bool_]:
-        """Which canaries are in."""
+        """One fair coin per canary: True for those that are in the training data."""
         return canary_coins(coin_seed(self.seed, self.key), size)
 
     def description(self) -> dict[str, Any]:
         """The question as plain JSON, for the log."""
-        return described(self.claim, self.delta, self.confidence, self.claim_text) | {
+        return describe(self.claim, self.delta, self.confidence, self.claim_text) | {
             "audit": ONE_RUN,
             "trials": 1,
             "method": self.method,
@@ -261,7 +261,7 @@ class _CanaryGame:
         return {"seed": self.seed, "one_run": True}
 
     def worlds(self, trial: int) -> NDArray[np.bool_]:
-        """Which canaries are in."""
+        """One fair coin per canary: True for those that are in the training data."""
         return canary_coins(coin_seed(self.seed, self.key), _length(self.canaries))
 
     def __call__(self, trials: Sequence[int], /) -> list[Outcome]:

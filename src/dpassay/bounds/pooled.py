@@ -74,7 +74,7 @@ def lower_bound_pooled(
     else:
         _check.choice("threshold", threshold, ("split",), remedy="Or pass a number.")
         words = f"chosen on a random {CHOOSING:.0%} of the scores, tested once on the rest"
-        threshold, arrays = _chosen(arrays, _rng.generator(rng))
+        threshold, arrays = _choose_threshold(arrays, _rng.generator(rng))
     fp, fn = (int(k) for k in Scores(*map(np.sort, arrays)).counts(threshold))
     n_in, n_out = (x.size for x in arrays)
     mu, most = (mu_of_errors(errors, n_in, n_out, 1 - confidence) for errors in (fp + fn, 0))
@@ -98,7 +98,9 @@ def lower_bound_pooled(
     )
 
 
-def _chosen(arrays: list[FloatArray], rng: np.random.Generator) -> tuple[float, list[FloatArray]]:
+def _choose_threshold(
+    arrays: list[FloatArray], rng: np.random.Generator
+) -> tuple[float, list[FloatArray]]:
     """The threshold with the smallest mean error on a part of the scores, and the other part."""
     orders = [rng.permutation(x.size) for x in arrays]
     sizes = [max(1, int(CHOOSING * x.size)) for x in arrays]

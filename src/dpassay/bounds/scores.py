@@ -237,7 +237,7 @@ def _middle_of_gap(scores: Scores, threshold: float) -> float:
     return middle if max(below) < middle <= min(above) else threshold
 
 
-def _tested(
+def _test(
     choosing: list[FloatArray],
     testing: list[FloatArray],
     statement: _Statement,
@@ -260,7 +260,7 @@ def _by_split(
     choosing = [x[order[:k]] for x, order, k in zip(arrays, orders, sizes, strict=True)]
     testing = [x[order[k:]] for x, order, k in zip(arrays, orders, sizes, strict=True)]
     words = f"chosen on a random {CHOOSING:.0%} of the scores, tested once on the rest"
-    return _tested(choosing, testing, statement, selection=words)
+    return _test(choosing, testing, statement, selection=words)
 
 
 def _by_folds(
@@ -275,7 +275,7 @@ def _by_folds(
     for i in range(FOLDS):
         choosing = [x[fold == i] for x, fold in zip(arrays, folds, strict=True)]
         testing = [x[fold != i] for x, fold in zip(arrays, folds, strict=True)]
-        bounds.append(_tested(choosing, testing, statement, share=1 / FOLDS, selection=words))
+        bounds.append(_test(choosing, testing, statement, share=1 / FOLDS, selection=words))
     best = max(bounds, key=lambda bound: bound.epsilon)
     return replace(best, ceiling=max(bound.ceiling for bound in bounds))
 

@@ -167,11 +167,11 @@ class LassoPlan:
 
     @property
     def event(self) -> Event:
-        """One selection per step."""
+        """What is done to the data: one private selection of a vertex per step."""
         return self.run.event
 
     def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
-        """The last iterate."""
+        """The coefficients after the last step."""
         objective = LinearObjective(self.loss, Rows(X, self.constant), y, self.n_records)
         done = _solve(objective, self.radius, self.run, rng)
         assert done.noise is not None

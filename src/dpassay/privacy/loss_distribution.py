@@ -259,15 +259,13 @@ class Composition:
         for rung in range(int(rungs.max(initial=-1)), -1, -1):
             here = todo[rungs[todo] >= rung]
             low = np.maximum(edges[rung], floor[here])
-            result[here] = self._solved(rung, delta[here], low, result[here])
+            result[here] = self._solve(rung, delta[here], low, result[here])
             todo = np.setdiff1d(todo, here[(result[here] > low) | (low == floor[here])])
             if not todo.size:
                 break
         return result
 
-    def _solved(
-        self, rung: int, delta: FloatArray, low: FloatArray, high: FloatArray
-    ) -> FloatArray:
+    def _solve(self, rung: int, delta: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """The least epsilon in [low, high] that one tilt sees to fit; ``high`` fits."""
         if not low.size:
             return high
@@ -368,7 +366,7 @@ class Composition:
         return _Rung(tilt, total, centre, float(np.sqrt(variance)), error)
 
     def _tail(self, rung: int, sign: int = 1) -> "_Tail":
-        """Of a rung, rounded up (1) or down (-1)."""
+        """The tail sums under one tilt of the ladder, rounded up (sign=1) or down (sign=-1)."""
         key = rung, sign
         if key not in self._tails:
             if len(self._tails) == _KEPT_TAILS:

@@ -72,6 +72,9 @@ def negative_binomial_price(
 def poisson_price(
     orders: FloatArray, divergences: FloatArray, deltas: FloatArray, mean: float
 ) -> FloatArray:
-    """As above, for Poisson K; ``deltas`` are a run's at log(1 + 1/(order - 1))."""
+    """The Rényi divergences of the best of K runs, K Poisson; see :func:`negative_binomial_price`.
+
+    ``deltas`` are those of one run at epsilon = log(1 + 1/(order - 1)), one for each order.
+    """
     # The mean is above 1, so that all terms are positive and rounding is relative to their sum.
     return up(divergences + mean * deltas + math.log(mean) / (orders - 1))

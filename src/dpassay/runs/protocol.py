@@ -103,7 +103,7 @@ def merge(into: TrialLog, other: TrialLog) -> int:
 
     """
     added, known = 0, {run.key: run.description for run in into.runs()}
-    described = {run.key: _joined(run, known.get(run.key)) for run in other.runs()}
+    described = {run.key: _join_descriptions(run, known.get(run.key)) for run in other.runs()}
     for run in other.runs():
         into.begin(run.key, run.configuration, described[run.key])
         before = sum(into.counts(run.key).values())
@@ -114,7 +114,7 @@ def merge(into: TrialLog, other: TrialLog) -> int:
     return added
 
 
-def _joined(run: RunRecord, mine: dict[str, Any] | None) -> dict[str, Any] | None:
+def _join_descriptions(run: RunRecord, mine: dict[str, Any] | None) -> dict[str, Any] | None:
     """What a run's description becomes beside the one that is there; None leaves that one."""
     if mine is None:
         return run.description

@@ -83,7 +83,7 @@ class SqliteLog:
     def _open(self) -> None:
         place, read_only = self._place, _is_read_only(self._place)
         if read_only:
-            place = _copied(place, self._stack.enter_context(temporary_folder()))
+            place = _copy_log(place, self._stack.enter_context(temporary_folder()))
         if vet(place) < SCHEMA_VERSION:
             with damage.named(self.path, "it holds values of another kind than it should"):
                 migrate(place)
@@ -376,7 +376,7 @@ def _is_read_only(path: Path) -> bool:
     return not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
-def _copied(path: Path, folder: Path) -> Path:
+def _copy_log(path: Path, folder: Path) -> Path:
     """A copy of a log; what was committed last may be in the write-ahead log alone."""
     for suffix in ("", "-wal"):
         beside = path.with_name(path.name + suffix)

@@ -64,7 +64,7 @@ def digits() -> Data:
     return np.asarray(X, float) / 16, np.asarray(y)
 
 
-def _clipped(rows: FloatArray, norm: float) -> FloatArray:
+def _clip(rows: FloatArray, norm: float) -> FloatArray:
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows * np.minimum(1.0, norm / np.maximum(lengths, 1e-300))
 
@@ -122,15 +122,15 @@ def backpropagation_fixed(data: Data, rng: np.random.Generator) -> tuple[FloatAr
 def _backpropagation(
     data: Data, rng: np.random.Generator, sensitivity: float
 ) -> tuple[FloatArray, FloatArray]:
-    X, y = _clipped(data[0], INPUT_CLIP), np.eye(CLASSES)[data[1]]
+    X, y = _clip(data[0], INPUT_CLIP), np.eye(CLASSES)[data[1]]
     first, second = _initial_weights()
     deviation = sensitivity / math.sqrt(2 * RHO / (EPOCHS * _LAYERS))
     for start in (s for _ in range(EPOCHS) for s in range(0, RECORDS, BATCH)):
         inputs, wanted = X[start : start + BATCH], y[start : start + BATCH]
         active = inputs @ first
-        hidden = _clipped(np.maximum(active, 0), INPUT_CLIP)
-        signal = _clipped((_softmax(hidden @ second) - wanted) / BATCH, SIGNAL_CLIP)
-        back = _clipped((signal @ second.T) * (active > 0), SIGNAL_CLIP)
+        hidden = _clip(np.maximum(active, 0), INPUT_CLIP)
+        signal = _clip((_softmax(hidden @ second) - wanted) / BATCH, SIGNAL_CLIP)
+        back = _clip((signal @ second.T) * (active > 0), SIGNAL_CLIP)
         second = second - RATE * (hidden.T @ signal + deviation * rng.normal(size=second.shape))
         first = first - RATE * (inputs.T @ back + deviation * rng.normal(size=first.shape))
     return first, second
@@ -147,8 +147,8 @@ def _initial_weights() -> tuple[FloatArray, FloatArray]:
 def predicted(weights: tuple[FloatArray, FloatArray], X: FloatArray) -> FloatArray:
     """The network's probabilities of the classes."""
     first, second = weights
-    hidden = np.maximum(_clipped(X, INPUT_CLIP) @ first, 0)
-    return _softmax(_clipped(hidden, INPUT_CLIP) @ second)
+    hidden = np.maximum(_clip(X, INPUT_CLIP) @ first, 0)
+    return _softmax(_clip(hidden, INPUT_CLIP) @ second)
 
 
 def canary_score(weights: tuple[FloatArray, FloatArray]) -> float:
@@ -181,7 +181,7 @@ def _gradients(W: FloatArray, data: Data, records: Any) -> FloatArray:
 
 def _clipped_sum(W: FloatArray, data: Data, records: Any) -> FloatArray:
     """The sum of gradients, each clipped to norm 1; a record alone gives its own."""
-    return _clipped(_gradients(W, data, records), 1.0).sum(axis=0)
+    return _clip(_gradients(W, data, records), 1.0).sum(axis=0)
 
 
 def _descend(
@@ -246,7 +246,7 @@ def batch_clipping_broken(data: Data, rng: np.random.Generator) -> FloatArray:
 
     def summed(W: FloatArray, data: Data, records: Any) -> FloatArray:
         mean = _gradients(W, data, records).sum(axis=0) / CLIPPED["records"]
-        return CLIPPED["records"] * _clipped(mean[None], 1.0)[0]
+        return CLIPPED["records"] * _clip(mean[None], 1.0)[0]
 
     return _descend_on_all(data, rng, CLIPPED, CLIPPED["records"], summed)
 

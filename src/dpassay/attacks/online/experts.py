@@ -20,7 +20,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpassay.attacks.online.rows import clipped
+from dpassay.attacks.online.rows import clip
 from dpassay.types import FloatArray
 
 Worlds = NDArray[np.intp]
@@ -56,7 +56,7 @@ Expert = Callable[[FloatArray, Worlds], Fit]
 
 def fit_ridge(scaled: FloatArray, worlds: Worlds) -> Fit:
     """Least squares of +1 (with) and -1 (without) on the entries."""
-    return _least_squares(clipped, scaled, worlds)
+    return _least_squares(clip, scaled, worlds)
 
 
 def fit_quadratic(scaled: FloatArray, worlds: Worlds) -> Fit:
@@ -65,7 +65,7 @@ def fit_quadratic(scaled: FloatArray, worlds: Worlds) -> Fit:
 
 
 def _bent(scaled: FloatArray) -> FloatArray:
-    z = clipped(scaled)
+    z = clip(scaled)
     return np.hstack([z, np.abs(z), z * z / 3])
 
 
@@ -131,7 +131,7 @@ def _score_by_nearness(
 ) -> FloatArray:
     """Mean nearness to centres of the one world less that to those of the other."""
     scores = np.empty(len(scaled))
-    for i, row in enumerate(clipped(scaled)):
+    for i, row in enumerate(clip(scaled)):
         away = centres - row
         near = np.exp(-np.sqrt((away * away).sum(axis=1)) / width)
         scores[i] = (near * weights).sum()
@@ -140,7 +140,7 @@ def _score_by_nearness(
 
 def fit_kernel(scaled: FloatArray, worlds: Worlds) -> Fit:
     """Centres are the last trials; a centre's own score leaves out its nearness to itself."""
-    z = clipped(scaled)
+    z = clip(scaled)
     n = int(np.clip(_KERNEL_SIZE // max(z.shape[1], 1), _FEWEST_CENTRES, _MOST_CENTRES))
     start = max(len(z) - n, 0)
     centres, of_centres = z[start:], worlds[start:]
@@ -163,7 +163,7 @@ def fit_kernel(scaled: FloatArray, worlds: Worlds) -> Fit:
 
 @dataclass(frozen=True, eq=False)
 class _Values:
-    """Of each column the values seen, with the log ratio of how often in either world."""
+    """The values seen in each column, and the log ratio of their counts in the two worlds."""
 
     columns: NDArray[np.intp]
     values: list[FloatArray]

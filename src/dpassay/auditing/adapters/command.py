@@ -58,10 +58,10 @@ class Command:
                 "output": str(folder / "output"),
                 "seed": str(seed),
             }
-            _run(self._filled(places), folder)
+            _run(self._fill(places), folder)
             return self._read(folder)
 
-    def _filled(self, places: Mapping[str, str]) -> list[str]:
+    def _fill(self, places: Mapping[str, str]) -> list[str]:
         words = [
             str(word) if isinstance(word, Path) else word.format_map(places) for word in self.words
         ]
@@ -159,7 +159,7 @@ def _run(words: Sequence[str], folder: Path) -> None:
             start_new_session=True,
             env={**_STEADY, **os.environ},
         )
-        with _ended(process):
+        with _kill_at_end(process):
             if hasattr(os, "waitid"):  # Its number stays its own until the group is ended too.
                 os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
             else:
@@ -177,7 +177,7 @@ def _run(words: Sequence[str], folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _ended(process: "subprocess.Popen[bytes]") -> Generator[None, None, None]:
+def _kill_at_end(process: "subprocess.Popen[bytes]") -> Generator[None, None, None]:
     try:
         yield
     finally:

@@ -96,7 +96,7 @@ class Prefix(_PerCell):
         return table.reshape(-1)
 
     def spread(self, schema: Schema, coefficients: FloatArray) -> FloatArray:
-        """Cumulative sums from above."""
+        """Cumulative sums from the last code to the first: the transpose of ``answers``."""
         table = coefficients.reshape(schema.shape(self.columns))
         for axis in range(table.ndim):
             table = np.flip(np.cumsum(np.flip(table, axis), axis=axis), axis)
