@@ -209,7 +209,7 @@ def test_a_command_that_cannot_be_loaded_is_named_and_the_others_work(monkeypatc
 
     added = []
     offered = {"broken": load, "whole": lambda: added.append}
-    monkeypatch.setattr(plugins, "_offered", lambda: offered)
+    monkeypatch.setattr(plugins, "_find_offers", lambda: offered)
     plugins.register_plugins("the program")
     assert added == ["the program"]
     assert "'broken' could not be loaded: no such part" in capsys.readouterr().err

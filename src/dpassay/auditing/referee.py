@@ -31,7 +31,8 @@ from dpassay.auditing.account import Account
 from dpassay.auditing.counting import Candidates, Rule
 from dpassay.bounds.conditional import Guesses, delta_lower, epsilon_lower
 from dpassay.bounds.counts import epsilon_of_mu
-from dpassay.bounds.sequential import ConfidenceSequence, Family, SequentialTest
+from dpassay.bounds.families import Family
+from dpassay.bounds.sequential import ConfidenceSequence, SequentialTest
 from dpassay.privacy import GDP, ApproxDP, PureDP, gaussian
 from dpassay.types import Evidence, Fall, FloatArray, LowerBound, PrivacyCurve
 

@@ -8,7 +8,8 @@ from scipy import sparse
 
 from dpassay import _check
 from dpassay._rng import RngLike
-from dpassay.learn.base import Budget, Targets, bounded_targets
+from dpassay.learn.base import Budget
+from dpassay.learn.declared import Targets, bounded_targets
 from dpassay.learn.plans import Solution
 from dpassay.learn.regressor import LinearRegressor
 from dpassay.optim import frank_wolfe as fw

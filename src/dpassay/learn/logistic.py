@@ -12,13 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
-from dpassay.learn.base import (
-    Budget,
-    Features,
-    PrivateLinearModel,
-    checked_data,
-    label_set,
-)
+from dpassay.learn.base import Budget, PrivateLinearModel, checked_data
+from dpassay.learn.declared import Features, label_set
 from dpassay.learn.logistic_facts import LogisticFacts, LogisticPlan
 from dpassay.learn.logistic_plans import PLANS, choose_solver, plan_for
 from dpassay.optim.products import is_sparse, row_products

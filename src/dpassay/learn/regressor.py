@@ -7,7 +7,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dpassay.learn.base import Features, PrivateLinearModel, Targets, checked_data
+from dpassay.learn.base import PrivateLinearModel, checked_data
+from dpassay.learn.declared import Features, Targets
 from dpassay.types import FloatArray
 
 

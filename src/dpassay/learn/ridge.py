@@ -4,7 +4,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from dpassay import _check
-from dpassay.learn.base import Budget, bounded_targets
+from dpassay.learn.base import Budget
+from dpassay.learn.declared import bounded_targets
 from dpassay.learn.plans import LearnerPlan
 from dpassay.learn.regressor import LinearRegressor
 from dpassay.learn.ridge_plans import PLANS, RidgeFacts, choose_solver

@@ -41,7 +41,8 @@ from sklearn.utils.validation import check_is_fitted
 from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay.errors import DpassayError, InvalidArgument
-from dpassay.learn.base import Budget, PrivateMixin, RandomState, checked_data, label_set
+from dpassay.learn.base import Budget, PrivateMixin, RandomState, checked_data
+from dpassay.learn.declared import label_set
 from dpassay.learn.ledger import Ledger
 from dpassay.learn.scorings import Scoring, private_part, scoring_of
 from dpassay.learn.search_price import (
