@@ -10,7 +10,7 @@ are valid) and :mod:`dpassay.bounds.wealth` (why wealth is evidence).
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -286,13 +286,17 @@ def _moved_up(family: Family, last: int, pays: FloatArray, surplus: float) -> fl
     return max(start, down(float(family.member(low).epsilon(family.delta)), ARITHMETIC))
 
 
+class Betting(TypedDict, total=False):
+    """The options of a test by betting that :func:`sequential_test` and its kin hand on."""
+
+    confidence: float
+    """The probability that a true claim is never refuted, in (0, 1); 0.95 unless told."""
+    form: FormName
+    """How worlds are drawn: "coin" (unless told), "pairs" or "shared-seed"."""
+
+
 def sequential_test(
-    worlds: ArrayLike,
-    scores: ArrayLike,
-    *,
-    claim: PrivacyCurve,
-    confidence: float = 0.95,
-    form: FormName = "coin",
+    worlds: ArrayLike, scores: ArrayLike, *, claim: PrivacyCurve, **betting: Unpack[Betting]
 ) -> SequentialTest:
     """The :class:`SequentialTest` of a claim after these trials; more can follow.
 
@@ -300,11 +304,10 @@ def sequential_test(
         worlds: 1 for trials with the canary, 0 without, in the order of their numbers.
         scores: a score each; higher says "with".
         claim: any privacy curve.
-        confidence: the probability that a true claim is never refuted, in (0, 1).
-        form: "coin", "pairs" or "shared-seed".
+        betting: ``confidence``, in (0, 1), and ``form``: "coin", "pairs" or "shared-seed".
 
     """
-    test = SequentialTest(claim, confidence=confidence, form=form)
+    test = SequentialTest(claim, **betting)
     test.update(worlds, scores)
     return test
 
@@ -315,8 +318,7 @@ def sequential_bound(
     *,
     delta: float,
     family: str | Family = "approx-dp",
-    confidence: float = 0.95,
-    form: FormName = "coin",
+    **betting: Unpack[Betting],
 ) -> LowerBound:
     """A lower bound on epsilon(delta) that would hold at any time these trials could have stopped.
 
@@ -326,14 +328,13 @@ def sequential_bound(
         delta: where on the privacy curve the bound is stated; in [0, 1).
         family: "approx-dp" (assumes nothing), "gdp" (assumes a Gaussian trade-off) or a
             :class:`Family` at this delta.
-        confidence: in (0, 1).
-        form: "coin", "pairs" or "shared-seed".
+        betting: ``confidence``, in (0, 1), and ``form``: "coin", "pairs" or "shared-seed".
 
     """
     if isinstance(family, str):
         family = FAMILIES[_check.choice("family", family, tuple(FAMILIES))](_check.delta(delta))
     if family.delta != delta:
         raise InvalidArgument(f"delta={delta!r} must be that of the family, {family.delta!r}.")
-    sequence = ConfidenceSequence(family, confidence=confidence, form=form)
+    sequence = ConfidenceSequence(family, **betting)
     sequence.update(worlds, scores)
     return sequence.bound()

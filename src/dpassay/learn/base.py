@@ -73,12 +73,9 @@ class PrivateMixin:
         To be called before anything is computed from the values of the data.
         """
         if self.ledger is not None:
-            if not isinstance(self.ledger, Ledger):
-                raise InvalidArgument(
-                    f"ledger={_check.shown(self.ledger)} must be a Ledger, e.g. "
-                    "Ledger('spent.db', budget=ApproxDP(3.0, 1e-5))."
-                )
-            self.ledger.record(event, what=type(self).__name__, n_records=n_records)
+            must_be = "a Ledger, e.g. Ledger('spent.db', budget=ApproxDP(3.0, 1e-5))."
+            ledger = _check.instance("ledger", self.ledger, Ledger, must_be)
+            ledger.record(event, what=type(self).__name__, n_records=n_records)
         self.event_ = event
         self.assumptions_ = (f"n={n_records}", *assumptions)
         self.n_records_ = n_records

@@ -297,11 +297,8 @@ def _read(value: Any) -> Any:
 
 
 def _event(name: str, value: Any) -> Event:
-    if not isinstance(value, Event):
-        raise InvalidArgument(
-            f"{name}={value!r} must be an event of dpassay.privacy.events, such as Gaussian(1.0)."
-        )
-    return value
+    must_be = "an event of dpassay.privacy.events, such as Gaussian(1.0)."
+    return _check.instance(name, value, Event, must_be)
 
 
 def dp_sgd_event(

@@ -194,10 +194,8 @@ class ProductMixture(Synthesizer):
         **rest: Unpack[Common],
     ) -> None:
         super().__init__(schema, workload, **rest)
-        self.components = components
-        self.steps = steps
-        self.penalty = penalty
-        self.picks = picks
+        self.components, self.steps = components, steps
+        self.penalty, self.picks = penalty, picks
 
     @property
     def adds_gaussian_noise_only(self) -> bool:
