@@ -1,6 +1,7 @@
 """``dpassay zoo``: audit every mechanism of the zoo and compare the verdicts with the truth."""
 
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -9,6 +10,7 @@ from dpassay.cli.options import Json
 from dpassay.cli.output import emit, say, table, working
 
 if TYPE_CHECKING:
+    from dpassay.zoo.libraries import Tried
     from dpassay.zoo.tour import Judged
 
 WRONG = 1
@@ -27,12 +29,24 @@ def zoo(
     hidden: Annotated[
         bool, typer.Option("--hidden", help="Search the pairs instead of taking the stored ones.")
     ] = False,
+    libraries: Annotated[
+        bool,
+        typer.Option("--libraries", help="Install and audit public packages instead."),
+    ] = False,
+    environments: Annotated[
+        Path | None,
+        typer.Option(help="A folder for the packages' environments; else in your cache."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Audit honest and broken mechanisms: every bug must be caught, every honest one let through.
 
-    The exit code is 1 if one of them is judged wrongly.
+    The exit code is 1 if one of them is judged wrongly. With --libraries each package is installed
+    into an environment of its own, from the registry that pip is set to.
     """
+    if libraries:
+        _try_libraries(only or [], confidence, environments, as_json)
+        return
     from dpassay.zoo.tour import find_subjects, walk
 
     subjects = find_subjects(only or ())
@@ -45,6 +59,62 @@ def zoo(
         _print(judged)
     if not all(one.right for one in judged):
         raise typer.Exit(WRONG)
+
+
+def _try_libraries(
+    only: list[str], confidence: float, environments: Path | None, as_json: bool
+) -> None:
+    from dpassay.zoo.libraries import find_programs, try_programs
+
+    programs = find_programs(only)
+    with working(f"installing and auditing {len(programs)} programs"):
+        tried = list(try_programs(programs, confidence=confidence, place=environments))
+    if as_json:
+        emit({"programs": [_library_facts(one) for one in tried], "confidence": confidence})
+    else:
+        _print_libraries(tried)
+    if not all(one.right for one in tried):
+        raise typer.Exit(WRONG)
+
+
+def _library_facts(one: "Tried") -> dict[str, Any]:
+    program, verdict = one.program, one.verdict
+    return {
+        "name": program.name,
+        "packages": list(program.requirements),
+        "broken": program.broken,
+        "refuted": None if verdict is None else verdict.refuted,
+        "epsilon_lower": None if verdict is None else verdict.bound.epsilon,
+        "delta": None if verdict is None else verdict.bound.delta,
+        "claim": repr(program.claim),
+        "trials": None if verdict is None else verdict.trials,
+        "seconds": round(one.seconds, 1),
+        "about": program.about,
+        "source": program.source,
+        "why_not": one.why,
+    }
+
+
+def _print_libraries(tried: "list[Tried]") -> None:
+    rows = [
+        (
+            one.program.name,
+            " ".join(one.program.requirements),
+            "no verdict" if one.verdict is None else _said(one.verdict.refuted),
+            "-" if one.verdict is None else f"{one.verdict.bound.epsilon:.4g}",
+            "-" if one.verdict is None else f"{one.verdict.trials:,}".replace(",", " "),
+            one.why or one.program.source,
+        )
+        for one in tried
+    ]
+    columns = ("program", "packages", "verdict", "epsilon >=", "trials", "known as, or why not")
+    table("Public libraries", columns, rows)
+    wrong = [one.program.name for one in tried if not one.right]
+    say(f"Other than expected: {', '.join(wrong) or 'none'}.")
+
+
+def _said(refuted: bool) -> str:
+    return "refuted" if refuted else "not refuted"
 
 
 def _facts(one: "Judged") -> dict[str, Any]:
