@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from dpassay.bounds import betting, wealth
 from dpassay.bounds.betting import FORMS, N_BINS, Lines
+from dpassay.bounds.families import Family
 from dpassay.bounds.sequential import (
     ConfidenceSequence,
-    Family,
     SequentialTest,
     _moved_up,
     sequential_bound,
@@ -262,7 +262,7 @@ def priced_without_d(s, d):
 
 
 def test_assets_that_are_not_divided_by_their_price_are_caught(monkeypatch):
-    monkeypatch.setattr(Lines, "_priced", staticmethod(priced_without_d))
+    monkeypatch.setattr(Lines, "_price", staticmethod(priced_without_d))
     fresh, stream = gaussian_null("coin")
     with pytest.raises(AssertionError, match=r"against p<=0\.05"):
         assert_rate_at_most(refutations(fresh, map(stream, range(40))), 40, 0.05)

@@ -3,11 +3,11 @@
 import contextlib
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -250,7 +250,7 @@ class _Session:
             self._question.refuse(learning, self._prints, last=False)
             if learning.ended != "done":
                 return self._question.judge(log)
-            score = _learned(game, learning.outcomes, self._question)
+            score = _learn(game, learning.outcomes, self._question)
             self._question = replace(self._question, distinguisher=score.name)
             game = replace(game, score=score)
         elif self._question.every > 1:
@@ -300,7 +300,7 @@ class _Session:
 
 
 @contextlib.contextmanager
-def _crew(executor: Any, workers: int) -> Iterator[Any]:
+def _crew(executor: Any, workers: int) -> Generator[Any, None, None]:
     """Who plays, for learning and for testing: worker processes are started once."""
     if executor is not None:
         yield executor
@@ -321,7 +321,7 @@ class _Configuration:
 
     @property
     def n_testing(self) -> int:
-        """The trials that count."""
+        """The number of trials that count: those after learning."""
         return (self.n_calls - self.n_learning) * max(self.block, 1)
 
     def configuration(self) -> dict[str, Any]:
@@ -424,9 +424,10 @@ def _sklearn_version() -> str:
 
 
 def _pair(pair: Any) -> tuple[Any, Any]:
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
+    both = cast(Sequence[Any], pair)
+    if not isinstance(pair, tuple | list) or len(both) != 2:
         raise InvalidArgument("pair must be two data sets, (data, data_prime).")
-    return pair[0], pair[1]
+    return both[0], both[1]
 
 
 def _name(mechanism: Any) -> str:
@@ -458,7 +459,7 @@ def _question(
     )
 
 
-def _learned(game: PairGame, outcomes: Outcomes, question: Question) -> Distinguisher:
+def _learn(game: PairGame, outcomes: Outcomes, question: Question) -> Distinguisher:
     """A distinguisher from the features of the learning trials that did not fail."""
     tables: list[FloatArray] = []
     worlds: list[FloatArray] = []

@@ -56,7 +56,7 @@ class Bets:
 
     @property
     def log_wealth(self) -> float:
-        """Of all bets together, which began with one."""
+        """The logarithm of what all bets hold together; together they began with 1."""
         return float(np.logaddexp.reduce(self._logs, axis=None)) - math.log(self._logs.size)
 
     @property
@@ -119,7 +119,9 @@ def collect(
     player: Player, sides: Sides, claim: PrivacyCurve, trials: int, alpha: float, seed: int
 ) -> Collected:
     """Play until the claim falls or the trials are spent; raises NoLikelihood."""
-    bets, ratios, wealth = Bets(claim), [], []
+    bets = Bets(claim)
+    ratios: list[float] = []
+    wealth: list[float] = []
     for trial in range(trials):
         ratios.append(log_ratio(player, sides, _SEED * (seed + 1) + trial))
         wealth.append(bets.bet(ratios[-1]))
@@ -176,16 +178,16 @@ def audit_by_replay(
     player = Player(mechanism, rng, form.rebuild, primitives=tuple(primitives), progress=progress)
     try:
         sides = sides_of(form.arrays, _as_replaced(neighbour, curve.neighbouring))
-        player = _rehearsed(player, sides)
+        player = _rehearse(player, sides)
         found = collect(player, sides, curve, trials, alpha / 2, rng)
     except NoLikelihood as why:
         raise AuditStopped(
-            f"evidence='replay' is not to be had: {why}. Audit with trials of the output instead."
+            f"evidence='replay' cannot be used: {why}. Leave it out to audit by trials."
         ) from None
     return _verdict(found, curve, claimed_delta(curve, delta), confidence, rng, replay)
 
 
-def _rehearsed(player: Player, sides: Sides) -> Player:
+def _rehearse(player: Player, sides: Sides) -> Player:
     """A player whose caches are filled, and which knows the draws whose location is a query."""
     while True:
         try:

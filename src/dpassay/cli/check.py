@@ -11,17 +11,14 @@ import typer
 from dpassay import _files
 from dpassay.cli.ending import REFUTED, STOPPED
 from dpassay.cli.options import Json
-from dpassay.cli.output import Counting, complain, emit, example, say
+from dpassay.cli.output import Counting, complain, emit, say
 from dpassay.errors import DpassayError, InvalidArgument
 
 if TYPE_CHECKING:
     from dpassay.auditing.findings import Check, Finding, Open
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    line = "dpassay check train.py --claim 3,1e-5"
-    app.command("check", epilog=example(line))(check)
+EXAMPLE = "dpassay check train.py --claim 3,1e-5"
 
 
 def check(

@@ -9,7 +9,7 @@ import typer
 from dpassay import _files
 from dpassay.cli.account import Price, Query, is_proof, prices, print_prices, sentence
 from dpassay.cli.options import Json
-from dpassay.cli.output import emit, example, say, working
+from dpassay.cli.output import emit, say, working
 
 if TYPE_CHECKING:
     from dpassay.cli.demo_check import Checked
@@ -39,9 +39,7 @@ NEXT = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("demo", epilog=example("dpassay demo --out demo"))(demo)
+EXAMPLE = "dpassay demo --out demo"
 
 
 def demo(

@@ -40,7 +40,7 @@ def say(text: str = "", style: str | None = None) -> None:
 
 
 def complain(text: str) -> None:
-    """One line on stderr."""
+    """Print one line to the error stream, which leaves the output to machines."""
     typer.echo(f"dpassay: {visible(' '.join(text.split()))}", err=True)
 
 
@@ -50,7 +50,7 @@ def explain_failure(text: str) -> None:
 
 
 def emit(data: Any) -> None:
-    """Strict JSON on stdout."""
+    """Print data as strict JSON, and nothing else, to the output."""
     from dpassay.report.numbers import as_json
 
     typer.echo(as_json(data))

@@ -51,7 +51,7 @@ def show(verdict: "Verdict", claim: str, as_json: bool) -> None:
 
 
 def as_data(verdict: "Verdict", claim: str) -> dict[str, Any]:
-    """What machines get."""
+    """The verdict as what ``--json`` prints."""
     bound = verdict.bound
     return {
         "refuted": verdict.refuted,
