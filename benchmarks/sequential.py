@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from dpassay.bounds.sequential import ConfidenceSequence, Family, SequentialTest
+from dpassay.bounds.families import Family
+from dpassay.bounds.sequential import ConfidenceSequence, SequentialTest
 from dpassay.privacy import GDP, ApproxDP, PureDP, gaussian
 from dpassay.types import PrivacyCurve
 

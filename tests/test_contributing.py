@@ -1,5 +1,6 @@
 """What CONTRIBUTING.md says of the code is true: files exist, lists are short, one version."""
 
+import ast
 import re
 import tomllib
 from pathlib import Path
@@ -47,6 +48,30 @@ def test_the_walk_of_an_audit_has_eighteen_files_at_most():
     assert 10 < len(walk) == len(set(walk)) <= 18
     assert walk[0].endswith("cli/audit.py")
     assert walk[-1].endswith("report/page.py")
+
+
+def imports_of(path):
+    """The modules that a file imports, anywhere, and "module.name" of every name taken of one."""
+    for node in ast.walk(ast.parse((ROOT / path).read_text())):
+        if isinstance(node, ast.ImportFrom):
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+
+
+def test_the_walk_of_an_audit_never_turns_back():
+    walk = re.findall(r"^\d+\. `(src/[\w./]+)`", SECTIONS["The walk of an audit"], re.MULTILINE)
+    names = [path.removeprefix("src/").removesuffix(".py").replace("/", ".") for path in walk]
+    words = {"dpassay.auditing.claims", "dpassay.types"}  # what things are, for all that follows
+    assert words < set(names)
+    onward = 0
+    for place, (path, name) in enumerate(zip(walk, names, strict=True)):
+        imported = set(imports_of(path))
+        assert not imported & (set(names[:place]) - words), f"{name} turns back"
+        assert name not in words or not imported & (set(names) - words)
+        onward += bool(imported & set(names[place + 1 :]))
+    assert onward >= 10, "imports are found at all"
 
 
 def test_the_version_is_in_one_place():

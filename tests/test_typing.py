@@ -14,7 +14,7 @@ import dpassay
 SCRIPTS = Path(__file__).parent / "typing"
 SOURCE = Path(dpassay.__file__).parent
 LAZY = sorted(
-    path for path in SOURCE.rglob("__init__.py") if "if not TYPE_CHECKING:" in path.read_text()
+    path for path in SOURCE.rglob("__init__.py") if "lazily(__name__, " in path.read_text()
 )
 
 

@@ -138,10 +138,4 @@ __all__ = [
     "zoo",
 ]
 
-
-if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
-    __getattr__ = lazily(__name__, _PUBLIC | _MODULES, _MOVED)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+lazily(__name__, _PUBLIC | _MODULES, _MOVED)

@@ -10,7 +10,7 @@ import math
 import operator
 from collections.abc import Sequence, Sized
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,8 @@ NEIGHBOURING = ("add-remove", "replace-one")
 
 MOST_COUNT = 2**53  # the largest count that a float holds exactly, and more than anybody counts
 _LONGEST = 80  # characters of a value in a message
+
+T = TypeVar("T")
 
 
 def shown(value: Any) -> str:
@@ -56,6 +58,13 @@ def _interval(low: float, high: float, low_open: bool, high_open: bool) -> str:
     left = "(" if low_open or low == -math.inf else "["
     right = ")" if high_open or high == math.inf else "]"
     return f"{left}{low:g}, {'2^53' if high == 2**53 else f'{high:g}'}{right}"
+
+
+def instance(name: str, value: Any, kind: type[T], must_be: str) -> T:
+    """The value, if it is of this type; ``must_be`` says what to pass, with an example."""
+    if not isinstance(value, kind):
+        raise InvalidArgument(f"{name}={shown(value)} must be {must_be}")
+    return value
 
 
 def number(

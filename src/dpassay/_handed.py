@@ -96,7 +96,7 @@ def parse_json(what: str, text: str | bytes, remedy: str = "", *, infinite: bool
     def parse() -> Any:
         return json.loads(text, parse_int=_whole, parse_constant=float if infinite else _refuse)
 
-    return _parsed(what, "JSON", parse, remedy)
+    return _parse(what, "JSON", parse, remedy)
 
 
 def load_toml(name: str, path: str | Path, remedy: str = "") -> dict[str, Any]:
@@ -106,10 +106,10 @@ def load_toml(name: str, path: str | Path, remedy: str = "") -> dict[str, Any]:
     text = read_text(name, path, most=LARGEST_SETTINGS, remedy=remedy)
     if _LONG_KEY.search(text):
         raise InvalidArgument(f"{name}={str(path)!r} has a key with too many dots. {remedy}")
-    return _parsed(f"{name}={str(path)!r}", "TOML", lambda: tomllib.loads(text), remedy)
+    return _parse(f"{name}={str(path)!r}", "TOML", lambda: tomllib.loads(text), remedy)
 
 
-def _parsed(what: str, form: str, parse: Callable[[], Any], remedy: str) -> Any:
+def _parse(what: str, form: str, parse: Callable[[], Any], remedy: str) -> Any:
     try:
         value = parse()
         deep = _is_deep(value)
@@ -273,7 +273,7 @@ def _check_header(shown: str, names: list[str], remedy: str) -> None:
         raise InvalidArgument(f"{shown} has two columns of one name. {remedy}".rstrip())
 
 
-def listed(names: Iterable[str], most: int = 12) -> str:
+def list_names(names: Iterable[str], most: int = 12) -> str:
     """Names in quotes, sorted, for a message; of many only the first ones."""
     known = sorted(names)
     more = f" and {len(known) - most} more" if len(known) > most else ""

@@ -21,17 +21,22 @@ __all__ = ["lazily", "moved", "renamed_arguments"]
 
 def lazily(
     package: str, places: "Mapping[str, str]", old: "Mapping[str, str] | None" = None
-) -> "Callable[[str], Any]":
-    """A module's ``__getattr__``: imports a name from where ``places`` says, and keeps it.
+) -> None:
+    """Let a package import a name from where ``places`` says when it is first used, and keep it.
+
+    The package gets its ``__getattr__`` here, not in its own file: a type checker that saw one
+    there would take every name for known, as Any. It gets a ``__dir__`` of its ``__all__`` too.
 
     A place that ends in the name itself is a module. Names in ``old`` are those of
     before, each with the full name of what it is now; they work and warn.
 
-    >>> lazily("dpassay.bounds", {"one_run": "dpassay.bounds.onerun"})("nothing")
+    >>> from dpassay import bounds
+    >>> bounds.nothing
     Traceback (most recent call last):
     AttributeError: module 'dpassay.bounds' has no attribute 'nothing'
 
     """
+    module = sys.modules[package]
 
     def find(name: str) -> "Any":
         if old is not None and name in old:
@@ -41,10 +46,13 @@ def lazily(
         value = importlib.import_module(places[name])
         if not places[name].endswith(f".{name}"):
             value = getattr(value, name)
-        setattr(sys.modules[package], name, value)
+        setattr(module, name, value)
         return value
 
-    return find
+    def names() -> list[str]:
+        return sorted(getattr(module, "__all__", places))
+
+    vars(module).update(__getattr__=find, __dir__=names)
 
 
 def moved(old: str, new: str) -> "Any":

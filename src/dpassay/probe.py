@@ -211,44 +211,29 @@ def _mapping(records: Any, canary: Any, keep: bool) -> Any:
     return {name: _joined(part, canary[name], keep) for name, part in records.items()}
 
 
-def _list(records: Any, canary: Any, keep: bool) -> Any:
-    return [*records, canary] if keep else list(records)
+def _plain(records: Any, canary: Any, keep: bool) -> Any:
+    """A list, an array, a tensor, a frame or a column: in both worlds made in the same way."""
+    from dpassay import _records
+
+    _refuse_unlike(records, canary)
+    longer = _records.add(records, canary)
+    return longer if keep else _records.take(longer, range(len(records)))
 
 
-def _array(records: Any, canary: Any, keep: bool) -> Any:
-    import numpy as np
+def _refuse_unlike(records: Any, canary: Any) -> None:
+    """Refuse a canary that is no record of this kind."""
+    if hasattr(records, "columns"):
+        named = isinstance(canary, Mapping) or (
+            hasattr(canary, "index") and hasattr(canary, "iloc")
+        )
+        if not named:
+            _same_length(len(records.columns), canary)
+        elif set(dict(canary)) != set(records.columns):
+            raise InvalidTarget(f"canary must have the columns {list(records.columns)}.")
+    elif hasattr(records, "shape") and not hasattr(records, "iloc"):
+        import numpy as np
 
-    row = np.asarray(canary).astype(records.dtype)  # or one world would change the type of all
-    _same_shape(row.shape, records.shape[1:])
-    return np.concatenate([records, row[None]])[: len(records) + keep]
-
-
-def _tensor(records: Any, canary: Any, keep: bool) -> Any:
-    import torch
-
-    row = torch.as_tensor(canary, dtype=records.dtype, device=records.device)
-    _same_shape(tuple(row.shape), tuple(records.shape[1:]))
-    return torch.cat([records, row[None]])[: len(records) + keep]
-
-
-def _series(records: Any, canary: Any, keep: bool) -> Any:
-    import pandas as pd
-
-    row = pd.Series([canary], index=[len(records)], name=records.name)
-    return pd.concat([records, row.astype(records.dtype)]).iloc[: len(records) + keep]
-
-
-def _frame(records: Any, canary: Any, keep: bool) -> Any:
-    import pandas as pd
-
-    values = dict(canary) if isinstance(canary, Mapping | pd.Series) else None
-    if values is None:
-        _same_length(len(records.columns), canary)
-        values = dict(zip(records.columns, canary, strict=True))
-    if set(values) != set(records.columns):
-        raise InvalidTarget(f"canary must have the columns {list(records.columns)}.")
-    row = pd.DataFrame([values], index=[len(records)])[list(records.columns)]
-    return pd.concat([records, row.astype(records.dtypes.to_dict())]).iloc[: len(records) + keep]
+        _same_shape(tuple(np.shape(canary)), tuple(records.shape[1:]))
 
 
 def _tensor_dataset(records: Any, canary: Any, keep: bool) -> Any:
@@ -269,7 +254,7 @@ def _like(example: Any, canary: Any) -> Any:
         _same_length(len(example), canary)
         return type(example)(_like(*pair) for pair in zip(example, canary, strict=True))
     if _is_tensor(example):
-        return _tensor(example[None], canary, True)[-1]
+        return _plain(example[None], canary, True)[-1]
     return canary
 
 
@@ -305,8 +290,10 @@ def _is_model(value: Any) -> bool:
     return isinstance(value, _torch("nn.Module"))
 
 
-def _is_array(value: Any) -> bool:
-    return type(value).__module__ == "numpy" and getattr(value, "ndim", 0) > 0
+def _is_plain(value: Any) -> bool:
+    from dpassay import _records
+
+    return not isinstance(value, tuple) and _records.n_records(value) is not None
 
 
 def _is_dataset(value: Any) -> bool:
@@ -317,13 +304,9 @@ def _is_dataset(value: Any) -> bool:
 _KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Any, bool], Any]], ...] = (
     (lambda value: isinstance(value, _torch("utils.data.TensorDataset")), _tensor_dataset),
     (_is_dataset, _dataset),
-    (_is_tensor, _tensor),
-    (_is_array, _array),
-    (lambda value: hasattr(value, "iloc") and hasattr(value, "columns"), _frame),
-    (lambda value: hasattr(value, "iloc"), _series),
     (lambda value: isinstance(value, Mapping), _mapping),
     (lambda value: isinstance(value, tuple), _tuple),
-    (lambda value: isinstance(value, list), _list),
+    (_is_plain, _plain),
 )
 
 

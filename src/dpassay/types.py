@@ -141,6 +141,8 @@ class LowerBound:
         p_value: of a claim that was tested beside the bound; None if there was none.
         valid: False for a number that is *not* a lower bound with this confidence, such as the
             largest of several bounds that nobody paid for; it is there for comparison alone.
+        mu_lower: where the method assumes a Gaussian trade-off, the lower bound on its mu that
+            ``epsilon`` was computed from; None elsewhere.
 
     """
 
@@ -155,6 +157,7 @@ class LowerBound:
     details: dict[str, float] | None = None
     p_value: float | None = None
     valid: bool = True
+    mu_lower: float | None = None
 
     def __post_init__(self) -> None:
         _check.epsilon(self.epsilon)
@@ -207,7 +210,7 @@ class Evidence:
 
     @property
     def trials(self) -> int:
-        """How many there are."""
+        """The number of trials."""
         return len(self.worlds)
 
     def sides(self) -> tuple[FloatArray, FloatArray]:

@@ -16,18 +16,8 @@ import numpy as np
 from dpassay import _files, _rng
 from dpassay.auditing import audit
 from dpassay.bounds import lower_bound_from_counts
-from dpassay.report.figures import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    RED,
-    Picture,
-    house_style,
-    panels,
-    save_all,
-)
+from dpassay.report import figures
+from dpassay.report.figures import Picture, house_style, panels, save_all
 from dpassay.types import FloatArray, LowerBound, Verdict
 from dpassay.zoo.training_bugs import CASES, Case
 
@@ -139,9 +129,9 @@ def losses_picture(models: int = MODELS) -> Picture:
 
 def _draw_losses(ax: Any, inside: FloatArray, outside: FloatArray, cut: float, title: str) -> None:
     edges = np.linspace(min(inside.min(), outside.min()), max(inside.max(), outside.max()), 31)
-    ax.hist(inside, edges, color=ORANGE, alpha=0.6, label="trained with the canary")
-    ax.hist(outside, edges, color=BLUE, alpha=0.6, label="without")
-    ax.axvline(cut, color=BLACK, ls=":", label="threshold, from other models")
+    ax.hist(inside, edges, color=figures.ORANGE, alpha=0.6, label="trained with the canary")
+    ax.hist(outside, edges, color=figures.BLUE, alpha=0.6, label="without")
+    ax.axvline(cut, color=figures.BLACK, ls=":", label="threshold, from other models")
     ax.set(title=title, xlabel="loss of the canary", ylabel="models")
     ax.legend()
 
@@ -171,12 +161,16 @@ def wealth_picture(options: dict[str, Any] | None = None) -> Picture:
     }
     with house_style():
         figure, (ax,) = panels(1, width=7.0, height=4.2)
-        colours = dict(zip(chosen, (RED, ORANGE, GREEN, PURPLE), strict=True))
+        colours = dict(
+            zip(chosen, (figures.RED, figures.ORANGE, figures.GREEN, figures.PURPLE), strict=True)
+        )
         for (name, broken), v in found.items():
             path = np.concatenate([[0.0], v.log_wealth if v.log_wealth is not None else []])
             label = f"{name}: {v.trials} trainings" if broken else None
             ax.plot(path, color=colours[name], ls="-" if broken else ":", label=label)
-        ax.axhline(-np.log(1 - CONFIDENCE), color=BLACK, lw=0.8, label="refuted at 1 - 1e-6")
+        ax.axhline(
+            -np.log(1 - CONFIDENCE), color=figures.BLACK, lw=0.8, label="refuted at 1 - 1e-6"
+        )
         ax.set(xlabel="trainings", ylabel="evidence against the claim (nats)", ylim=(-10, 18))
         ax.legend(loc="lower right")
     caption = (

@@ -22,17 +22,8 @@ from numpy.typing import NDArray
 from dpassay import _files
 from dpassay.bounds import one_run
 from dpassay.privacy import gaussian_noise_multiplier
-from dpassay.report.figures import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    RED,
-    Picture,
-    house_style,
-    panels,
-    save_all,
-)
+from dpassay.report import figures
+from dpassay.report.figures import Picture, house_style, panels, save_all
 from dpassay.types import FloatArray, LowerBound
 from dpassay_reproduce.printed.one_run import naive_one_run
 
@@ -49,13 +40,16 @@ INTRODUCTION = (
 
 # What is drawn: how it is computed, and with which colour.
 METHODS: dict[str, tuple[Callable[..., LowerBound], str]] = {
-    "naive maximum, as asked (not valid)": (partial(naive_one_run, delta=0.0), RED),
+    "naive maximum, as asked (not valid)": (partial(naive_one_run, delta=0.0), figures.RED),
     "valid at δ = 0, all numbers of guesses": (
         partial(one_run, delta=0.0, guesses="uniform", max_guesses=1000),
-        ORANGE,
+        figures.ORANGE,
     ),
-    "valid at δ = 1e-6, all numbers of guesses": (partial(one_run, delta=DELTA), BLUE),
-    "valid at δ = 1e-6, if Gaussian (f-DP)": (partial(one_run, delta=DELTA, method="fdp"), GREEN),
+    "valid at δ = 1e-6, all numbers of guesses": (partial(one_run, delta=DELTA), figures.BLUE),
+    "valid at δ = 1e-6, if Gaussian (f-DP)": (
+        partial(one_run, delta=DELTA, method="fdp"),
+        figures.GREEN,
+    ),
 }
 
 
@@ -173,7 +167,7 @@ def picture(name: str, seeds: int = SEEDS) -> Picture:
         for ax, (kind, methods) in zip(axes, table.items(), strict=True):
             _draw_panel(ax, x, methods, f"{kind} σ", label)
             if name == "q2.1":
-                ax.plot(x, x, color=BLACK, lw=1, ls=":", label="ε itself")
+                ax.plot(x, x, color=figures.BLACK, lw=1, ls=":", label="ε itself")
                 ax.set_ylim(0, 8)
             else:
                 ax.set_xscale("log", base=2 if name == "q2.2" else 10)

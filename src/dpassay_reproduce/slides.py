@@ -16,17 +16,8 @@ from scipy import special
 from dpassay.privacy import GDP, ApproxDP, account, composition, events
 from dpassay.privacy.loss_variables import GaussianLoss, LaplaceLoss
 from dpassay.privacy.tradeoff import Tradeoff
-from dpassay.report.figures import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    RED,
-    Picture,
-    house_style,
-    panels,
-    save_all,
-)
+from dpassay.report import figures
+from dpassay.report.figures import Picture, house_style, panels, save_all
 from dpassay.report.published import published_claim
 from dpassay.types import FloatArray
 
@@ -125,10 +116,10 @@ def _compose(epsilon: float, count: FloatArray) -> Numbers:
 
 def _draw_composition(ax: Any, drawn: Numbers, title: str) -> None:
     k = drawn["count"]
-    ax.plot(k, drawn["basic"], color=BLACK, label="basic: kε")
-    ax.plot(k, drawn["printed"], color=ORANGE, ls="--", label="advanced, as printed")
-    ax.plot(k, drawn["advanced"], color=BLUE, label="advanced, corrected")
-    ax.plot(k, drawn["exact"], color=GREEN, label="exact (optimal)")
+    ax.plot(k, drawn["basic"], color=figures.BLACK, label="basic: kε")
+    ax.plot(k, drawn["printed"], color=figures.ORANGE, ls="--", label="advanced, as printed")
+    ax.plot(k, drawn["advanced"], color=figures.BLUE, label="advanced, corrected")
+    ax.plot(k, drawn["exact"], color=figures.GREEN, label="exact (optimal)")
     ax.set(xlabel="number of compositions k", ylabel="total ε", title=title, xlim=(0, k[-1]))
     ax.set_ylim(0, 1.02 * drawn["basic"][-1])
 
@@ -142,9 +133,9 @@ def composition_figure() -> Picture:
     _draw_composition(left, many, "ε = 0.1 each, δ = 0.001")
     _draw_composition(middle, few, "the same, at the start")
     _draw_composition(right, large, "ε = 2 each, δ = 0.001")
-    middle.axvline(crossover, color=BLUE, lw=1, ls=":")
-    middle.text(crossover + 1, 0.3, f"crossover: k = {crossover:.0f}", color=BLUE)
-    wrong = {"color": RED, "alpha": 0.25, "lw": 0, "label": "printed form below the truth"}
+    middle.axvline(crossover, color=figures.BLUE, lw=1, ls=":")
+    middle.text(crossover + 1, 0.3, f"crossover: k = {crossover:.0f}", color=figures.BLUE)
+    wrong = {"color": figures.RED, "alpha": 0.25, "lw": 0, "label": "printed form below the truth"}
     below = large["printed"] < large["exact"]
     right.fill_between(large["count"], large["printed"], large["exact"], where=below, **wrong)
     left.legend(loc="upper left")
@@ -175,8 +166,8 @@ EPSILON, MU = 1.0, 1.0
 
 
 def _draw_densities(ax: Any, drawn: Numbers, title: str) -> None:
-    ax.plot(drawn["output"], drawn["density_y"], color=BLUE, label="Y: without")
-    ax.plot(drawn["output"], drawn["density_z"], color=ORANGE, label="Z: with")
+    ax.plot(drawn["output"], drawn["density_y"], color=figures.BLUE, label="Y: without")
+    ax.plot(drawn["output"], drawn["density_z"], color=figures.ORANGE, label="Z: with")
     ax.set(xlabel="output t", ylabel="density", title=title)
     ax.set_ylim(0, 1.25 * drawn["density_y"].max())
     ax.legend(loc="upper right", ncols=2)
@@ -189,10 +180,12 @@ def laplace_loss() -> Picture:
     drawn = {"output": t, "density_y": y, "density_z": z, "loss": np.log(y / z)}
     figure, (left, right) = panels(2)
     _draw_densities(left, drawn, "Laplace noise of scale 1/ε, ε = 1")
-    right.plot(t, drawn["loss"], color=BLUE)
+    right.plot(t, drawn["loss"], color=figures.BLUE)
     for sign, label, side in ((1, "ε", "bottom"), (-1, "-ε", "top")):
-        right.axhline(sign * EPSILON, color=RED, ls="--", lw=1)
-        right.text(5, sign * (EPSILON + 0.06), label, color=RED, ha="right", va=side, fontsize=12)
+        right.axhline(sign * EPSILON, color=figures.RED, ls="--", lw=1)
+        right.text(
+            5, sign * (EPSILON + 0.06), label, color=figures.RED, ha="right", va=side, fontsize=12
+        )
     right.set(xlabel="output t", ylabel="privacy loss", ylim=(-1.6, 1.6))
     right.set_title("Its privacy loss never exceeds ε")
     facts = {"epsilon": EPSILON, "largest_loss": float(drawn["loss"].max())}
@@ -206,14 +199,16 @@ def gaussian_loss() -> Picture:
     drawn = {"output": t, "density_y": y, "density_z": z, "loss": np.log(y / z)}
     figure, (left, right) = panels(2)
     _draw_densities(left, drawn, "Gaussian noise, μ = 1")
-    left.fill_between(t, y, where=t <= edge, color=RED, alpha=0.3, lw=0)
-    arrow = {"arrowstyle": "->", "color": RED}
-    left.annotate("P(loss ≥ ε)", (-0.9, 0.12), (-3.8, 0.25), color=RED, arrowprops=arrow)
-    right.plot(t, drawn["loss"], color=BLUE)
-    right.axhline(EPSILON, color=RED, ls="--", lw=1)
-    right.axvspan(t[0], edge, color=RED, alpha=0.12, lw=0)
-    right.text(4.9, EPSILON + 0.1, "ε = 1", color=RED, ha="right", va="bottom")
-    right.text(t[0] + 0.15, -4.2, f"loss above ε\nfor t below {edge:g}", color=RED, va="bottom")
+    left.fill_between(t, y, where=t <= edge, color=figures.RED, alpha=0.3, lw=0)
+    arrow = {"arrowstyle": "->", "color": figures.RED}
+    left.annotate("P(loss ≥ ε)", (-0.9, 0.12), (-3.8, 0.25), color=figures.RED, arrowprops=arrow)
+    right.plot(t, drawn["loss"], color=figures.BLUE)
+    right.axhline(EPSILON, color=figures.RED, ls="--", lw=1)
+    right.axvspan(t[0], edge, color=figures.RED, alpha=0.12, lw=0)
+    right.text(4.9, EPSILON + 0.1, "ε = 1", color=figures.RED, ha="right", va="bottom")
+    right.text(
+        t[0] + 0.15, -4.2, f"loss above ε\nfor t below {edge:g}", color=figures.RED, va="bottom"
+    )
     right.set(xlabel="output t", ylabel="privacy loss", xlim=(t[0], t[-1]))
     right.set_title("Its privacy loss is unbounded")
     return _picture("loss-gaussian", figure, _gaussian_facts() | {"edge": edge}, drawn)
@@ -230,16 +225,18 @@ def loss_over_cdf() -> Picture:
     facts, drawn = _gaussian_facts(), _losses_over_cdf()
     figure, (left, middle, right) = panels(3, width=4.0)
     _draw_loss_over_cdf(left, drawn, "laplace", "Laplace, ε = 1")
-    left.text(1, EPSILON + 0.06, "ε: never above it, δ = 0", color=RED, ha="right", va="bottom")
+    left.text(
+        1, EPSILON + 0.06, "ε: never above it, δ = 0", color=figures.RED, ha="right", va="bottom"
+    )
     left.set_ylim(-1.6, 1.6)
     _draw_loss_over_cdf(middle, drawn, "gaussian", "Gaussian, μ = 1")
-    middle.text(1, EPSILON + 0.1, "ε = 1", color=RED, ha="right", va="bottom")
+    middle.text(1, EPSILON + 0.1, "ε = 1", color=figures.RED, ha="right", va="bottom")
     words = f"width: P(loss ≥ ε) = {facts['tail']:.4f}\nnot yet δ"
     middle.text(facts["tail"] + 0.03, 3.0, words, va="center")
     for ax in (middle, right):
-        ax.axvspan(0, facts["tail"], color=ORANGE, alpha=0.25, lw=0, zorder=0)
+        ax.axvspan(0, facts["tail"], color=figures.ORANGE, alpha=0.25, lw=0, zorder=0)
     right.fill_between(drawn["cdf"], drawn["gain"], color="#8fbcd9", lw=0)
-    right.plot(drawn["cdf"], drawn["gain"], color=BLUE)
+    right.plot(drawn["cdf"], drawn["gain"], color=figures.BLUE)
     words = f"blue area: δ = {facts['delta']:.4f}\norange width: {facts['tail']:.4f}"
     right.text(facts["tail"] + 0.03, 0.55, words)
     right.set(title="Where δ is", xlabel="cdf of the output", ylim=(0, 1))
@@ -261,8 +258,8 @@ def _losses_over_cdf() -> Numbers:
 
 
 def _draw_loss_over_cdf(ax: Any, drawn: Numbers, noise: str, title: str) -> None:
-    ax.plot(drawn["cdf"], drawn[noise], color=BLUE)
-    ax.axhline(EPSILON, color=RED, ls="--", lw=1)
+    ax.plot(drawn["cdf"], drawn[noise], color=figures.BLUE)
+    ax.axhline(EPSILON, color=figures.RED, ls="--", lw=1)
     ax.set(title=title, xlabel="cdf of the output", ylabel="privacy loss")
 
 
@@ -270,7 +267,7 @@ def _draw_loss_over_cdf(ax: Any, drawn: Numbers, noise: str, title: str) -> None
 
 
 def _square(ax: Any, title: str) -> None:
-    ax.plot([0, 1], [1, 0], color=BLACK, lw=1, ls=":", label="perfect privacy")
+    ax.plot([0, 1], [1, 0], color=figures.BLACK, lw=1, ls=":", label="perfect privacy")
     ax.set(title=title, xlabel="false-positive rate", ylabel="least false-negative rate")
     ax.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
     ax.legend(loc="upper right")
@@ -287,9 +284,9 @@ def tradeoff_curves() -> Picture:
     for curve in shifts:
         curve.plot(middle, label=f"μ = {curve.mu:g}")
     for e in (0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0):
-        ApproxDP(e, GDP(1.0).delta(e)).plot(right, color=ORANGE, lw=0.8, label=None)
-    right.plot([], [], color=ORANGE, label="(ε, δ(ε))-DP")
-    GDP(1.0).plot(right, color=BLUE, lw=2, label="μ = 1")
+        ApproxDP(e, GDP(1.0).delta(e)).plot(right, color=figures.ORANGE, lw=0.8, label=None)
+    right.plot([], [], color=figures.ORANGE, label="(ε, δ(ε))-DP")
+    GDP(1.0).plot(right, color=figures.BLUE, lw=2, label="μ = 1")
     titles = ("(ε, δ)-DP", "μ-Gaussian DP", "μ = 1 is all its (ε, δ(ε)) at once")
     for ax, title in zip((left, middle, right), titles, strict=True):
         _square(ax, title)
@@ -309,7 +306,7 @@ def subsampling() -> Picture:
     drawn = {"fpr": x, "f": f(x), "f_p": one(x), "inverse": one.inverse()(x)}
     drawn |= {"minimum": least(x), "c_p": f.subsample(p)(x)}
     figure, (left, right) = panels(2, width=4.6, height=4.4)
-    left.plot(x, drawn["f"], color=GREEN, label=f"f: μ = {mu:g}")
+    left.plot(x, drawn["f"], color=figures.GREEN, label=f"f: μ = {mu:g}")
     for ax in (left, right):
         _draw_operator(ax, drawn)
     _square(left, f"Sampling rate p = {p:g}")
@@ -322,11 +319,11 @@ def subsampling() -> Picture:
 
 def _draw_operator(ax: Any, drawn: Numbers) -> None:
     x = drawn["fpr"]
-    ax.fill_between(x, drawn["c_p"], drawn["minimum"], color=RED, alpha=0.25, lw=0)
-    ax.plot(x, drawn["f_p"], color=BLUE, label="f_p")
-    ax.plot(x, drawn["inverse"], color=ORANGE, label="inverse of f_p")
+    ax.fill_between(x, drawn["c_p"], drawn["minimum"], color=figures.RED, alpha=0.25, lw=0)
+    ax.plot(x, drawn["f_p"], color=figures.BLUE, label="f_p")
+    ax.plot(x, drawn["inverse"], color=figures.ORANGE, label="inverse of f_p")
     label = "C_p(f): their minimum, convexified"
-    ax.plot(x, drawn["c_p"], color=RED, lw=2, ls="--", label=label)
+    ax.plot(x, drawn["c_p"], color=figures.RED, lw=2, ls="--", label=label)
 
 
 # The central limit theorem.
@@ -353,12 +350,14 @@ def clt_underreports() -> Picture:
 def _draw_clt(axes: list[Any], drawn: Numbers, facts: Numbers) -> None:
     left, right = axes
     steps, missing = drawn["steps"], 100 * (1 - drawn["clt"] / drawn["pld"])
-    left.plot(steps, drawn["pld"], "o-", color=BLUE, label="PLD: a proof")
-    left.plot(steps, drawn["clt"], "s--", color=ORANGE, label="central limit theorem: an estimate")
+    left.plot(steps, drawn["pld"], "o-", color=figures.BLUE, label="PLD: a proof")
+    left.plot(
+        steps, drawn["clt"], "s--", color=figures.ORANGE, label="central limit theorem: an estimate"
+    )
     left.set(yscale="log", ylabel="ε at δ = 1e-5", title="DP-SGD, q = 0.01, σ = 1.3")
     left.yaxis.set_major_formatter("{x:g}")
     left.legend()
-    right.plot(steps, missing, "o-", color=RED)
+    right.plot(steps, missing, "o-", color=figures.RED)
     right.set(ylabel="missing from the estimate, %", ylim=(0, None))
     right.set_title("How much the estimate leaves out")
     words = f"k = 10 000: {facts['clt_10000']:.4f} instead of {facts['pld_10000']:.4f}"

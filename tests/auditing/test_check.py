@@ -1,15 +1,19 @@
 """Checks: what they say, what they leave open, and that honest code of our own passes."""
 
 import math
+import random
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import dpassay as da
-from dpassay.errors import InvalidArgument
+from dpassay.errors import AuditStopped, InvalidArgument
 from dpassay.privacy import account, events
 from dpassay.replay import tape as tapes
+from dpassay.replay.neighbours import smaller_sizes
 from dpassay.zoo import mechanisms as zoo
 from dpassay.zoo.training_bugs import CASES
 
@@ -30,6 +34,14 @@ def test_what_was_played_is_accounted_beside_the_claim():
     assert found.privacy.epsilon(0.0) == pytest.approx(1.0)
     assert found.decided
     assert f"\nnothing broken on {found.pairs} pairs. Accounted" in str(found)
+
+
+def test_a_mechanism_that_returns_many_outputs_plays_one():
+    def release(x, rng, size):
+        return np.clip(x, 0, 1).sum() + rng.laplace(scale=0.5, size=size)
+
+    found = da.check(release, VALUES, "1")
+    assert (found.findings[0].rule, found.epsilon_seen) == ("DPA202", pytest.approx(2.0))
 
 
 def test_without_a_claim_the_price_alone_is_told():
@@ -165,9 +177,7 @@ def test_records_that_are_not_finite_are_a_warning():
 
 
 def test_noise_that_is_not_seen_is_not_checked():
-    found = da.check(
-        lambda x: da.mechanisms.laplace(x.sum(), sensitivity=1, epsilon=1).value, VALUES
-    )
+    found = da.check(lambda x: x.sum() + da.mechanisms.secure_generator().laplace(), VALUES)
     assert not found.decided
     assert "not deterministic" in found.not_checked[0].message
 
@@ -223,6 +233,18 @@ def test_a_function_of_ones_own_is_one_primitive(scale):
     assert found.decided
 
 
+def test_evidence_takes_functions_of_ones_own_too():
+    own = da.auditing.Primitive(f"{__name__}:hidden", value="value", scale="sigma")
+    options = {"claim": da.GDP(0.25), "primitives": [own]}
+    found = da.check(lambda x: hidden(np.clip(x, 0, 1).sum(), 1.0), VALUES, **options)
+    assert found.evidence(40).refuted
+    pair = (found.pair.data, found.pair.data_prime)
+    verdict = da.audit(found.mechanism, pair, evidence="replay", trials=40, **options)
+    assert verdict.refuted
+    with pytest.raises(AuditStopped):
+        found.evidence(3, primitives=[])
+
+
 def test_a_function_whose_noise_is_too_small_is_found():
     def release(x, rng):
         return [hidden(np.clip(x, 0, 1).sum(), 20.0, factor=0.1) for _ in range(30)]
@@ -272,6 +294,40 @@ def test_answers_by_public_coins_are_undecided():
     found = da.check(release, CODES % 2, claim)
     assert found.findings == ()
     assert found.undecided
+
+
+def by_where(x, rng):
+    return np.where(rng.integers(0, 2, len(x)) == 1, x, rng.integers(0, 4, len(x)))
+
+
+def by_loop(x, rng):
+    return [int(v) if rng.integers(2) else int(rng.choice(4, 1)[0]) for v in x]
+
+
+def by_random(x):
+    heads = [random.randint(0, 1) or random.getrandbits(1) for _ in x]
+    return [int(v) if h else random.randrange(4) for v, h in zip(x, heads, strict=True)]
+
+
+def by_choices(x):
+    return [random.choices([int(v), 0, 1, 2, 3], [3, 1, 1, 1, 1])[0] for v in x]
+
+
+def with_seed(x, rng):
+    noise = np.random.default_rng(int(rng.integers(2**31))).laplace()
+    return np.clip(x, 0, 1).sum() + noise, len(x)
+
+
+@pytest.mark.parametrize("release", [by_where, by_loop, by_random, by_choices])
+def test_answers_by_whole_numbers_are_undecided(release):
+    claim = da.PureDP(5.0, neighbouring="replace-one")
+    found = da.check(release, CODES, claim, bounds=(0, 3))
+    assert found.findings == ()
+    assert not found.decided
+
+
+def test_a_seed_hides_nothing():
+    assert da.check(with_seed, VALUES, "1").findings[0].rule == "DPA301"
 
 
 def test_amplification_by_other_samplers_is_not_checked():
@@ -370,6 +426,50 @@ def test_own_selections_cost_what_they_claim(name, neighbouring):
     found = da.check(release, CODES, da.PureDP(1.0, neighbouring=neighbouring))
     assert found.findings == found.undecided == found.not_checked == ()
     assert found.epsilon_seen == pytest.approx(0.5 if neighbouring == "add-remove" else 1.0)
+
+
+SECURE = {
+    "laplace": (lambda x: da.mechanisms.laplace(total_of(x), sensitivity=1, epsilon=1), "1"),
+    "gaussian": (lambda x: da.mechanisms.gaussian(total_of(x), sensitivity=1, mu=1), "gdp:1"),
+    **{
+        name: (
+            lambda x, name=name: getattr(da.mechanisms, name)(
+                np.histogram(x, 3, (0, 1))[0], sensitivity=1, epsilon=1
+            ),
+            "1",
+        )
+        for name in SELECTIONS
+    },
+}
+
+
+def total_of(x):
+    return np.clip(x, 0, 1).sum()
+
+
+@pytest.mark.parametrize("name", SECURE)
+def test_own_exact_noise_is_a_primitive(name):
+    """Without a generator noise is drawn from a cipher; it is frozen and priced all the same."""
+    release, claim = SECURE[name]
+    found = da.check(release, VALUES, claim, limit=6)
+    assert found.findings == found.undecided == found.not_checked == ()
+    claimed = found.claim.epsilon(found.delta)
+    assert 0.49 * claimed <= found.epsilon_seen <= claimed
+    leak = da.check(lambda x: (release(x).value, len(x)), VALUES, claim, limit=6)
+    assert leak.findings[0].rule == "DPA301"
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_whole_numbers_that_nobody_follows_are_undecided(seed):
+    """They may agree by chance where D is played again."""
+    chance = random.Random(seed)  # draws by methods of its own, which are not replaced
+
+    def release(x, rng):
+        return np.clip(x, 0, 1).sum() + rng.laplace() > 5, chance.random() < 0.5
+
+    found = da.check(lambda x, rng: chance.random() < 0.5 or release(x, rng), VALUES, "3", limit=8)
+    assert found.findings == ()
+    assert da.check(release, VALUES, "3", limit=8).findings == ()
 
 
 def test_own_randomized_response_is_not_flagged():
@@ -495,5 +595,80 @@ def test_a_recorder_that_freezes_one_call_late_is_caught(monkeypatch):
 def test_a_recorder_that_does_not_align_records_is_caught(monkeypatch):
     claim = da.dp_sgd_event(2.0, 0.5, 1)
     assert da.check(_poisson, VALUES, claim).findings == ()
-    monkeypatch.setattr(tapes.Tape, "_align", lambda self, value, law, shape: None)
+    monkeypatch.setattr(tapes.Tape, "align", lambda self, value, law, shape: None)
     assert da.check(_poisson, VALUES, claim).findings
+
+
+# Base sets cut to few records
+
+
+def rounded_rate(x, rng):
+    rate = 1 / math.ceil(len(x) / 8)  # here
+    sums = [x[rng.random(len(x)) < rate].clip(0, 1).sum() for _ in range(3)]
+    return [total + rng.normal(scale=2.0) for total in sums]
+
+
+def bare_if_few(x, rng):
+    return x.sum() if len(x) < 4 else np.clip(x, 0, 1).sum() + rng.laplace()
+
+
+def mean_of_many(x, rng):
+    return np.clip(x, 0, 1).sum() / max(len(x), 1) + rng.laplace(scale=1 / 20)
+
+
+def refuses_few(x, rng):
+    if len(x) < 5:
+        raise ValueError
+    return np.clip(x, 0, 1).sum() + rng.laplace()
+
+
+def of_size(check):
+    return [warning for warning in check.warnings if warning.rule != "DPA601"]
+
+
+def test_cut_data_shows_what_n_hides():
+    """A dependence on n alone is a warning there; one on a record is a finding."""
+    data = np.linspace(0, 1, 38)
+    rounded = da.check(rounded_rate, data, da.dp_sgd_event(2.0, 0.2, 3))
+    assert rounded.findings == ()
+    (warning,) = of_size(rounded)
+    assert (warning.rule, warning.n_records) == ("DPA104", 32)
+    assert "cut to 32 records" in warning.message
+    bare = da.check(bare_if_few, data, "1")
+    assert [(found.rule, found.n_records) for found in bare.findings] == [("DPA301", 1)]
+    assert len(bare.pair.data) == 1
+    mean = da.check(mean_of_many, np.linspace(0, 1, 20), "1")
+    assert (mean.findings, [warning.rule for warning in of_size(mean)]) == ((), ["DPA202"])
+    few = da.check(refuses_few, data, "1")
+    assert (few.findings, of_size(few)) == ((), [])
+    assert of_size(da.check(mean_of_many, data, "1", neighbouring="replace-one")) == []
+
+
+def ahead(sigma, n_noises=1):
+    def train(x, rng):
+        batches = [x[rng.random(len(x)) < 0.2] for _ in range(3)]
+        sums = [batch.clip(0, 1).sum() for batch in batches for _ in range(n_noises)]
+        return [total + rng.normal(scale=sigma) for total in sums]
+
+    return train
+
+
+def test_batches_drawn_before_the_first_noise_cost_what_they_cost_one_by_one():
+    claim = da.dp_sgd_event(2.0, 0.2, 3)
+    for mechanism in (ahead(2.0), ahead(2.0 * math.sqrt(2), 2)):
+        honest = da.check(mechanism, VALUES, claim)
+        assert honest.findings == ()
+        assert honest.epsilon_seen == pytest.approx(account(claim).epsilon(1e-5), rel=1e-3)
+    assert da.check(ahead(1.0), VALUES, claim).findings[0].rule == "DPA202"
+    with pytest.raises(AuditStopped, match="before the noise"):
+        honest.evidence(3)
+
+
+@given(st.integers(1, 500), st.lists(st.integers(0, 60), max_size=6))
+def test_sizes_to_cut_to(n, shown):
+    sizes = smaller_sizes(n, shown)
+    assert len(set(sizes)) == len(sizes) <= 7
+    assert all(0 < size < n for size in sizes)
+    assert {size for size in (1, 2, 5) if size < n} <= set(sizes)
+    first = next((number for number in shown if 1 < number < n and n % number), None)
+    assert first is None or n - n % first in sizes

@@ -84,12 +84,12 @@ def test_no_asset_gains_under_a_pair_that_meets_the_claim(seed):
 
 
 def price_without_d(s, d):
-    return Lines._priced(s, np.zeros_like(d))
+    return Lines._price(s, np.zeros_like(d))
 
 
 def small_slopes_as_large(s, d):
     """Takes delta(|log s|) for slopes below 1 as well: forgets that the event is the complement."""
-    return Lines._priced(s, np.where(s < 1, (d - 1 + s) / s, d))
+    return Lines._price(s, np.where(s < 1, (d - 1 + s) / s, d))
 
 
 @pytest.mark.parametrize("mutant", [price_without_d, small_slopes_as_large])

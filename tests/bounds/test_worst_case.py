@@ -17,7 +17,8 @@ from dpassay.bounds import lower_bound, one_run
 from dpassay.bounds.betting import N_BINS, Lines, factors, with_cash
 from dpassay.bounds.onerun import fdp
 from dpassay.bounds.onerun.pvalues import Exact, Steinke
-from dpassay.bounds.sequential import _book, _Ranked, _Watch
+from dpassay.bounds.sequential import _book
+from dpassay.bounds.watch import Ranked, Watch
 from dpassay.privacy import GDP, ApproxDP
 from dpassay_reproduce.printed.one_run import naive_one_run
 
@@ -218,8 +219,8 @@ class Pairs:
 def value_of_the_game(book, pairs, scores, history, trials):
     """The largest mean wealth if before every trial the pair is chosen anew, knowing the past."""
     if len(history) == trials:
-        watch = _Watch(book, 0.95, rest=False)
-        streams = _Ranked(book.form, both_ways=False).play(*zip(*history, strict=True))
+        watch = Watch(book, 0.95, rest=False)
+        streams = Ranked(book.form, both_ways=False).play(*zip(*history, strict=True))
         watch.take(streams, len(history))
         return math.exp(watch.log_wealth[0])
     after = [
@@ -242,10 +243,10 @@ def test_no_adaptive_pair_makes_the_wealth_grow(claim):
 def test_learned_bets_are_fair_at_best(form, claim):
     rng = np.random.default_rng(3)
     book = _book(claim, form)
-    watch = _Watch(book, 0.95, rest=False)
+    watch = Watch(book, 0.95, rest=False)
     worlds = rng.permuted(np.tile([0, 1], (150, 1)), axis=1).ravel()
     scores = worlds + 0.7 * rng.normal(size=worlds.size)
-    watch.take(_Ranked(book.form, both_ways=False).play(worlds, scores), worlds.size)
+    watch.take(Ranked(book.form, both_ways=False).play(worlds, scores), worlds.size)
     f = with_cash(factors(watch.bettor._weights[0, 0], book.pays[0]))
     # The payoffs that are used are those of this bet, in the form that makes its mean at most 1.
     used = np.exp(watch.bettor._logs[0, 0, -1, :-1])

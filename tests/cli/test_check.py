@@ -1,9 +1,19 @@
 """``dpassay check``: text, JSON, SARIF, exit codes, and no record in any of them."""
 
+import io
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
+
+from dpassay.cli import output
+from dpassay.cli.check import _as_npz
+from dpassay.errors import InvalidArgument
 
 CANARY = 71828.4375
 SOURCE = """
@@ -196,3 +206,66 @@ def test_a_whole_script(dpassay, tmp_path, monkeypatch):
     bare = dpassay("check bare.py --claim 1")
     assert bare.code == 2
     assert "probe.data(train_set)" in bare.err
+
+
+def test_a_script_is_audited_by_replays(dpassay, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    broken = dpassay("audit train.py --claim 1 --evidence replay --arguments 0.25 --json")
+    assert broken.code == 1
+    assert (broken.data["refuted"], broken.data["trials"] < 50) == (True, True)
+    honest = dpassay("audit train.py --claim 1 --evidence replay --trials 5")
+    assert honest.code == 0
+    assert "Assuming noise as stated" in honest.words
+    (tmp_path / "still.py").write_text(SCRIPT.replace("np.clip(x, 0, 1).sum()", "0 * x.sum()"))
+    still = dpassay("audit still.py --claim 1 --evidence replay --trials 5")
+    assert still.code == 3
+    assert "no query moved on any pair" in still.err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_ends_in_one_line_and_leaves_nothing(tmp_path):
+    place, scratch = tmp_path / "place", tmp_path / "scratch"
+    place.mkdir()
+    scratch.mkdir()
+    begun = tmp_path / "begun"
+    slow = f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(0.2)\n"
+    (place / "train.py").write_text(slow + SCRIPT)
+    command = [sys.executable, "-m", "dpassay", "check", "train.py", "--claim", "1", "--pair", "p"]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+    process = subprocess.Popen(command, cwd=place, env=environment, **pipes)
+    deadline = time.monotonic() + 60
+    while not begun.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert (out, err.count("\n")) == ("", 1)
+    assert [path.name for path in place.iterdir()] == ["train.py"]
+    assert not [path for path in scratch.rglob("*") if path.is_file()]
+
+
+def test_progress_is_told_and_can_be_silenced(monkeypatch):
+    times = iter(range(0, 1000, 6))
+    monkeypatch.setattr(output.time, "monotonic", lambda: next(times))
+    for quiet, lines in ((False, 2), (True, 0)):
+        monkeypatch.setattr(sys, "stderr", io.StringIO())
+        with output.Counting(quiet) as counting:
+            for number in range(1, 5):
+                counting(number)
+        said = sys.stderr.getvalue()
+        assert said.count("\n") == said.count("dpassay: execution") == lines
+
+
+def test_pairs_of_torch_data_sets_are_written_as_arrays():
+    torch = pytest.importorskip("torch")
+    tensors = torch.arange(6.0).reshape(3, 2), torch.tensor([0, 1, 1])
+    data = torch.utils.data.TensorDataset(*tensors)
+    more = torch.utils.data.TensorDataset(*(part[:2] for part in tensors))
+    with np.load(io.BytesIO(_as_npz(data, more))) as arrays:
+        assert {name: arrays[name].shape for name in arrays} == {
+            "data_X": (3, 2), "data_y": (3,), "data_prime_X": (2, 2), "data_prime_y": (2,)
+        }  # fmt: skip
+    with pytest.raises(InvalidArgument, match="mixed kinds"):
+        _as_npz([{"a": 1}], [{"a": 1}, {"a": 2}])

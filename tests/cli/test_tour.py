@@ -7,7 +7,10 @@ from html.parser import HTMLParser
 import pytest
 
 from dpassay.cli.demo import LEARNERS
+from dpassay.cli.demo_check import SCRIPT
 from dpassay.cli.doctor import packages
+
+BUG = "    total = total + rng.normal(scale=NOISE * CLIP / BATCH, size=8)"
 
 
 class _Page(HTMLParser):
@@ -31,6 +34,10 @@ def test_demo(dpassay, tmp_path):
     assert "not refuted: epsilon >= " in result.out
     assert "at least 0.039888" in result.out
     assert "What to do next" in result.out
+    line = SCRIPT.splitlines().index(BUG) + 1
+    assert f"{tmp_path / 'demo' / 'training.py'}:{line}   {BUG.strip()}" in result.out
+    assert "DPA202" in result.out
+    assert (tmp_path / "demo" / "training.py").read_text() == SCRIPT
     for name in ("learners.svg", "odds.svg", "tradeoff.svg"):
         root = ET.parse(tmp_path / "demo" / name).getroot()
         assert root.find("{http://www.w3.org/2000/svg}title").text
@@ -57,7 +64,9 @@ def test_demo_for_machines(dpassay, tmp_path, monkeypatch):
     assert data["refuted"] is True
     assert data["epsilon_lower"] == pytest.approx(2.795, abs=1e-4)
     assert data["account"]["pld"] < data["account"]["rdp"]
-    assert len(data["files"]) == 6
+    assert len(data["files"]) == 7
+    assert data["check"]["rule"] == "DPA202"
+    assert data["check"]["epsilon_seen"] > 100 * data["check"]["epsilon_claimed"]
     verdicts = data["verdicts"]
     assert [verdicts[name]["refuted"] for name in ("honest", "broken")] == [False, True]
     # The pair (epsilon, delta) allows more than the curve that it was read from.

@@ -15,15 +15,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dpassay.errors import InvalidArgument
 from dpassay.learn import PrivateLasso, PrivateRidge
-from dpassay.learn.base import (
-    PrivateMixin,
-    bounded_features,
-    bounded_targets,
-    generator_of,
-    label_set,
-    noise_level,
-    row_norms,
-)
+from dpassay.learn.base import PrivateMixin, generator_of, noise_level
+from dpassay.learn.declared import bounded_features, bounded_targets, label_set, row_norms
 from dpassay.mechanisms import gaussian
 from dpassay.privacy import Gaussian, gaussian_noise_multiplier
 

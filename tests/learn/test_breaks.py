@@ -14,7 +14,7 @@ from dpassay.learn import (
     logistic_plans,
     search_price,
 )
-from dpassay.learn.base import bounded_features, row_norms
+from dpassay.learn.declared import bounded_features, row_norms
 from dpassay.optim.gradient import noisy_gradient_descent
 from dpassay_reproduce.printed.ridge import PrintedRidge
 

@@ -11,7 +11,8 @@ from scipy import stats
 import dpassay as da
 from dpassay.privacy import composition, events, gaussian, loss_distribution
 from dpassay.privacy.accounting import pld
-from dpassay.privacy.loss_distribution import Composition, LossPmf, discretise
+from dpassay.privacy.loss_distribution import Composition
+from dpassay.privacy.loss_pmf import LossPmf, discretise
 from dpassay.privacy.profiles import profiles
 
 DELTAS = [1e-1, 1e-3, 1e-6, 1e-10, 1e-13, 1e-16, 1e-30]

@@ -223,6 +223,23 @@ def test_coins_are_aligned_by_record():
         np.testing.assert_array_equal(np.delete(now, index), first.output)
 
 
+def test_numbers_drawn_for_every_record_are_aligned():
+    """Each record keeps its own; nothing is served in the shape of the other data set."""
+
+    def shifted(data, rng):
+        return data + rng.integers(0, 100, len(data)), rng.integers(0, 9, 3)
+
+    player = Player(shifted, 0)
+    first = player.record(DATA, len(DATA))
+    n = len(DATA)
+    less = player.replay(first, np.delete(DATA, 1, axis=0), Edit("remove", 1, n, n - 1))
+    more = player.replay(first, np.append(DATA, DATA[:1], axis=0), Edit("add", n, n, n + 1))
+    assert less.error is more.error is None
+    np.testing.assert_array_equal(less.output[0], np.delete(first.output[0], 1, axis=0))
+    np.testing.assert_array_equal(more.output[0][:n], first.output[0])
+    np.testing.assert_array_equal(less.output[1], first.output[1])
+
+
 def names_in_place():
     parts = (np.random, random, np)
     return [{name: id(getattr(part, name)) for name in dir(part)} for part in parts]

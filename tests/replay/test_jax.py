@@ -44,10 +44,10 @@ def training(clip):
 
 
 def test_clipped_and_unclipped_training_in_jit_and_scan():
-    honest = da.check(training(clip=True), (X, Y), CLAIM, limit=8)
+    honest = da.check(training(clip=True), (X, Y), CLAIM, limit=4)
     assert honest.findings == honest.undecided == honest.not_checked == ()
     assert honest.epsilon_seen == pytest.approx(CLAIM.epsilon(honest.delta), rel=1e-3)
-    broken = da.check(training(clip=False), (X, Y), CLAIM, limit=8)
+    broken = da.check(training(clip=False), (X, Y), CLAIM, limit=2)
     assert broken.findings[0].rule == "DPA202"
     assert "# here" in broken.findings[0].site.source
 
@@ -59,8 +59,19 @@ def test_recording_changes_nothing_and_leaves_nothing():
     da.check(train, (X, Y), CLAIM, limit=1)
     assert {name: getattr(jax.random, name) for name in dir(jax.random)} == names
     assert _State.tape is None
-    # Up to rounding: a callback ends the fusion of two kernels.
+    # Up to rounding: XLA fuses a product and a sum only where nobody else reads the product.
     np.testing.assert_allclose(train((X, Y), np.random.default_rng(3)), recorded, rtol=2e-6)
+
+
+def test_outside_of_jit_recording_changes_no_bit():
+    def release(data, rng):
+        key = jax.random.key(int(rng.integers(2**31)))
+        return jnp.asarray(data).sum(axis=0) / 7 + 0.3 * jax.random.normal(key, (3,))
+
+    for seed in range(5):
+        recorded = Player(release, seed).record(X, 30).output
+        plain = np.asarray(release(X, np.random.default_rng(seed)))
+        np.testing.assert_array_equal(plain, recorded)
 
 
 def test_coins_are_aligned_by_record():
@@ -80,10 +91,10 @@ def test_coins_are_aligned_by_record():
         return run
 
     values = np.linspace(0, 1, 20, dtype=np.float32)
-    honest = da.check(train(0.25), values, event, limit=3)
+    honest = da.check(train(0.25), values, event, limit=2)
     assert honest.findings == honest.undecided == ()
     assert honest.event.event.sampling_rate == 0.25
-    assert da.check(train(0.75), values, event, limit=3).findings
+    assert da.check(train(0.75), values, event, limit=2).findings
 
 
 def test_fixed_keys_and_lost_draws_are_named():

@@ -21,6 +21,7 @@ from dpassay.replay.outputs import first_difference, settle
 from dpassay.replay.playing import Player
 from dpassay.replay.tape import Edit, current
 from replay.torch_programs import (
+    BATCH,
     FEATURES,
     FULL,
     LABELS,
@@ -32,7 +33,9 @@ from replay.torch_programs import (
     dropout,
     ghost,
     momentum,
+    network,
     plain,
+    private,
     secure,
 )
 
@@ -148,7 +151,7 @@ def test_a_recorder_that_freezes_late_or_nothing_is_caught(monkeypatch):
 
 
 def test_a_recorder_that_does_not_align_coins_is_caught(monkeypatch):
-    monkeypatch.setattr(tapes.Tape, "_align", lambda *args: None)
+    monkeypatch.setattr(tapes.Tape, "align", lambda *args: None)
     assert da.check(by_coins, SET, da.dp_sgd_event(1.0, 0.25, 4), limit=4).findings
 
 
@@ -315,3 +318,27 @@ def test_batches_split_in_memory_are_one_step():
     check = da.check(train, TensorDataset(FEATURES, LABELS), SAMPLED, limit=3)
     assert check.findings == check.undecided == ()
     assert isinstance(next(iter(DataLoader(SET))), list)
+
+
+def test_private_values_that_are_read_and_loaders_with_workers_are_named():
+    def train(data):
+        model, optimizer, loader = private(
+            data, network(), loader=DataLoader(data, BATCH, num_workers=2, persistent_workers=True)
+        )
+        for x, y in loader:
+            optimizer.zero_grad()
+            loss = cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            logged.append(loss.item())  # read
+            logged.append(next(model.parameters()).sum().item())  # a function of noisy values
+        return model
+
+    logged = []
+    check = da.check(train, SET, SAMPLED, limit=3)
+    assert check.findings == ()
+    assert check.decided
+    named = {entry.site.source: entry.message for entry in check.not_checked}
+    assert len(named) == 2
+    assert "published without noise" in named["logged.append(loss.item())  # read"]
+    assert any("worker processes" in message for message in named.values())

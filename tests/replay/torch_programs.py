@@ -38,11 +38,12 @@ def network(*layers):
     return nn.Sequential(nn.Linear(3, 4), nn.ReLU(), *layers, nn.Linear(4, 2))
 
 
-def private(data, model, noise=SIGMA, make=None, **options):
+def private(data, model, noise=SIGMA, make=None, loader=None, **options):
     """The parts of a private training, as Opacus makes them."""
+    loader = DataLoader(data, batch_size=BATCH) if loader is None else loader
     optimizer = (make or (lambda p: torch.optim.SGD(p, lr=0.1)))(model.parameters())
     return PrivacyEngine().make_private(
-        module=model, optimizer=optimizer, data_loader=DataLoader(data, batch_size=BATCH),
+        module=model, optimizer=optimizer, data_loader=loader,
         noise_multiplier=noise, max_grad_norm=1.0, **options,
     )  # fmt: skip
 

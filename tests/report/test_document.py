@@ -135,6 +135,7 @@ def test_a_report_of_version_1_is_read():
     assert kinds == ["many trials", "one run"]
     assert [audit["verdict"]["trials"] for audit in report.data["audits"]] == [60 + 50, 1 + 50]
     assert all(audit["verdict"]["power"] is None for audit in report.data["audits"])
+    assert all(audit["verdict"]["n_deaths"] is None for audit in report.data["audits"])
     page = Page(report.html())
     assert page.faults == []
     assert "In 60 trials the attack did not refute" in page.text

@@ -1,7 +1,7 @@
 """By how much a float may differ from the real number that it stands for; see the package."""
 
 import math
-from typing import Any, cast, overload
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +13,19 @@ ULP = 2 * UNIT
 """The distance from 1 to the next float."""
 
 CLOSED_FORM = 64 * UNIT
-"""Of formulae of some thirty operations in which nothing cancels: those of the accountants."""
+"""For formulae of some thirty operations in which nothing cancels: those of the accountants."""
 
 REQUEST = 8 * UNIT
 """How closely a delta that was asked for is met: three times 1e-7 and 3e-7 are different floats."""
 
 ARITHMETIC = 1e-12
-"""Of formulae: up to a thousand operations, and exp or log of numbers up to 700 in size."""
+"""For formulae of up to a thousand operations, with exp or log of numbers up to 700 in size."""
 
 TAIL = 1e-8
-"""Of probabilities that a library computes; thirty times the largest error that was found."""
+"""For probabilities that a library computes: thirty times the largest error that was found."""
 
 NUMERICAL = 1e-8
-"""Of sums over a grid, Fourier transforms and stopped searches."""
+"""For sums over a grid, Fourier transforms and searches that were stopped."""
 
 TINY = 1e-300
 """The smallest number that is divided by or whose logarithm is taken; not a margin."""
@@ -36,13 +36,11 @@ LEAST = float(np.finfo(float).tiny)
 _LARGEST = float(np.finfo(float).max)
 
 
-@overload
-def round_up(x: float, margin: float = ..., size: float = ...) -> float: ...
-@overload
-def round_up(
-    x: NDArray[np.float64], margin: float = ..., size: float = ...
-) -> NDArray[np.float64]: ...
-def round_up(x: Any, margin: float = ARITHMETIC, size: float = 0.0) -> Any:
+Number = TypeVar("Number", float, NDArray[np.float64])
+"""A number, or an array of them."""
+
+
+def round_up(x: Number, margin: float = ARITHMETIC, size: float = 0.0) -> Number:
     """A number that is certainly at least what x stands for, if x errs by at most the margin.
 
     Args:
@@ -60,20 +58,14 @@ def round_up(x: Any, margin: float = ARITHMETIC, size: float = 0.0) -> Any:
     return x + step if isinstance(x, np.ndarray) else float(x + step)
 
 
-@overload
-def round_down(x: float, margin: float = ..., size: float = ...) -> float: ...
-@overload
-def round_down(
-    x: NDArray[np.float64], margin: float = ..., size: float = ...
-) -> NDArray[np.float64]: ...
-def round_down(x: Any, margin: float = ARITHMETIC, size: float = 0.0) -> Any:
+def round_down(x: Number, margin: float = ARITHMETIC, size: float = 0.0) -> Number:
     """A number that is certainly at most what x stands for; as :func:`round_up`.
 
     >>> round_down(0.5, margin=1e-3), round_down(-0.5, margin=1e-3)
     (0.4995, -0.5005)
 
     """
-    return -cast(Any, round_up(-x, margin, size))
+    return -round_up(-x, margin, size)
 
 
 # One-liners for formulae that are priced by the thousand: margins in units of the last place.

@@ -19,6 +19,7 @@ and in the same way for P(X <= x) with x <= m; for a gamma variable of shape a,
 P(G >= x) <= (x/a)^a e^(a-x) for x >= a. All of them err to the safe side.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from dpassay._special.margins import ARITHMETIC, TAIL, ULP, round_down, round_up
-from dpassay._special.search import Floats, first_true, last_true
+from dpassay._special.search import Condition, Floats, first_true, last_true
 
 Mask = NDArray[np.bool_]
 
@@ -94,14 +95,7 @@ def beta_upper(a: ArrayLike, b: ArrayLike, level: ArrayLike) -> Floats:
 
 
 def _beta_upper(a: Floats, b: Floats, level: Floats) -> Floats:
-    goal = level * (1 - 2 * TAIL)
-    x = np.array(special.betainccinv(a, b, goal))
-    wrong = _is_wrong(_beta_above(a, b, x), goal, level)
-    if wrong.any():
-        a, b, goal = (np.broadcast_to(y, x.shape) for y in (a, b, goal))
-        shapes, least = (a[wrong], b[wrong]), goal[wrong]
-        ends = np.zeros_like(least), np.ones_like(least)
-        x[wrong] = first_true(lambda t: _beta_above(*shapes, t) <= least, *ends)
+    x = _invert(special.betainccinv, _beta_above, first_true, a, b, level)
     return _at_the_ends(x, level, at_0=1.0, at_1=0.0)
 
 
@@ -114,15 +108,28 @@ def beta_lower(a: ArrayLike, b: ArrayLike, level: ArrayLike) -> Floats:
 
 
 def _beta_lower(a: Floats, b: Floats, level: Floats) -> Floats:
+    x = _invert(special.betaincinv, _beta_below, last_true, a, b, level)
+    return _at_the_ends(x, level, at_0=0.0, at_1=1.0)
+
+
+def _invert(
+    inverse: Callable[..., Any],
+    tail: Callable[[Floats, Floats, Floats], Floats],
+    search: Callable[[Condition, Floats, Floats], Floats],
+    a: Floats,
+    b: Floats,
+    level: Floats,
+) -> Floats:
+    """Where a tail of Beta(a, b) just reaches the level: by the library, searched where it errs."""
     goal = level * (1 - 2 * TAIL)
-    x = np.array(special.betaincinv(a, b, goal))
-    wrong = _is_wrong(_beta_below(a, b, x), goal, level)
+    x = np.array(inverse(a, b, goal))
+    wrong = _is_wrong(tail(a, b, x), goal, level)
     if wrong.any():
         a, b, goal = (np.broadcast_to(y, x.shape) for y in (a, b, goal))
         shapes, least = (a[wrong], b[wrong]), goal[wrong]
         ends = np.zeros_like(least), np.ones_like(least)
-        x[wrong] = last_true(lambda t: _beta_below(*shapes, t) <= least, *ends)
-    return _at_the_ends(x, level, at_0=0.0, at_1=1.0)
+        x[wrong] = search(lambda t: tail(*shapes, t) <= least, *ends)
+    return x
 
 
 def _is_wrong(tail: Floats, goal: Floats, level: Floats) -> Mask:

@@ -6,7 +6,7 @@ crossing is.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,16 +22,27 @@ _NEAR = 1e-12  # how good a guess is, relatively
 _ENOUGH = 1100  # halvings bring any two finite floats together
 
 
+class Effort(TypedDict, total=False):
+    """How far a search goes; every answer is as safe, and tighter with more effort."""
+
+    within: float
+    """Stop where the bracket is narrower than this share of its ends; with 0, which it is unless
+    told, the search goes on to neighbouring floats."""
+    absolute: float
+    """Stop also where the bracket is narrower than this; 0 unless told."""
+    whole: bool
+    """Search whole numbers only; the ends must be whole."""
+    most: int
+    """Stop after so many halvings."""
+
+
 def first_true(
     condition: Condition,
     low: ArrayLike,
     high: ArrayLike,
     *,
-    within: float = 0.0,
-    absolute: float = 0.0,
-    whole: bool = False,
-    most: int = _ENOUGH,
     guess: ArrayLike | None = None,
+    **effort: Unpack[Effort],
 ) -> Floats:
     """The smallest x in [low, high] at which a condition holds that, once true, stays true.
 
@@ -43,13 +54,9 @@ def first_true(
         condition: called with an array of the common shape of ``low`` and ``high``.
         low: the lower end.
         high: the upper end, at least ``low``.
-        within: stop where the bracket is narrower than this share of its ends; with 0 the search
-            goes on to neighbouring floats.
-        absolute: stop also where the bracket is narrower than this.
-        whole: search whole numbers only; the ends must be whole.
-        most: stop after so many halvings; the answer is as safe, and less tight.
         guess: where the answer is thought to be. A narrow bracket around it is asked first, and
             taken only if the condition is false at its lower and true at its upper end.
+        effort: ``within``, ``absolute``, ``whole`` and ``most``; see :class:`Effort`.
 
     >>> float(first_true(lambda x: x * x >= 2, 0.0, 2.0)) ** 2
     2.0
@@ -61,7 +68,7 @@ def first_true(
     high = np.where(condition(low), low, high)
     if guess is not None:
         low, high = _around(condition, np.asarray(guess, float), low, high)
-    return _bracket(condition, low, high, within, absolute, whole, most)[1]
+    return _bracket(condition, low, high, effort)[1]
 
 
 def _around(
@@ -76,14 +83,7 @@ def _around(
 
 
 def last_true(
-    condition: Condition,
-    low: ArrayLike,
-    high: ArrayLike,
-    *,
-    within: float = 0.0,
-    absolute: float = 0.0,
-    whole: bool = False,
-    most: int = _ENOUGH,
+    condition: Condition, low: ArrayLike, high: ArrayLike, **effort: Unpack[Effort]
 ) -> Floats:
     """The largest x in [low, high] at which a condition holds that, once false, stays false.
 
@@ -102,7 +102,7 @@ def last_true(
     def fails(x: Floats) -> NDArray[np.bool_]:
         return np.logical_not(condition(x))
 
-    return _bracket(fails, low, high, within, absolute, whole, most)[0]
+    return _bracket(fails, low, high, effort)[0]
 
 
 def _ends(low: ArrayLike, high: ArrayLike) -> tuple[Floats, Floats]:
@@ -111,16 +111,12 @@ def _ends(low: ArrayLike, high: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _bracket(
-    condition: Condition,
-    low: Floats,
-    high: Floats,
-    within: float,
-    absolute: float,
-    whole: bool,
-    most: int,
+    condition: Condition, low: Floats, high: Floats, effort: Effort
 ) -> tuple[Floats, Floats]:
     """Narrow brackets: false at the lower end and true at the upper one, wherever it was asked."""
-    for _ in range(most):
+    within, absolute = effort.get("within", 0.0), effort.get("absolute", 0.0)
+    whole = effort.get("whole", False)
+    for _ in range(effort.get("most", _ENOUGH)):
         mid = np.floor((low + high) / 2) if whole else _middle(low, high)
         # An infinite end is no share of anything: such a bracket has no middle and stays.
         size = np.minimum(np.maximum(np.abs(low), np.abs(high)), _LARGEST)

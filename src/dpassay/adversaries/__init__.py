@@ -96,13 +96,9 @@ __all__ = [
     "steps_bound",
 ]
 
-if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
-    _OLD = {
-        "Game": "dpassay.adversaries.PlayedGame",
-        "GameStopped": "dpassay.errors.AuditStopped",
-    }
-    __getattr__ = lazily(__name__, _PUBLIC, _OLD)
+_OLD = {
+    "Game": "dpassay.adversaries.PlayedGame",
+    "GameStopped": "dpassay.errors.AuditStopped",
+}
 
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+lazily(__name__, _PUBLIC, _OLD)

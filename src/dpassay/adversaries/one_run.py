@@ -78,7 +78,7 @@ class OneRun:
     context: Any = None
 
     def coins(self, rng: int) -> Any:
-        """Which canaries are in."""
+        """One fair coin per canary: True for those that are in the training data."""
         return canary_coins(rng, self.n_canaries)
 
     def train_and_score(self, rng: int) -> FloatArray:
@@ -196,7 +196,7 @@ class _OneRunGame:
         return {"seed": self.seed, "one_run": True}
 
     def worlds(self, trial: int) -> NDArray[np.bool_]:
-        """Which canaries are in."""
+        """One fair coin per canary: True for those that are in the training data."""
         return self.run.coins(self.seed)
 
     def __call__(self, trials: Sequence[int], /) -> list[Outcome]:
@@ -218,16 +218,10 @@ class _SumOfRatios:
         return self.ratio(np.asarray(trained.observations).T)
 
 
-@dataclass(frozen=True, eq=False)
-class _MinusLoss:
-    network: Network
-    X: FloatArray
-    y: Any
-
-    def __call__(self, trained: Trained) -> FloatArray:
-        losses = jax.jit(self.network.losses)
-        x = self.network.shaped(self.X)
-        return -np.asarray(losses(jnp.asarray(trained.parameters), x, self.y), float)
+def _score_by_loss(network: Network, X: FloatArray, y: Any, trained: Trained) -> FloatArray:
+    """Minus the loss of each canary: a trained network errs less on those that it has seen."""
+    losses = jax.jit(network.losses)
+    return -np.asarray(losses(jnp.asarray(trained.parameters), network.shaped(X), y), float)
 
 
 def dirac_canaries(training: Training, data: Data, n_canaries: int, *, rng: int = 0) -> OneRun:
@@ -277,5 +271,6 @@ def mislabelled_canaries(
     classes = training.network.n_classes
     wrong = (data.others.y[chosen] + random.integers(1, classes, size=m)) % classes
     records = data.records.with_examples(data.others.X[chosen], wrong)
-    score = _MinusLoss(training.network, data.others.X[chosen], wrong.astype(np.int32))
+    rows, labels = data.others.X[chosen], wrong.astype(np.int32)
+    score = functools.partial(_score_by_loss, training.network, rows, labels)
     return OneRun(training, records, m, score)

@@ -75,9 +75,4 @@ __all__ = [
     "white_box_features",
 ]
 
-if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
-    __getattr__ = lazily(__name__, _PUBLIC, {"ShadowsStopped": "dpassay.errors.AuditStopped"})
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+lazily(__name__, _PUBLIC, {"ShadowsStopped": "dpassay.errors.AuditStopped"})

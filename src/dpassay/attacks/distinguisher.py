@@ -7,6 +7,7 @@ however the learner was chosen, the bound stays valid. Only power depends on it.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -123,20 +124,13 @@ def _fit_constant(table: FloatArray, y: Any, seed: int) -> Scorer:
     return _Constant(0.0)
 
 
-@dataclass(frozen=True, eq=False)
-class _Histogram:
-    """Log ratio of two smoothed histograms of one column."""
-
-    column: int
-    edges: FloatArray
-    ratio: FloatArray
-
-    def __call__(self, table: FloatArray) -> FloatArray:
-        x = table[:, self.column]
-        inside = np.searchsorted(self.edges, x, side="right")
-        return np.where(
-            np.isnan(x), self.ratio[-1], self.ratio[np.clip(inside, 0, self.edges.size)]
-        )
+def _score_by_histogram(
+    column: int, edges: FloatArray, ratio: FloatArray, table: FloatArray
+) -> FloatArray:
+    """The log ratio of two smoothed histograms of one column; the last entry is that of NaN."""
+    x = table[:, column]
+    inside = np.searchsorted(edges, x, side="right")
+    return np.where(np.isnan(x), ratio[-1], ratio[np.clip(inside, 0, edges.size)])
 
 
 def _fit_histogram(table: FloatArray, y: Any, seed: int) -> Scorer:
@@ -153,7 +147,7 @@ def _fit_histogram(table: FloatArray, y: Any, seed: int) -> Scorer:
     cells = np.where(np.isnan(x), edges.size + 1, np.searchsorted(edges, x, side="right"))
     counts = [np.bincount(cells[y == w], minlength=edges.size + 2) for w in (1, 0)]
     smooth = [(c + 0.5) / (c.sum() + 0.5 * c.size) for c in counts]
-    return _Histogram(column, edges, np.log(smooth[0]) - np.log(smooth[1]))
+    return partial(_score_by_histogram, column, edges, np.log(smooth[0]) - np.log(smooth[1]))
 
 
 @dataclass(frozen=True, eq=False)

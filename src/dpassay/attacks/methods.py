@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpassay import _check
+from dpassay._records import join
 from dpassay._rng import RngLike
 from dpassay.attacks.learned import shadow_scores
 from dpassay.attacks.outputs import Outputs, dense, observe, records
@@ -50,7 +51,7 @@ class Case:
         return self.shadows
 
     def need_records(self, method: str) -> Any:
-        """The candidates themselves."""
+        """The records of the candidates; an error where only outputs were given."""
         if self.X is None:
             raise InvalidArgument(
                 f"method={method!r} looks at records and a model, not at outputs alone. Pass the "
@@ -182,9 +183,9 @@ def candidates(
     else:
         pairs = [records("members", members), records("non_members", non_members)]
         sides = [observe(target, *pair) for pair in pairs]
-        X = _stack(pairs[0][0], pairs[1][0])
+        X = join(pairs[0][0], pairs[1][0])
         y = np.concatenate([pair[1] for pair in pairs])
-    outputs = sides[0].joined(sides[1])
+    outputs = sides[0].join(sides[1])
     _refuse_constant(outputs)
     case = Case(target, outputs, X, y, shadows, reference, features, rng)
     return case, len(sides[0])
@@ -203,18 +204,6 @@ def _given(name: str, value: Any) -> Outputs:
             "(probabilities, labels). For records pass the target too."
         )
     return Outputs(losses=losses)
-
-
-def _stack(a: Any, b: Any) -> Any:
-    if hasattr(a, "iloc"):
-        import pandas as pd
-
-        return pd.concat([a, b], ignore_index=True)
-    if hasattr(a, "tocsr"):
-        from scipy import sparse
-
-        return sparse.vstack([a, b]).tocsr()
-    return np.concatenate([np.asarray(a), np.asarray(b)])
 
 
 def _refuse_constant(outputs: Outputs) -> None:

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from dpassay import _check
+from dpassay._records import is_sparse, is_table
 from dpassay.attacks.modules import is_module, margins_of_module
 from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray
@@ -107,7 +108,7 @@ class Outputs:
         index = np.broadcast_to(self.classes, self.probabilities.shape[:-1])
         return np.take_along_axis(self.probabilities, index[..., None], -1)[..., 0]
 
-    def joined(self, other: "Outputs") -> "Outputs":
+    def join(self, other: "Outputs") -> "Outputs":
         """These records, then the others."""
         if self.n_classes != other.n_classes or (self.labels is None) != (other.labels is None):
             raise InvalidArgument(
@@ -175,7 +176,7 @@ def records(name: str, value: Any) -> tuple[Any, Any]:
             "target=None."
         )
     X, y = value[0], np.asarray(value[1])
-    X = X if hasattr(X, "iloc") or hasattr(X, "tocsr") else np.asarray(X)
+    X = X if is_table(X) or is_sparse(X) else np.asarray(X)
     size = X.shape[0] if X.ndim else 0
     if y.ndim != 1 or y.size == 0 or size != y.size:
         raise InvalidArgument(

@@ -52,7 +52,7 @@ def _loss(outputs: Outputs) -> FloatArray:
 
 
 def _confidence(outputs: Outputs) -> FloatArray:
-    """The largest probability."""
+    """The probability of the label that the model finds most likely."""
     return outputs.vectors.max(axis=-1)
 
 

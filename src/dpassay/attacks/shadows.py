@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay import _check
+from dpassay._records import take
 from dpassay._rng import for_trial
 from dpassay.attacks.outputs import Outputs, observe, records
 from dpassay.attacks.scores import log_odds
@@ -176,10 +177,6 @@ def _values(X: Any) -> Any:
     return values.astype(float) if values.dtype.kind in "biuf" else values
 
 
-def _rows(X: Any, chosen: Any) -> Any:
-    return X.iloc[np.flatnonzero(chosen)] if hasattr(X, "iloc") else X[np.flatnonzero(chosen)]
-
-
 @dataclass(frozen=True, eq=False)
 class _Training:
     """The game of a shadow farm: each trial trains one shadow, observes it, keeps what it says."""
@@ -224,7 +221,7 @@ class _Training:
     def _one(self, trial: int) -> bytes:
         chosen = self.worlds(trial) == 1
         y = self.y[chosen]
-        model = self.train(_rows(self.X, chosen), y, for_trial(self.seed, trial, 1))
+        model = self.train(take(self.X, np.flatnonzero(chosen)), y, for_trial(self.seed, trial, 1))
         outputs = observe(model, *self.at)
         outputs = outputs if self.keep == "vectors" else as_losses(outputs)
         kept: dict[str, Any] = {"probabilities": outputs.probabilities, "losses": outputs.losses}

@@ -105,7 +105,7 @@ class Account:
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> "Account":
-        """What :meth:`to_json` wrote."""
+        """The account that :meth:`to_json` wrote."""
         counts = tuple((int(first), int(end)) for first, end in stored["counts"])
         n_betting = stored["n_betting"]
         return cls(float(stored["betting"]), None if n_betting is None else int(n_betting), counts)

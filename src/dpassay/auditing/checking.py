@@ -25,6 +25,8 @@ from dpassay.replay.playing import Player, Relocated
 from dpassay.replay.primitives import Primitive
 from dpassay.types import Neighbouring, PrivacyCurve
 
+Progress = Callable[[int], None] | None
+
 
 def check(
     mechanism: Callable[..., Any],
@@ -37,17 +39,19 @@ def check(
     sampling_rate: float | None = None,
     sensitivity: float | None = None,
     delta: float | None = None,
-    limit: int = 24,
+    limit: int = 32,
     own: Any = None,
     primitives: Sequence[Primitive] = (),
     evidence: int = 0,
     confidence: float = 0.95,
     rng: int = 0,
+    progress: Callable[[int], None] | None = None,
 ) -> Check:
     """Broken obligations of a mechanism's privacy proof, found by recording and replaying it.
 
     Args:
-        mechanism: ``mechanism(data, rng)`` or ``mechanism(data)``; returns what is released.
+        mechanism: ``mechanism(data, rng)`` or ``mechanism(data)``; returns what is released. Of
+            ``mechanism(data, rng, size)``, as for :func:`~dpassay.audit`, one output is played.
         data: one data set: an array with a record per row, a list, a frame, a pair (X, y), a
             tensor or a torch data set.
         claim: what is promised: a curve, an event (whose sampling is then checked too), a text
@@ -58,7 +62,7 @@ def check(
         sampling_rate: declares that batches are Poisson samples of this rate.
         sensitivity: the most that one record may move any query in the l2 norm, if declared.
         delta: where epsilon is stated; the claim's own by default.
-        limit: the most neighbours that are tried.
+        limit: the most pairs that are tried, among them those of base sets cut to few records.
         own: one record to try first, of the form that a record of the data has.
         primitives: functions of yours that add noise which cannot be followed, such as
             ``Primitive("my.noise:add", value="x", scale="sigma")``.
@@ -66,6 +70,7 @@ def check(
             likelihood ratios; see ``check.evidence``. 0 plays none.
         confidence: of that refutation.
         rng: the seed.
+        progress: called with the number of every execution before it is played.
 
     Returns:
         A :class:`Check`. A finding is a counterexample to the proof of the claim, not by itself
@@ -96,32 +101,40 @@ def check(
         None if own is None else record_of(own, form.arrays),
     )  # fmt: skip
     try:
-        found = _run(question, form.rebuild, tuple(primitives))
-        return _with_evidence(found, evidence, confidence, question.seed)
+        found = _run(question, form.rebuild, tuple(primitives), progress)
+        return _with_evidence(found, evidence, confidence, question.seed, progress)
     finally:
         finish()
 
 
 def _run(
-    question: Question, rebuild: Callable[[Any], Any], primitives: tuple[Primitive, ...]
+    question: Question,
+    rebuild: Callable[[Any], Any],
+    primitives: tuple[Primitive, ...],
+    progress: Progress,
 ) -> Check:
     """The check, begun anew where the location of a draw turns out to be a query."""
     located: frozenset[tuple[str, int]] = frozenset()
     played = 0
     while True:
-        player = Player(question.mechanism, question.seed, rebuild, located, primitives, played)
+        player = Player(question.mechanism, question.seed, rebuild, located, primitives, played,
+                        progress)  # fmt: skip
         session = Session(question, player)
         try:
-            return session.run()
+            return replace(session.run(), primitives=primitives)
         except Relocated as more:
             located, played = located | more.places, session.player.executions
 
 
-def _with_evidence(found: Check, trials: int, confidence: float, seed: int) -> Check:
+def _with_evidence(
+    found: Check, trials: int, confidence: float, seed: int, progress: Progress
+) -> Check:
     if not trials or found.pair is None or found.claim is None:
         return found
+    before = found.executions
+    more = None if progress is None else lambda number: progress(before + number)
     try:
-        verdict = found.evidence(trials, confidence=confidence, rng=seed)
+        verdict = found.evidence(trials, confidence=confidence, rng=seed, progress=more)
     except AuditStopped as why:
         return replace(found, not_checked=(*found.not_checked, Open(str(why))))
     executions = found.executions + (verdict.n_executions or 0)

@@ -11,7 +11,7 @@ import os
 import runpy
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -74,7 +74,7 @@ class _Folder:
 
     root: Path
     scratch: Path
-    _known: dict[Path, tuple[int, int]] = field(default_factory=dict)
+    _known: dict[Path, tuple[int, int]] = field(default_factory=dict[Path, tuple[int, int]])
 
     def restore(self) -> None:
         """Make the copy what the folder is: only what a run has changed is copied again."""
@@ -98,7 +98,7 @@ class _Folder:
                 self._known[copy] = _state(copy)
 
     def _files(self) -> list[Path]:
-        found = []
+        found: list[Path] = []
         for folder, names, files in os.walk(self.root):
             names[:] = [n for n in names if not n.startswith(".") and n not in _LEFT_OUT]
             found += [Path(folder, name) for name in files if Path(folder, name).is_file()]
@@ -176,7 +176,7 @@ class _Runner:
         self.folder.restore()
         quiet = io.StringIO()
         with contextlib.ExitStack() as stack:
-            stack.enter_context(self.script._as_program())
+            stack.enter_context(self.script.as_program())
             os.chdir(self.folder.scratch)
             stack.enter_context(contextlib.redirect_stdout(quiet))
             stack.enter_context(contextlib.redirect_stderr(quiet))
@@ -212,15 +212,16 @@ class _StandIn:
         self._first: Any = None
 
     @contextlib.contextmanager
-    def watching(self) -> Iterator[None]:
+    def watching(self) -> Generator[None, None, None]:
         import torch
         from torch.utils.data import DataLoader
 
-        make, save = DataLoader.__init__, torch.save
+        loader: Any = DataLoader
+        make, save = loader.__init__, torch.save
         with contextlib.ExitStack() as stack:
-            stack.callback(setattr, DataLoader, "__init__", make)
+            stack.callback(setattr, loader, "__init__", make)
             stack.callback(setattr, torch, "save", save)
-            DataLoader.__init__ = self._making(make)  # type: ignore[method-assign]
+            loader.__init__ = self._making(make)
             torch.save = self._saving(save)
             yield
 

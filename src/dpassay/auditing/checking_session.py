@@ -1,7 +1,7 @@
 """One check from the first recording to its result: pairs are played, obligations judged."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -9,13 +9,15 @@ from typing import Any
 import numpy as np
 
 from dpassay import _rng
+from dpassay.auditing import checking_smaller as smaller
+from dpassay.auditing.checking_smaller import epsilon_of
 from dpassay.auditing.findings import Check, Finding, Open, Pair
 from dpassay.privacy import account, events
 from dpassay.replay import neighbours as nearby
 from dpassay.replay import obligations, prices
 from dpassay.replay.neighbours import Neighbour
-from dpassay.replay.obligations import ORDER, Broken
-from dpassay.replay.outputs import first_difference
+from dpassay.replay.obligations import HIDDEN, Broken
+from dpassay.replay.outputs import first_difference, is_discrete
 from dpassay.replay.playing import Played, Player
 from dpassay.replay.tape import SAMPLERS, Edit, Site
 from dpassay.types import Neighbouring, PrivacyCurve
@@ -23,8 +25,7 @@ from dpassay.types import Neighbouring, PrivacyCurve
 EXACT, DISCRETISED = 1 + 1e-6, 1 + 1e-3
 """By how much the price may exceed the claim: rounding of exact curves, the grid of a PLD."""
 
-_HIDDEN = frozenset({"DPA101", "DPA102", "DPA103", "DPA104", "DPA301", "DPA302"})
-"""Rules whose findings do not count where a draw was lost: it may have been the noise."""
+_NOT_STEADY = "it does not show each time, so that something random was not followed"
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,6 @@ class Question:
         return None if self.claim is None else float(self.claim.epsilon(self.delta))
 
 
-@functools.lru_cache(maxsize=256)
-def _epsilon(event: events.Event, delta: float) -> float:
-    return float(account(event).epsilon(delta))
-
-
 def _is_exact(event: events.Event) -> bool:
     """Whether the curve of an event comes without a grid."""
     parts = event.events if isinstance(event, events.Sequence) else (event,)
@@ -82,7 +78,7 @@ def _is_exact(event: events.Event) -> bool:
 
 
 @dataclass(frozen=True)
-class _Seen:
+class Seen:
     """What one pair showed."""
 
     neighbour: Neighbour
@@ -107,9 +103,10 @@ class Session:
         self.undecided: list[Open] = []
         self.not_checked: list[Open] = []
         self.moved: set[Site] = set()
-        self.waiting: list[tuple[_Seen, Broken]] = []  # output differs, but a line never moved
-        self.dearest: tuple[float, _Seen] | None = None
+        self.waiting: list[tuple[Seen, Broken]] = []  # output differs, but a line never moved
+        self.dearest: tuple[float, Seen] | None = None
         self.too_dear_at: int | None = None  # the first execution that cost more than was claimed
+        self.reads: dict[Site, None] = {}  # lines that read private values, in order
         self.pairs = 0
         self.drawn = 0  # a record that was in a batch
 
@@ -127,14 +124,14 @@ class Session:
         if not self.findings:
             self._search(first)
         self._note_unfollowed(first)
-        self._shrink()
+        smaller.shrink(self)
         return self._result()
 
     def _replay_itself(self, first: Played) -> Open | None:
         """The reason why a replay of D on D is not exact, None if it is."""
-        n = self.question.n
+        n = first.tape.n
         size = -1 if n is None else n
-        again = self.player.replay(first, self.question.data, Edit("same", -1, size, size))
+        again = self.player.replay(first, first.data, Edit("same", -1, size, size))
         if again.error is not None:
             return Open(f"not deterministic: a second run on the same data raised {again.error}")
         where = first_difference(first.output, again.output)
@@ -156,25 +153,27 @@ class Session:
         ]
         pair = Pair(self.question.data, self.question.data, "D alone")
         for broken in alone:
-            self.findings.append(self._finding(broken, pair))
+            self.findings.append(self.finding_of(broken, pair))
 
     def _search(self, first: Played) -> None:
         lines = obligations.adding_lines(first.tape)
         for neighbour in islice(self.question.candidates(self.drawn), self.question.limit):
             if not neighbour.finite and (self.findings or self.undecided or self.too_dear_at):
                 break
-            seen = self._see(first, neighbour)
+            seen = self.see(first, neighbour)
             self.pairs += 1
             if not neighbour.finite:
-                self._warn(self._with_price(seen), "DPA601")
+                self._warn(self.with_price(seen), "DPA601")
                 continue
             self.moved |= seen.bill.moved
             self._take(seen, first)
             if self.waiting and lines <= self.moved:
-                self._accept_waiting()
+                self._accept_waiting(first)
             if any(finding.rule != "DPA202" for finding in self.findings):
                 break
         self._judge_price(first)
+        if not (self.findings or self.undecided or self.waiting):
+            smaller.search(self, first)
         if lines and not (self.moved or self.findings or self.undecided):
             self._leave_out("no query moved on any pair: is the data that was varied used at all?",
                             None)  # fmt: skip
@@ -182,9 +181,10 @@ class Session:
             still = sorted(lines - self.moved, key=str)
             self._open(broken, f"the query at {still[0]} never moved, so its noise may protect it")
 
-    def _see(self, first: Played, neighbour: Neighbour) -> _Seen:
+    def see(self, first: Played, neighbour: Neighbour) -> Seen:
         played = self.player.replay(first, neighbour.data, neighbour.edit)
         tape = played.tape
+        self.reads |= dict.fromkeys(tape.private_reads)
         calls = [*obligations.calls(tape), *obligations.shapes(tape)]
         broken = [*obligations.rates(tape), *calls]
         bill = prices.Bill()
@@ -201,9 +201,10 @@ class Session:
             broken += obligations.reuse(bill)
             broken += self._too_far(bill)
             broken += obligations.norms(tape, self.question.neighbouring)
+            broken += obligations.declared(tape)
         event = prices.event_of(bill, tape, self.question.neighbouring)
         low = prices.event_of(prices.lowered(bill), tape, self.question.neighbouring)
-        return _Seen(
+        return Seen(
             neighbour, tuple(broken), bill, event, low, self._blind(first, played),
             self._is_per_record(first, played),
             obligations.is_thresholded(tape, broken[0].site if broken else None),
@@ -233,7 +234,7 @@ class Session:
                 yield Broken("DPA201", part.entry.site, text)
                 return
 
-    def _take(self, seen: _Seen, first: Played) -> None:
+    def _take(self, seen: Seen, first: Played) -> None:
         for broken in seen.broken:
             if broken.rule == "DPA103" and seen.per_record:
                 self._open(broken, "the noise has one entry per record, and nothing that is "
@@ -241,22 +242,24 @@ class Session:
             elif broken.rule == "DPA101" and self.question.delta > 0 and seen.thresholded:
                 self._open(broken, "noisy values are compared with a threshold there, which may "
                            "hide the calls at a price in delta that is not known here")  # fmt: skip
-            elif broken.rule in _HIDDEN and seen.blind:
+            elif broken.rule in HIDDEN and seen.blind:
                 self._open(broken, f"the draw at {seen.blind[0]} was not followed to what it "
                            "protects; it may be the noise of this")  # fmt: skip
             elif broken.rule == "DPA302" and not seen.neighbour.ordinary:
                 self._warn(replace(seen, broken=(broken,)), broken.rule)
             elif broken.rule == "DPA301":
                 self.waiting.append((seen, broken))
+            elif broken.rule in HIDDEN and not self.is_steady(first, seen, broken):
+                self._open(broken, _NOT_STEADY)
             else:
-                self.findings.append(self._finding(broken, self._pair(seen), seen))
+                self.findings.append(self.finding_of(broken, self.pair_of(seen), seen))
         for entry, reason in seen.bill.unpriced:
             self._leave_out(f"{reason}; their price is not known here", entry.site)
         if seen.event is not None and not self._is_covered(seen.event):
-            cost = _epsilon(seen.event, self.question.delta)
+            cost = epsilon_of(seen.event, self.question.delta)
             if self.dearest is None or cost > self.dearest[0]:
                 self.dearest = (cost, seen)
-            if self.too_dear_at is None and self._exceeds(seen, cost):
+            if self.too_dear_at is None and self.exceeds(seen, cost):
                 self.too_dear_at = seen.execution
 
     def _is_covered(self, event: events.Event) -> bool:
@@ -264,10 +267,25 @@ class Session:
         known = None if self.dearest is None else self.dearest[1].event
         return known is not None and prices.is_no_dearer(event, known)
 
-    def _accept_waiting(self) -> None:
+    def _accept_waiting(self, first: Played) -> None:
         seen, broken = self.waiting[0]
         self.waiting.clear()
-        self.findings.append(self._finding(broken, self._pair(seen), seen))
+        if self.is_steady(first, seen, broken):
+            self.findings.append(self.finding_of(broken, self.pair_of(seen), seen))
+        else:
+            self._open(broken, _NOT_STEADY)
+
+    def is_steady(self, first: Played, seen: Seen, broken: Broken) -> bool:
+        """Whether the same shows each time: noise that nobody follows may differ by chance.
+
+        In outputs with many digits it would have shown when D was played again; few whole numbers
+        or words may have agreed there, so that D and D' are played four times more.
+        """
+        for _ in range(4 if is_discrete(first.output) else 0):
+            again = self.with_price(self.see(first, seen.neighbour)).broken
+            if broken.rule not in {b.rule for b in again} or self._replay_itself(first):
+                return False
+        return True
 
     def _judge_price(self, first: Played) -> None:
         """DPA202: the dearest pair costs no more than was claimed."""
@@ -275,7 +293,7 @@ class Session:
         if self.dearest is None or claimed is None:
             return
         cost, seen = self.dearest
-        if seen.event is None or not self._exceeds(seen, cost):
+        if seen.event is None or not self.exceeds(seen, cost):
             return
         sampler = self._unpriced_sampler(first)
         if sampler is not None:
@@ -289,7 +307,7 @@ class Session:
         text = f"{_moved(part)} {_accounted(seen.event, cost, self.question.delta, claimed)}"
         if not seen.neighbour.ordinary:
             text += " If no record can be so large, declare it: bounds=(low, high)."
-        finding = self._finding(Broken("DPA202", part.entry.site, text), self._pair(seen), seen)
+        finding = self.finding_of(Broken("DPA202", part.entry.site, text), self.pair_of(seen), seen)
         self.findings.append(
             replace(
                 finding,
@@ -300,7 +318,7 @@ class Session:
             )
         )
 
-    def _exceeds(self, seen: _Seen, cost: float) -> bool:
+    def exceeds(self, seen: Seen, cost: float) -> bool:
         """Whether a price is above the claim by more than its own rounding."""
         claimed, event = self.question.claimed, seen.event
         if claimed is None or event is None:
@@ -309,14 +327,14 @@ class Session:
         if cost <= slack:
             return False
         low = seen.event_low
-        return low is not None and not _epsilon(low, self.question.delta) <= slack
+        return low is not None and not epsilon_of(low, self.question.delta) <= slack
 
-    def _with_price(self, seen: _Seen) -> _Seen:
+    def with_price(self, seen: Seen) -> Seen:
         """The same, with a price above the claim among what is broken."""
         claimed = self.question.claimed
         if seen.event is None or claimed is None or seen.broken:
             return seen
-        if not self._exceeds(seen, _epsilon(seen.event, self.question.delta)):
+        if not self.exceeds(seen, epsilon_of(seen.event, self.question.delta)):
             return seen
         part = max(seen.bill.parts, key=lambda part: (part.mu, part.epsilon))
         return replace(seen, broken=(Broken("DPA202", part.entry.site, _moved(part)),))
@@ -328,13 +346,13 @@ class Session:
                 return draw.law, draw.site
         return None
 
-    def _warn(self, seen: _Seen, rule: str) -> None:
+    def _warn(self, seen: Seen, rule: str) -> None:
         """A finding that does not count: the record is not finite, or far from all others."""
         for broken in seen.broken[:1]:
             known = {warning.rule for warning in self.warnings}
             if rule not in known:
                 text = broken.text if rule == broken.rule else f"{broken.text} ({broken.rule})"
-                finding = self._finding(replace(broken, rule=rule, text=text), self._pair(seen),
+                finding = self.finding_of(replace(broken, rule=rule, text=text), self.pair_of(seen),
                                         seen)  # fmt: skip
                 self.warnings.append(replace(finding, level="warning"))
 
@@ -351,12 +369,18 @@ class Session:
         tape = first.tape
         if not tape.entries:
             self._leave_out("no noise primitive was seen", None)
+        for text, site in tape.notes:
+            self._leave_out(text, site)
+        for site in self.reads:
+            self._leave_out("a value that depends on private data is read here; if it is printed "
+                            "or logged, it is published without noise", site)  # fmt: skip
         for draw in tape.lost:
             public = draw.number in tape.public
             word = "assumed to be public randomness" if public else "not followed to an addition"
-            self._leave_out(f"a {draw.law} draw is {word}", draw.site)
+            article = "an" if draw.law[0] in "aeio" else "a"
+            self._leave_out(f"{article} {draw.law} draw is {word}", draw.site)
 
-    def _finding(self, broken: Broken, pair: Pair, seen: _Seen | None = None) -> Finding:
+    def finding_of(self, broken: Broken, pair: Pair, seen: Seen | None = None) -> Finding:
         message = broken.text if seen is None else f"On D' = {pair.how}: {broken.text}"
         return Finding(
             broken.rule, broken.site or _definition(self.question.mechanism), message, pair,
@@ -364,52 +388,15 @@ class Session:
             if seen is None else seen.execution,
         )  # fmt: skip
 
-    def _pair(self, seen: _Seen) -> Pair:
+    def pair_of(self, seen: Seen) -> Pair:
         return Pair(self.question.data, seen.neighbour.data, str(seen.neighbour))
-
-    # Smaller data
-
-    def _shrink(self) -> None:
-        """Replace the pair of the first finding by the smallest one that shows the same rule."""
-        self.findings.sort(key=lambda finding: ORDER.index(finding.rule))
-        if not self.findings or self.question.given is not None:
-            return
-        finding = self.findings[0]
-        found = next((n for n in self._neighbour_of(finding)), None)
-        if found is None:
-            return
-        data, smaller = nearby.shrink(
-            self.question.data, found, functools.partial(self._shows, finding.rule), limit=7
-        )
-        self.findings[0] = replace(
-            finding,
-            pair=replace(finding.pair, data=data, data_prime=smaller.data),
-            n_records=nearby.n_records(data),
-        )
-
-    def _neighbour_of(self, finding: Finding) -> Iterable[Neighbour]:
-        prime = finding.pair.data_prime
-        if prime is self.question.data:
-            return []
-        return (n for n in self.question.candidates(self.drawn) if str(n) == finding.pair.how)
-
-    def _shows(self, rule: str, data: Any, neighbour: Neighbour) -> bool:
-        try:
-            first = self.player.record(data, nearby.n_records(data))
-            seen = self._see(first, neighbour)
-        except Exception:  # a mechanism may refuse so few records
-            return False
-        if rule != "DPA202":
-            return any(broken.rule == rule for broken in seen.broken)
-        cost = 0.0 if seen.event is None else _epsilon(seen.event, self.question.delta)
-        return self._exceeds(seen, cost)
 
     def _result(self) -> Check:
         dearest = self.dearest
         event = None if dearest is None else dearest[1].event
         pair = self.findings[0].pair if self.findings else None
         if pair is None and dearest is not None:
-            pair = self._pair(dearest[1])
+            pair = self.pair_of(dearest[1])
         return Check(
             claim=self.question.claim,
             findings=tuple(self._in_its_kind(finding) for finding in self.findings),

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from numbers import Real
-from typing import Any
+from typing import Any, cast
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
@@ -78,7 +78,7 @@ def as_claim(claim: Claim, *, neighbouring: str = "add-remove") -> PrivacyCurve:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+    return type(value) is not bool and isinstance(value, Real)
 
 
 def claim_text(claim: Any) -> str | None:
@@ -88,7 +88,7 @@ def claim_text(claim: Any) -> str | None:
     ('gdp:0.5', '3.0')
 
     """
-    write = _TEXTS.get(type(claim))
+    write = _TEXTS.get(cast(type[Any], type(claim)))
     if write is None:
         return None
     text = write(claim)

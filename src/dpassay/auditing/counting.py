@@ -99,7 +99,7 @@ class Candidates:
         return self.lows.size
 
     def rule(self, index: int) -> Rule:
-        """One of them."""
+        """The candidate rule of this number."""
         return Rule(float(self.lows[index]), float(self.highs[index]), bool(self.swapped[index]))
 
     @property
@@ -129,7 +129,8 @@ class Candidates:
         """For each epsilon the largest predicted bound on delta(epsilon), and the rule for it."""
         right = self.right_lower(alpha)
         share = (self.correct + self.wrong) / self.n
-        found, rules = [], []
+        found: list[float] = []
+        rules: list[Rule] = []
         for growth in np.exp(epsilon):
             shown = (1 - (1 - right) * (1 + growth)) * share / self.leak
             best = int(np.argmax(shown))

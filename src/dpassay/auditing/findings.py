@@ -1,6 +1,6 @@
 """What a check says: findings with their lines and pairs, and what stays open."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +8,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.privacy import events
 from dpassay.privacy.curves import Curve
 from dpassay.replay.obligations import RULES
+from dpassay.replay.primitives import Primitive
 from dpassay.replay.tape import Site
 from dpassay.types import PrivacyCurve, Verdict
 
@@ -93,6 +94,7 @@ class Check:
         note: what the user must know about how it was checked, empty if there is nothing.
         refutation: the verdict on the claim itself by ``evidence``, if it was asked for.
         mechanism: what was checked.
+        primitives: functions that were taken as primitives.
 
     """
 
@@ -111,6 +113,7 @@ class Check:
     note: str = ""
     refutation: Verdict | None = None
     mechanism: Callable[..., Any] | None = field(default=None, repr=False, compare=False)
+    primitives: tuple[Primitive, ...] = ()
 
     @property
     def broken(self) -> bool:
@@ -122,17 +125,27 @@ class Check:
         """Whether the claim itself was refuted."""
         return self.refutation is not None and self.refutation.refuted
 
-    def evidence(self, trials: int = 100, *, confidence: float = 0.95, rng: int = 0) -> Verdict:
+    def evidence(
+        self,
+        trials: int = 100,
+        *,
+        confidence: float = 0.95,
+        rng: int = 0,
+        primitives: Sequence[Primitive] | None = None,
+        progress: Callable[[int], None] | None = None,
+    ) -> Verdict:
         """The verdict on the claim from replayed likelihood ratios on :attr:`pair`.
 
-        See :func:`dpassay.auditing.replayed.audit_by_replay`, also for what is raised.
+        See :func:`dpassay.auditing.replayed.audit_by_replay`, also for what is raised; primitives
+        are those of the check unless others are given.
         """
         from dpassay.auditing.replayed import audit_by_replay
 
         mechanism, pair, claim = self._parts()
         return audit_by_replay(mechanism, (pair.data, pair.data_prime), claim=claim,
-                               trials=trials, confidence=confidence, delta=self.delta,
-                               rng=rng)  # fmt: skip
+                               trials=trials, confidence=confidence, delta=self.delta, rng=rng,
+                               primitives=self.primitives if primitives is None else primitives,
+                               progress=progress)  # fmt: skip
 
     def audit(self, trials: int = 1000, *, confidence: float = 0.95, rng: int = 0) -> Verdict:
         """The verdict of :func:`dpassay.audit` on :attr:`pair`: by outputs, without assumptions."""

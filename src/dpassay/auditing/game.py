@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from dpassay._records import fresh
 from dpassay._rng import for_trial
 from dpassay.attacks.distinguisher import Distinguisher
 from dpassay.attacks.features import MAX_FEATURES, features
@@ -41,7 +42,7 @@ class Game(Protocol):
 
     @property
     def seed(self) -> int | None:
-        """Of worlds and noise; None where the noise is the operating system's: not replayable."""
+        """What worlds and noise are drawn from; None for secure noise, which cannot be replayed."""
         ...
 
     @property
@@ -74,22 +75,6 @@ def draws_many(mechanism: Mechanism) -> bool:
         return False
 
 
-def fresh(data: Any) -> Any:
-    """A copy of arrays and frames, also inside tuples, lists and dicts; all else as it is.
-
-    A mechanism may change its data in place. The next trial must not see that, or its outcome would
-    depend on who played what before.
-    """
-    if isinstance(data, np.ndarray) or hasattr(data, "iloc"):
-        return data.copy()
-    if isinstance(data, list | tuple) and type(data) in (list, tuple):
-        plain = not data or isinstance(data[0], int | float | str | bytes)
-        return type(data)(data if plain else map(fresh, data))
-    if type(data) is dict:
-        return {name: fresh(part) for name, part in data.items()}
-    return data
-
-
 @dataclass(frozen=True)
 class PairGame:
     """A mechanism and two data sets; world 1 is ``data``, world 0 ``data_prime``.
@@ -114,7 +99,7 @@ class PairGame:
     coin_seed: int
     seed: int | None
     block: int = 0
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     score: Score | Distinguisher | None = None
 
     def configuration(self) -> Mapping[str, Any]:

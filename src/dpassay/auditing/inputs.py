@@ -10,7 +10,7 @@ Pairs come in the order in which they should be tried, and have names without va
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -201,7 +201,7 @@ def _plain(neighbour: neighbours.Neighbour) -> str:
 def _distinct(pairs: Iterator[Pair]) -> list[Pair]:
     """Pairs of different data sets, each only once and in one order only."""
     seen: set[frozenset[str]] = set()
-    kept = []
+    kept: list[Pair] = []
     for pair in pairs:
         keys = frozenset((_fingerprint(pair.data), _fingerprint(pair.data_prime)))
         if len(keys) == 2 and keys not in seen:
@@ -211,7 +211,7 @@ def _distinct(pairs: Iterator[Pair]) -> list[Pair]:
 
 
 def _fingerprint(data: Any) -> str:
-    parts = data if isinstance(data, tuple) else (data,)
+    parts = cast(tuple[Any, ...], data) if isinstance(data, tuple) else (data,)
     return "|".join(f"{np.shape(part)}{np.asarray(part).tolist()!r}" for part in parts)
 
 

@@ -3,11 +3,11 @@
 import contextlib
 import math
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import numpy as np
 
@@ -43,6 +43,9 @@ from dpassay.runs import (
 )
 from dpassay.types import FloatArray, NeighboursSeen, Verdict
 
+if TYPE_CHECKING:
+    from dpassay.replay.primitives import Primitive
+
 _BLOCKS, _LARGEST_BLOCK = 20, 8192
 _FIXED = ("stop", "leak")
 _LEARNING_SHARE, _FEWEST, _MOST = 0.25, 60, 5000  # of the trials, to learn a distinguisher from
@@ -76,6 +79,7 @@ def audit(
     replay: str = "",
     description: Mapping[str, Any] | None = None,
     evidence: Literal["trials", "replay"] = "trials",
+    primitives: Sequence["Primitive"] = (),
 ) -> Verdict:
     """Whether a mechanism breaks its claim on a pair of neighbouring data sets.
 
@@ -130,7 +134,9 @@ def audit(
         evidence: "replay" takes the likelihood ratio of the noisy values from replays instead of
             outputs: few trials, under an assumption that the bound states; see
             ``dpassay.auditing.replayed``. Of the other arguments it uses ``trials``,
-            ``confidence``, ``delta``, ``rng`` and ``replay``.
+            ``confidence``, ``delta``, ``rng``, ``replay`` and ``primitives``.
+        primitives: functions of yours that add noise, for ``evidence="replay"``; see
+            :func:`dpassay.check`.
 
     Warns:
         VacuousAudit: even a perfect attack could not refute the claim in so many trials.
@@ -166,6 +172,7 @@ def audit(
             delta=delta,
             rng=_seed(rng) or 0,
             replay=replay,
+            primitives=primitives,
         )
     claim = as_claim(claim)
     confidence, delta = _check.confidence(confidence), claimed_delta(claim, delta)
@@ -243,7 +250,7 @@ class _Session:
             self._question.refuse(learning, self._prints, last=False)
             if learning.ended != "done":
                 return self._question.judge(log)
-            score = _learned(game, learning.outcomes, self._question)
+            score = _learn(game, learning.outcomes, self._question)
             self._question = replace(self._question, distinguisher=score.name)
             game = replace(game, score=score)
         elif self._question.every > 1:
@@ -293,7 +300,7 @@ class _Session:
 
 
 @contextlib.contextmanager
-def _crew(executor: Any, workers: int) -> Iterator[Any]:
+def _crew(executor: Any, workers: int) -> Generator[Any, None, None]:
     """Who plays, for learning and for testing: worker processes are started once."""
     if executor is not None:
         yield executor
@@ -314,7 +321,7 @@ class _Configuration:
 
     @property
     def n_testing(self) -> int:
-        """The trials that count."""
+        """The number of trials that count: those after learning."""
         return (self.n_calls - self.n_learning) * max(self.block, 1)
 
     def configuration(self) -> dict[str, Any]:
@@ -417,9 +424,10 @@ def _sklearn_version() -> str:
 
 
 def _pair(pair: Any) -> tuple[Any, Any]:
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
+    both = cast(Sequence[Any], pair)
+    if not isinstance(pair, tuple | list) or len(both) != 2:
         raise InvalidArgument("pair must be two data sets, (data, data_prime).")
-    return pair[0], pair[1]
+    return both[0], both[1]
 
 
 def _name(mechanism: Any) -> str:
@@ -451,7 +459,7 @@ def _question(
     )
 
 
-def _learned(game: PairGame, outcomes: Outcomes, question: Question) -> Distinguisher:
+def _learn(game: PairGame, outcomes: Outcomes, question: Question) -> Distinguisher:
     """A distinguisher from the features of the learning trials that did not fail."""
     tables: list[FloatArray] = []
     worlds: list[FloatArray] = []

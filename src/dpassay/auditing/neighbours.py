@@ -3,12 +3,13 @@
 import math
 import pickle
 from collections import Counter
-from collections.abc import Hashable, Iterable
-from typing import Any
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 
 from dpassay import _check
+from dpassay._records import as_array, is_array, is_table
 from dpassay.errors import InvalidArgument
 from dpassay.types import Neighbouring, NeighboursSeen
 
@@ -58,10 +59,9 @@ def check_neighbours(
         group: how many records may differ; a claim then speaks of groups of that size.
 
     """
-    by_name = (
-        isinstance(data, dict) and isinstance(data_prime, dict) and data.keys() != data_prime.keys()
-    )
-    ours, theirs = (_named(d) if by_name else _records(d) for d in (data, data_prime))
+    by_name = _is_dict(data) and _is_dict(data_prime) and data.keys() != data_prime.keys()
+    both: tuple[Any, Any] = data, data_prime
+    ours, theirs = (_entries_by_name(d) if by_name else _records(d) for d in both)
     if ours is None or theirs is None:
         return False
     rows, others = Counter(ours), Counter(theirs)
@@ -85,28 +85,44 @@ def check_neighbours(
 
 def _records(data: Any) -> list[Hashable] | None:
     """A key for each record, equal for equal records; None where there are none to be seen."""
-    if isinstance(data, dict):
-        columns = _joined(data.values()) if _all(data.values(), _is_array) else None
-        return columns or _named(data)
-    if isinstance(data, tuple) and data and _all(data, _is_part):
-        return _joined(data)
-    if hasattr(data, "itertuples"):
-        frame: Any = data
-        rows = _rows(np.asarray(frame))
+    if _is_dict(data):
+        columns = _rows_together(data.values()) if _all(data.values(), is_array) else None
+        return columns or _entries_by_name(data)
+    if _is_tuple(data) and data and _all(data, _is_part):
+        return _rows_together(data)
+    if is_table(data) and hasattr(data, "itertuples"):
+        rows = _rows(np.asarray(data))
+        frame = cast(Any, data)
         return rows or [_key(row) for row in frame.itertuples(index=False, name=None)]
-    if _is_array(data):
-        return _entries(_as_array(data))
-    if isinstance(data, str | bytes | set | frozenset):
+    if is_array(data):
+        return _entries(as_array(data))
+    if _is_entries(data):
         return [_key(entry) for entry in data]
-    return _listed(data) if isinstance(data, list | tuple) else None
+    return _entries_in_order(data) if _is_listed(data) else None
 
 
-def _named(data: dict[Any, Any]) -> list[Hashable]:
+def _is_dict(data: Any) -> TypeGuard[dict[Any, Any]]:
+    return isinstance(data, dict)
+
+
+def _is_listed(data: Any) -> TypeGuard[Sequence[Any]]:
+    return isinstance(data, list | tuple)
+
+
+def _is_tuple(data: Any) -> TypeGuard[tuple[Any, ...]]:
+    return isinstance(data, tuple)
+
+
+def _is_entries(data: Any) -> TypeGuard[Iterable[Any]]:
+    return isinstance(data, str | bytes | set | frozenset)
+
+
+def _entries_by_name(data: dict[Any, Any]) -> list[Hashable]:
     """The entries of a dict, each with its name."""
     return [(_key(name), _key(entry)) for name, entry in data.items()]
 
 
-def _joined(parts: Iterable[Any]) -> list[Hashable] | None:
+def _rows_together(parts: Iterable[Any]) -> list[Hashable] | None:
     """The records of parts whose rows belong together, such as (X, y); None if they do not."""
     columns = [_records(part) for part in parts]
     if not columns or any(column is None for column in columns):
@@ -116,7 +132,7 @@ def _joined(parts: Iterable[Any]) -> list[Hashable] | None:
     return list(zip(*(column for column in columns if column is not None), strict=True))
 
 
-def _listed(data: Any) -> list[Hashable]:
+def _entries_in_order(data: Any) -> list[Hashable]:
     """The entries of a list, by way of an array where they are numbers, which is faster."""
     try:
         rows = _rows(np.asarray(data)) if len(data) else []
@@ -153,25 +169,25 @@ def _key(entry: Any) -> Hashable:
         return _number_key(entry)
     if isinstance(entry, str | bytes):
         return (type(entry).__name__, entry)
-    if isinstance(entry, list | tuple):
+    if _is_listed(entry):
         keys = [_key(part) for part in entry]
         return b"".join(keys) if all(isinstance(k, bytes) for k in keys) else tuple(keys)  # type: ignore[arg-type]
-    if isinstance(entry, dict):
+    if _is_dict(entry):
         return frozenset((_key(name), _key(part)) for name, part in entry.items())
-    if _is_array(entry):
-        return _key(tuple(_as_array(entry).reshape(-1).tolist()))
+    if is_array(entry):
+        return _key(tuple(as_array(entry).reshape(-1).tolist()))
     return _object_key(entry)
 
 
 def _number_key(number: Any) -> Hashable:
     if not isinstance(number, float | np.floating) and abs(int(number)) > _EXACT:
         return ("int", int(number))
-    value = float(number) + 0.0
+    value = float(cast(Any, number)) + 0.0
     return np.float64(np.nan if math.isnan(value) else value).tobytes()
 
 
 def _object_key(entry: Any) -> Hashable:
-    """Of an object that says itself what is equal to it, the object; of others, what it holds."""
+    """The object itself if its type defines equality and a hash; otherwise its pickled content."""
     if type(entry).__eq__ is not object.__eq__ and type(entry).__hash__ is not None:
         return entry
     try:
@@ -180,20 +196,10 @@ def _object_key(entry: Any) -> Hashable:
         return id(entry)
 
 
-def _is_array(value: Any) -> bool:
-    """Arrays, tensors, series and frames."""
-    return hasattr(value, "__array__") and hasattr(value, "shape") and len(value.shape) > 0
-
-
 def _is_part(value: Any) -> bool:
     """What may be a part of (X, y)."""
-    return _is_array(value) or isinstance(value, list)
+    return is_array(value) or isinstance(value, list)
 
 
 def _all(values: Iterable[Any], true_of: Any) -> bool:
     return all(map(true_of, values))
-
-
-def _as_array(value: Any) -> Any:
-    detached = value.detach().cpu() if hasattr(value, "detach") else value
-    return np.asarray(detached)

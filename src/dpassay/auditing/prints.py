@@ -38,10 +38,11 @@ def prints_of(outputs: Any, block: bool) -> bytes | None:
 
 def _has_floats(output: Any) -> bool:
     """Whether entries may be continuous; texts are not, though they become floats as features."""
+    parts: Any = output
     if isinstance(output, list | tuple):
-        return any(_has_floats(part) for part in output[:16])
+        return any(_has_floats(part) for part in parts[:16])
     if isinstance(output, Mapping):
-        return any(_has_floats(part) for part in output.values())
+        return any(_has_floats(part) for part in parts.values())
     if isinstance(output, float) or hasattr(output, "state_dict") or hasattr(output, "coef_"):
         return True
     return "float" in str(getattr(output, "dtype", ""))
@@ -55,7 +56,7 @@ def _bits(values: FloatArray) -> int:
 
 
 def cut(prints: bytes) -> list[bytes]:
-    """The single ones."""
+    """The prints of single outputs, from those of a block written one after the other."""
     return [prints[i : i + BYTES] for i in range(0, len(prints), BYTES)]
 
 

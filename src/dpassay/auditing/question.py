@@ -7,6 +7,7 @@ the scores are in the log; so both go through the same code and end with the sam
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -102,7 +103,7 @@ class Question:
 
     @property
     def testing(self) -> range:
-        """The calls that count."""
+        """The numbers of the calls that count: those after learning."""
         return range(self.n_learning, self.n_calls)
 
     def attack(self, trials: int) -> str:
@@ -201,19 +202,19 @@ class Question:
 
     def judge(self, log: TrialLog) -> Verdict:
         """The verdict on what a log holds, up to the first gap; nothing is played."""
-        options = {"key": self.key, "store": log, "max_failed_share": self.max_failed_share}
+        read = partial(replayed, key=self.key, store=log, max_failed_share=self.max_failed_share)
         prints, referee = self.prints(), Referee(self.rules)
-        learning = replayed(self.learning, stop=self.watch(prints, None), **options)
+        learning = read(self.learning, stop=self.watch(prints, None))
         self.refuse(learning, prints, last=False)
         stop = self.watch(prints, referee)
-        testing = replayed(self.testing, stop=stop, every=self.every, **options)
+        testing = read(self.testing, stop=stop, every=self.every)
         self.refuse(testing, prints, last=True)
         return self.verdict(referee, testing, prints, len(learning.outcomes))
 
     def description(self) -> dict[str, Any]:
         """The question as plain JSON, for the log."""
         rules = self.rules
-        return described(rules.claim, rules.delta, rules.confidence, self.claim_text) | {
+        return describe(rules.claim, rules.delta, rules.confidence, self.claim_text) | {
             "audit": MANY,
             "trials": self.n_calls * max(self.block, 1),
             "sequential": self.sequential,
@@ -253,7 +254,7 @@ def refuse_failures(run: Played) -> None:
         )
 
 
-def described(
+def describe(
     claim: PrivacyCurve, delta: float, confidence: float, text: str | None = None
 ) -> dict[str, Any]:
     """What every audit says of its question, as plain JSON.
@@ -285,7 +286,7 @@ class Change:
         level = about["confidence"] if self.confidence is None else self.confidence
         if self.claim is None:
             delta = about["delta"] if self.delta is None else _check.delta(self.delta)
-            return _stated(record), delta, _check.confidence(level)
+            return _read_claim(record), delta, _check.confidence(level)
         if self.claim.neighbouring != about["neighbouring"]:
             raise InvalidArgument(
                 f"claim.neighbouring={self.claim.neighbouring!r} must be that of the data sets "
@@ -294,7 +295,7 @@ class Change:
         return self.claim, claimed_delta(self.claim, self.delta), _check.confidence(level)
 
 
-def _stated(record: RunRecord) -> PrivacyCurve:
+def _read_claim(record: RunRecord) -> PrivacyCurve:
     about = record.description
     if about["claim"] is None:
         raise InvalidArgument(

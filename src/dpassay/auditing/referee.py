@@ -31,7 +31,8 @@ from dpassay.auditing.account import Account
 from dpassay.auditing.counting import Candidates, Rule
 from dpassay.bounds.conditional import Guesses, delta_lower, epsilon_lower
 from dpassay.bounds.counts import epsilon_of_mu
-from dpassay.bounds.sequential import ConfidenceSequence, Family, SequentialTest
+from dpassay.bounds.families import Family
+from dpassay.bounds.sequential import ConfidenceSequence, SequentialTest
 from dpassay.privacy import GDP, ApproxDP, PureDP, gaussian
 from dpassay.types import Evidence, Fall, FloatArray, LowerBound, PrivacyCurve
 
@@ -102,7 +103,7 @@ class Rules:
         return epsilon, np.asarray(self.claim.delta(epsilon))
 
     def levels(self, share: float) -> tuple[float, float]:
-        """Of a share of alpha, the levels of the claim's own test and of the bound."""
+        """How a share of alpha is divided: the level of the claim's own test, and of the bound."""
         level = self.alpha * share
         return (level, level) if self.nested else (CURVE * level, (1 - CURVE) * level)
 
@@ -152,14 +153,14 @@ class _Trials:
         return _Trials(self.worlds[:n], self.scores[..., :n], streams)
 
     def bet(self, betting: SequentialTest | ConfidenceSequence) -> None:
-        """Bet on them."""
+        """Let a test bet on these trials, in their order."""
         if self.streams is None:
             betting.update(self.worlds, self.scores)
         else:
             betting.take(self.streams, self.worlds)
 
     def join(self, more: "_Trials") -> "_Trials":
-        """These, then more."""
+        """These trials followed by more of them."""
         both = self.streams is not None and more.streams is not None
         return _Trials(
             np.concatenate([self.worlds, more.worlds]),
@@ -448,7 +449,8 @@ def _count_gaussian(
     epsilon, allowed = rules.points
     predicted, chosen = candidates.best_deltas(epsilon, level)
     table = gaussian.delta_of(epsilon[:, None], _MUS)
-    at = int(np.argmax([np.interp(d, row, _MUS) for d, row in zip(predicted, table, strict=True)]))
+    mus = [float(np.interp(float(predicted[i]), table[i], _MUS)) for i in range(len(predicted))]
+    at = int(np.argmax(mus))
     seen = chosen[at].count(worlds, scores)
     shown = delta_lower(seen, float(epsilon[at]), level)
     mu = _mu_lower(float(epsilon[at]), shown)

@@ -27,6 +27,7 @@ from dpassay.replay.datasets import form_of
 from dpassay.replay.likelihood import NoLikelihood, Sides, log_ratio, sides_of
 from dpassay.replay.neighbours import Neighbour
 from dpassay.replay.playing import Player, Relocated
+from dpassay.replay.primitives import Primitive
 from dpassay.types import Evidence, Fall, FloatArray, LowerBound, PrivacyCurve, Verdict
 
 STAKES = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
@@ -55,7 +56,7 @@ class Bets:
 
     @property
     def log_wealth(self) -> float:
-        """Of all bets together, which began with one."""
+        """The logarithm of what all bets hold together; together they began with 1."""
         return float(np.logaddexp.reduce(self._logs, axis=None)) - math.log(self._logs.size)
 
     @property
@@ -118,7 +119,9 @@ def collect(
     player: Player, sides: Sides, claim: PrivacyCurve, trials: int, alpha: float, seed: int
 ) -> Collected:
     """Play until the claim falls or the trials are spent; raises NoLikelihood."""
-    bets, ratios, wealth = Bets(claim), [], []
+    bets = Bets(claim)
+    ratios: list[float] = []
+    wealth: list[float] = []
     for trial in range(trials):
         ratios.append(log_ratio(player, sides, _SEED * (seed + 1) + trial))
         wealth.append(bets.bet(ratios[-1]))
@@ -142,6 +145,8 @@ def audit_by_replay(
     delta: float | None = None,
     rng: int = 0,
     replay: str = "",
+    primitives: Sequence[Primitive] = (),
+    progress: Callable[[int], None] | None = None,
 ) -> Verdict:
     """Whether a mechanism breaks its claim on a pair, from replayed likelihood ratios.
 
@@ -157,6 +162,8 @@ def audit_by_replay(
         delta: where the lower bound is stated; the claim's own by default.
         rng: the seed.
         replay: a line to print that runs the same audit again.
+        primitives: functions of yours that add noise, as for :func:`dpassay.check`.
+        progress: called with the number of every execution before it is played.
 
     Raises:
         AuditStopped: the likelihood ratio is not known, with the reason. For batches that are not
@@ -168,19 +175,19 @@ def audit_by_replay(
     _check.count("trials", trials)
     form, other = form_of(pair[0]), form_of(pair[1]).arrays
     neighbour = next(iter(nearby.given(form.arrays, [other])))
-    player = Player(mechanism, rng, form.rebuild)
+    player = Player(mechanism, rng, form.rebuild, primitives=tuple(primitives), progress=progress)
     try:
         sides = sides_of(form.arrays, _as_replaced(neighbour, curve.neighbouring))
-        player = _rehearsed(player, sides)
+        player = _rehearse(player, sides)
         found = collect(player, sides, curve, trials, alpha / 2, rng)
     except NoLikelihood as why:
         raise AuditStopped(
-            f"evidence='replay' is not to be had: {why}. Audit with trials of the output instead."
+            f"evidence='replay' cannot be used: {why}. Leave it out to audit by trials."
         ) from None
     return _verdict(found, curve, claimed_delta(curve, delta), confidence, rng, replay)
 
 
-def _rehearsed(player: Player, sides: Sides) -> Player:
+def _rehearse(player: Player, sides: Sides) -> Player:
     """A player whose caches are filled, and which knows the draws whose location is a query."""
     while True:
         try:

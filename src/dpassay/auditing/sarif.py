@@ -109,6 +109,6 @@ def _related(sites: tuple[Site, ...]) -> dict[str, Any]:
 
 
 def _fingerprint(rule: str, site: Site | None) -> str:
-    """Of the rule and the text of the line, so that it survives lines that move."""
+    """Names a finding by its rule and the text of its line, so that lines may move."""
     text = "" if site is None else site.source
     return hashlib.sha256(f"{rule}\n{text}".encode()).hexdigest()[:32]

@@ -68,11 +68,10 @@ class Search:
         key = run_key(settings, code=[self.mechanism], data=data)
         known = [run for run in self.engine.log.runs() if run.key == key]
         if known and "chosen" in known[0].description:
-            chosen = known[0].description["chosen"]
-            return Found(
-                pairs[chosen["number"]], chosen["value"], chosen["tried"], chosen["trials"]
-            )
-        found = self._searched(key)
+            before: dict[str, Any] = known[0].description["chosen"]
+            pair = pairs[int(before["number"])]
+            return Found(pair, before["value"], before["tried"], before["trials"])
+        found = self._search(key)
         number = next(i for i, pair in enumerate(pairs) if pair.name == found.pair.name)
         chosen = {
             "number": number,
@@ -84,7 +83,7 @@ class Search:
         self.engine.log.begin(key, settings, {**self.about, **said})
         return found
 
-    def _searched(self, key: str) -> Found:
+    def _search(self, key: str) -> Found:
         budget, relation = int(_SHARE * self.trials), self.claim.neighbouring
         if draws_many(self.mechanism):
             left = self.trials - budget
@@ -101,7 +100,7 @@ class Search:
         return search_pair(
             self.source,
             relation,
-            lambda pair, n: self._played(key, pair, n),
+            lambda pair, n: self._play(key, pair, n),
             promise_of_attack(self.claim),
             budget=budget,
             fewest=_FEWEST_TRIALS,
@@ -128,7 +127,7 @@ class Search:
         tables = [game.table(call) for call in calls]
         return np.concatenate(worlds), np.concatenate(tables)
 
-    def _played(self, key: str, pair: Pair, n: int) -> tuple[Any, FloatArray]:
+    def _play(self, key: str, pair: Pair, n: int) -> tuple[Any, FloatArray]:
         game = self._game(key, pair, 0)
         about = {**self.about, "audit": CHOOSING, "trials": n, "pair": pair.name}
         played = self.engine.play(game, n, description=about)

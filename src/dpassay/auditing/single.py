@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay import _check
+from dpassay._records import is_pair, join, record_at, take
 from dpassay._rng import for_trial
 from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.engine import Engine
 from dpassay.auditing.power import with_power
-from dpassay.auditing.question import Change, coin_seed, described
+from dpassay.auditing.question import Change, coin_seed, describe
 from dpassay.auditing.reading import coins
 from dpassay.auditing.referee import CURVE, claimed_delta
 from dpassay.bounds import one_run
@@ -133,12 +134,12 @@ class OneRunQuestion:
     claim_text: str | None = None
 
     def coins(self, size: int) -> NDArray[np.bool_]:
-        """Which canaries are in."""
+        """One fair coin per canary: True for those that are in the training data."""
         return canary_coins(coin_seed(self.seed, self.key), size)
 
     def description(self) -> dict[str, Any]:
         """The question as plain JSON, for the log."""
-        return described(self.claim, self.delta, self.confidence, self.claim_text) | {
+        return describe(self.claim, self.delta, self.confidence, self.claim_text) | {
             "audit": ONE_RUN,
             "trials": 1,
             "method": self.method,
@@ -195,8 +196,14 @@ class OneRunQuestion:
         alpha = 1 - self.confidence
         claimed = float(self.claim.epsilon(self.delta))
         level = alpha if self._nested() else (1 - CURVE) * alpha
-        options = {"method": self.method, "guesses": self.guesses}
-        bound = one_run(scores, coins, delta=self.delta, confidence=1 - level, **options)
+        bound = one_run(
+            scores,
+            coins,
+            delta=self.delta,
+            confidence=1 - level,
+            method=self.method,
+            guesses=self.guesses,
+        )
         bound = replace(bound, confidence=self.confidence)
         if self._nested():
             return bound.epsilon > claimed, bound
@@ -216,7 +223,7 @@ def one_run_question_of(record: RunRecord, change: Change) -> OneRunQuestion:
     """The question that a log describes, or a changed one."""
     about = record.description
     claim, delta, confidence = change.of(record)
-    guesses = about["guesses"]
+    guesses: Any = about["guesses"]
     return OneRunQuestion(
         key=record.key,
         seed=record.configuration["seed"],
@@ -224,7 +231,7 @@ def one_run_question_of(record: RunRecord, change: Change) -> OneRunQuestion:
         delta=delta,
         confidence=confidence,
         method=about["method"],
-        guesses=tuple(guesses) if isinstance(guesses, list) else guesses,
+        guesses=guesses if isinstance(guesses, str | int) else (guesses[0], guesses[1]),
         replay=about["command"],
     )
 
@@ -254,7 +261,7 @@ class _CanaryGame:
         return {"seed": self.seed, "one_run": True}
 
     def worlds(self, trial: int) -> NDArray[np.bool_]:
-        """Which canaries are in."""
+        """One fair coin per canary: True for those that are in the training data."""
         return canary_coins(coin_seed(self.seed, self.key), _length(self.canaries))
 
     def __call__(self, trials: Sequence[int], /) -> list[Outcome]:
@@ -262,7 +269,7 @@ class _CanaryGame:
 
     def play(self, trial: int) -> Outcome:
         """Train once; the scores of all canaries are kept."""
-        joined = _joined(self.data, _chosen(self.canaries, self.worlds(trial)))
+        joined = _insert(self.data, take(self.canaries, np.flatnonzero(self.worlds(trial))))
         rng = None if self.seed is None else for_trial(self.seed, 0, 1)
         return Outcome(payload=self._scores(self.train(joined, rng)).tobytes())
 
@@ -274,16 +281,12 @@ class _CanaryGame:
         size = _length(self.canaries)
         if together.shape == (size,):
             return together
-        each = [self.score(model, _one(self.canaries, i)) for i in range(size)]
+        each = [self.score(model, record_at(self.canaries, i)) for i in range(size)]
         return np.array([float(value) for value in each])
 
 
-def _is_pair(records: Any) -> bool:
-    return isinstance(records, tuple) and len(records) == 2
-
-
 def _length(records: Any) -> int:
-    if _is_pair(records):
+    if is_pair(records):
         lengths = {len(part) for part in records}
         if len(lengths) != 1:
             raise InvalidArgument(
@@ -301,38 +304,18 @@ def _length(records: Any) -> int:
     return _check.count("canaries", size, remedy="Give at least one; hundreds show more.")
 
 
-def _chosen(records: Any, mask: NDArray[np.bool_]) -> Any:
-    if _is_pair(records):
-        return tuple(_chosen(part, mask) for part in records)
-    if hasattr(records, "iloc"):
-        return records[mask]
-    if isinstance(records, list):
-        return [record for record, inside in zip(records, mask, strict=True) if inside]
-    return np.asarray(records)[mask]
-
-
-def _one(records: Any, i: int) -> Any:
-    if _is_pair(records):
-        return tuple(_one(part, i) for part in records)
-    return records.iloc[i] if hasattr(records, "iloc") else records[i]
-
-
-def _joined(data: Any, more: Any) -> Any:
-    if _is_pair(more):
-        if not _is_pair(data):
+def _insert(data: Any, canaries: Any) -> Any:
+    """The data with canaries at its end; both must be of one kind."""
+    if is_pair(canaries):
+        if not is_pair(data):
             raise InvalidArgument("canaries are a pair (X, y), data is not; give both as pairs.")
-        return tuple(_joined(a, b) for a, b in zip(data, more, strict=True))
-    if hasattr(more, "iloc"):
-        import pandas as pd
-
-        return pd.concat([data, more], ignore_index=True)
-    if isinstance(more, list):
-        return [*data, *more]
-    rest = np.asarray(data)
-    if rest.size == 0:
-        return np.asarray(more)
-    if rest.shape[1:] != more.shape[1:]:
-        raise InvalidArgument(
-            f"data has records of shape {rest.shape[1:]}, canaries of shape {more.shape[1:]}."
-        )
-    return np.concatenate([rest, more])
+        return tuple(_insert(a, b) for a, b in zip(data, canaries, strict=True))
+    if type(canaries) is np.ndarray:
+        shape = np.shape(data)[1:]
+        if np.size(data) == 0:
+            return canaries
+        if shape != canaries.shape[1:]:
+            raise InvalidArgument(
+                f"data has records of shape {shape}, canaries of shape {canaries.shape[1:]}."
+            )
+    return join(data, canaries)

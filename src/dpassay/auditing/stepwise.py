@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dpassay import _check
 from dpassay._rng import for_trial
 from dpassay.auditing.power import with_power
-from dpassay.auditing.question import Change, described
+from dpassay.auditing.question import Change, describe
 from dpassay.auditing.reading import COIN, steps_of
 from dpassay.bounds import lower_bound_from_steps
 from dpassay.runs import Played, RunRecord, TrialLog, replayed
@@ -120,7 +120,7 @@ class StepsQuestion:
 
     def description(self) -> dict[str, Any]:
         """The question as plain JSON, for the log."""
-        return described(self.claim, self.delta, self.confidence, self.claim_text) | {
+        return describe(self.claim, self.delta, self.confidence, self.claim_text) | {
             "audit": STEPS,
             "trials": self.trainings,
             "stream": self.stream,

@@ -1,14 +1,13 @@
 """Targets named by a text: ``file.py:function``, ``module:function``, ``example:name``."""
 
 import importlib
-import importlib.util
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from dpassay._handed import listed, load_npz
+from dpassay._handed import list_names, load_npz
 from dpassay.errors import InvalidArgument, debugging, describe_shortly
 
 _FORMS = "Write my_train.py:train, package.module:train or example:honest."
@@ -31,7 +30,7 @@ def load_target(text: str) -> Callable[..., Any]:
         raise InvalidArgument(f"target={text!r} has no function. {_FORMS}")
     if where == "example":
         if name not in EXAMPLES:
-            raise InvalidArgument(f"target={text!r} must be one of {_listed()}. {_FORMS}")
+            raise InvalidArgument(f"target={text!r} must be one of {_list_examples()}. {_FORMS}")
         return load_target(EXAMPLES[name])
     module = _from_file(Path(where)) if where.endswith(".py") else _from_name(where)
     function = getattr(module, name, None)
@@ -41,7 +40,7 @@ def load_target(text: str) -> Callable[..., Any]:
     return function
 
 
-def _listed() -> str:
+def _list_examples() -> str:
     return ", ".join(f"example:{name}" for name in EXAMPLES)
 
 
@@ -60,16 +59,16 @@ def _from_file(path: Path) -> ModuleType:
             f"target={str(path)!r} has the name of a module that is already loaded ({name}). "
             "Rename the file."
         )
-    return _imported(name, str(path))
+    return _import_module(name, str(path))
 
 
 def _from_name(name: str) -> ModuleType:
     if "" not in sys.path:
         sys.path.insert(0, "")
-    return _imported(name, name)
+    return _import_module(name, name)
 
 
-def _imported(name: str, shown: str) -> ModuleType:
+def _import_module(name: str, shown: str) -> ModuleType:
     importlib.invalidate_caches()  # the file may be younger than the last look into its folder
     try:
         return importlib.import_module(name)
@@ -120,4 +119,4 @@ def _side(arrays: dict[str, Any], name: str, path: Path, layout: str) -> Any:
         return value.item() if value.ndim == 0 else value
     if f"{name}_X" in arrays and f"{name}_y" in arrays:
         return arrays[f"{name}_X"], arrays[f"{name}_y"]
-    raise InvalidArgument(f"data={str(path)!r} has no {name!r} but {listed(arrays)}. {layout}")
+    raise InvalidArgument(f"data={str(path)!r} has no {name!r} but {list_names(arrays)}. {layout}")

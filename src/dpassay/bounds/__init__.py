@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from dpassay.bounds.conditional import lower_bound_from_coins
     from dpassay.bounds.counts import lower_bound_from_counts
     from dpassay.bounds.curve_tests import ClaimCheck, check_claim, lower_bound_in_family
+    from dpassay.bounds.families import Family
     from dpassay.bounds.location import lower_bound_gaussian_location
     from dpassay.bounds.metrics import (
         Interval,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from dpassay.bounds.scores import lower_bound
     from dpassay.bounds.sequential import (
         ConfidenceSequence,
-        Family,
         SequentialTest,
         sequential_bound,
         sequential_test,
@@ -50,7 +50,7 @@ _PUBLIC = {
     "sequential_bound": "dpassay.bounds.sequential",
     "sequential_test": "dpassay.bounds.sequential",
     "ConfidenceSequence": "dpassay.bounds.sequential",
-    "Family": "dpassay.bounds.sequential",
+    "Family": "dpassay.bounds.families",
     "SequentialTest": "dpassay.bounds.sequential",
 }
 
@@ -77,9 +77,4 @@ __all__ = [
     "tpr_at_fpr",
 ]
 
-if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
-    __getattr__ = lazily(__name__, _PUBLIC)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+lazily(__name__, _PUBLIC)

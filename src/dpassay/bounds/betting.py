@@ -106,12 +106,12 @@ class Lines:
         loss = _spread(_largest_loss(claim))
         delta = np.asarray(claim.delta(loss))
         s = np.concatenate([np.exp(-loss), np.exp(loss)])
-        d = np.concatenate([_mirrored(loss, delta), delta])
+        d = np.concatenate([_mirror(loss, delta), delta])
         needed = np.unique(_heights(s, d).argmin(axis=0))
-        return cls._priced(s[needed], d[needed])
+        return cls._price(s[needed], d[needed])
 
     @classmethod
-    def _priced(cls, s: FloatArray, d: FloatArray) -> "Lines":
+    def _price(cls, s: FloatArray, d: FloatArray) -> "Lines":
         # Dividing by slightly more keeps rounding on the safe side.
         price = (s + d) * (1 + ARITHMETIC)
         pays = np.stack([np.append(2 * s / price, [0, 2]), np.append(2 / price, [2, 0])])
@@ -122,7 +122,7 @@ class Lines:
         return _FPR, np.minimum(_heights(self.slopes, self.offsets).min(axis=0), 1.0)
 
 
-def _mirrored(loss: FloatArray, delta: FloatArray) -> FloatArray:
+def _mirror(loss: FloatArray, delta: FloatArray) -> FloatArray:
     """The offset of slope e^-loss, from delta(loss) in the other direction."""
     return -np.expm1(-loss) + np.exp(-loss) * delta
 
@@ -142,7 +142,7 @@ def dearer(pays: FloatArray, claim: PrivacyCurve) -> float:
     s = without / with_canary
     loss = np.log(s)
     delta = cast(FloatArray, claim.delta(np.abs(loss)))
-    d: FloatArray = np.where(loss >= 0, delta, _mirrored(np.abs(loss), delta))
+    d: FloatArray = np.where(loss >= 0, delta, _mirror(np.abs(loss), delta))
     new = 2 / ((s + d) * (1 + ARITHMETIC))
     ratio = np.minimum(new / with_canary, 1.0)
     return float(-np.log(ratio.min(initial=1.0))) + 2 * ARITHMETIC  # prices are rounded up

@@ -23,7 +23,8 @@ from scipy import special
 from dpassay._special.margins import NUMERICAL, TINY
 from dpassay._special.quantiles import normal_lower
 from dpassay._special.search import last_true
-from dpassay.privacy.loss_distribution import Composition, LossPmf
+from dpassay.privacy.loss_distribution import Composition
+from dpassay.privacy.loss_pmf import LossPmf
 from dpassay.types import FloatArray
 
 _CELLS = 1 << 20

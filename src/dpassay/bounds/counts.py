@@ -298,4 +298,5 @@ def bound_at(
         threshold=threshold,
         selection=f"{selection}; {_METHODS[method].paid}",
         details={**{name: float(value) for name, value in asdict(counts).items()}, **numbers},
+        mu_lower=numbers.get("mu_lower"),
     )

@@ -26,7 +26,13 @@ _FINITE = (
 )
 _LARGE = 1e100  # scores and deviations beyond this, or below its inverse, are a mistake
 _FAR = 1e150  # a larger mu, or t, is lowered to this: its square is finite
-_POSITIVE_DELTA = "A Gaussian trade-off has no finite epsilon at 0; a common value is 1e-5."
+
+
+def positive_delta(delta: float) -> float:
+    """The delta of a bound that assumes a Gaussian trade-off: inside (0, 1)."""
+    remedy = "A Gaussian trade-off has no finite epsilon at 0; a common value is 1e-5."
+    _check.number("delta", delta, low=0, high=1, low_open=True, remedy=remedy)
+    return _check.delta(delta)
 
 
 def lower_bound_gaussian_location(
@@ -84,8 +90,7 @@ of deviation at most 1 in both worlds; ceiling inf)
         _check.array(name, values, low=-_LARGE, high=_LARGE, ndim=1, empty=False, remedy=_FINITE)
         for name, values in (("scores_in", scores_in), ("scores_out", scores_out))
     )
-    _check.number("delta", delta, low=0, high=1, low_open=True, remedy=_POSITIVE_DELTA)
-    delta = _check.delta(delta)
+    delta = positive_delta(delta)
     remedy = "Below one half it would be no lower bound; for 95 % pass confidence=0.95."
     confidence = _check.number("confidence", confidence, low=0.5, high=1, remedy=remedy)
     confidence = _check.confidence(confidence)
@@ -104,6 +109,7 @@ of deviation at most 1 in both worlds; ceiling inf)
         method=METHOD,
         assumption=assumption,
         selection="whole scores: there is no threshold to choose",
+        mu_lower=mu,
         details={"mu_lower": mu, "n_in": float(x.size), "n_out": float(y.size)},
     )
 

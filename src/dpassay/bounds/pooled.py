@@ -18,11 +18,11 @@ from dpassay._special.margins import ARITHMETIC, round_up
 from dpassay._special.quantiles import binomial_upper, normal_upper
 from dpassay._special.search import last_true
 from dpassay.bounds.counts import epsilon_of_mu
+from dpassay.bounds.location import positive_delta
 from dpassay.bounds.scores import CHOOSING, Scores, checked_scores
 from dpassay.types import FloatArray, LowerBound
 
 METHOD = "gdp, pooled errors"
-_POSITIVE_DELTA = "A Gaussian trade-off has no finite epsilon at 0; a common value is 1e-5."
 
 
 def lower_bound_pooled(
@@ -63,7 +63,7 @@ def lower_bound_pooled(
     3.8927
 
     """
-    _check.number("delta", delta, low=0, high=1, low_open=True, remedy=_POSITIVE_DELTA)
+    delta = positive_delta(delta)
     remedy = "Errors are pooled by a theorem on tails; for 95 % pass confidence=0.95."
     _check.number("confidence", confidence, low=0.75, high=1, high_open=True, remedy=remedy)
     fixed = not isinstance(threshold, str)
@@ -74,7 +74,7 @@ def lower_bound_pooled(
     else:
         _check.choice("threshold", threshold, ("split",), remedy="Or pass a number.")
         words = f"chosen on a random {CHOOSING:.0%} of the scores, tested once on the rest"
-        threshold, arrays = _chosen(arrays, _rng.generator(rng))
+        threshold, arrays = _choose_threshold(arrays, _rng.generator(rng))
     fp, fn = (int(k) for k in Scores(*map(np.sort, arrays)).counts(threshold))
     n_in, n_out = (x.size for x in arrays)
     mu, most = (mu_of_errors(errors, n_in, n_out, 1 - confidence) for errors in (fp + fn, 0))
@@ -87,6 +87,7 @@ def lower_bound_pooled(
         ceiling=epsilon_of_mu(most, delta),
         threshold=threshold,
         selection=f"{words}; the whole level pays for the errors of both worlds",
+        mu_lower=mu,
         details={
             "fp": float(fp),
             "fn": float(fn),
@@ -97,7 +98,9 @@ def lower_bound_pooled(
     )
 
 
-def _chosen(arrays: list[FloatArray], rng: np.random.Generator) -> tuple[float, list[FloatArray]]:
+def _choose_threshold(
+    arrays: list[FloatArray], rng: np.random.Generator
+) -> tuple[float, list[FloatArray]]:
     """The threshold with the smallest mean error on a part of the scores, and the other part."""
     orders = [rng.permutation(x.size) for x in arrays]
     sizes = [max(1, int(CHOOSING * x.size)) for x in arrays]

@@ -177,8 +177,9 @@ def _at_any(scores: Scores, kind: str, statement: _Statement) -> LowerBound:
     perfect = [BANDS[kind].limits(np.zeros(1), n, level) for n in (n_out, n_in)]
     value, most = float(values[best]), float(statement.statistic(*perfect)[0])
     numbers = {"fpr_upper": fpr[best], "fnr_upper": fnr[best], "level": level}
-    if method == "gdp":
-        numbers["mu_lower"] = value
+    mu = value if method == "gdp" else None
+    if mu is not None:
+        numbers["mu_lower"] = mu
         value, most = epsilon_of_mu(value, delta), epsilon_of_mu(most, delta)
     return LowerBound(
         epsilon=value,
@@ -190,6 +191,7 @@ def _at_any(scores: Scores, kind: str, statement: _Statement) -> LowerBound:
         threshold=float(cuts[best]),
         selection=f"the best of all thresholds; {BANDS[kind].words}",
         details={name: float(x) for name, x in numbers.items()},
+        mu_lower=mu,
     )
 
 
@@ -235,7 +237,7 @@ def _middle_of_gap(scores: Scores, threshold: float) -> float:
     return middle if max(below) < middle <= min(above) else threshold
 
 
-def _tested(
+def _test(
     choosing: list[FloatArray],
     testing: list[FloatArray],
     statement: _Statement,
@@ -258,7 +260,7 @@ def _by_split(
     choosing = [x[order[:k]] for x, order, k in zip(arrays, orders, sizes, strict=True)]
     testing = [x[order[k:]] for x, order, k in zip(arrays, orders, sizes, strict=True)]
     words = f"chosen on a random {CHOOSING:.0%} of the scores, tested once on the rest"
-    return _tested(choosing, testing, statement, selection=words)
+    return _test(choosing, testing, statement, selection=words)
 
 
 def _by_folds(
@@ -273,7 +275,7 @@ def _by_folds(
     for i in range(FOLDS):
         choosing = [x[fold == i] for x, fold in zip(arrays, folds, strict=True)]
         testing = [x[fold != i] for x, fold in zip(arrays, folds, strict=True)]
-        bounds.append(_tested(choosing, testing, statement, share=1 / FOLDS, selection=words))
+        bounds.append(_test(choosing, testing, statement, share=1 / FOLDS, selection=words))
     best = max(bounds, key=lambda bound: bound.epsilon)
     return replace(best, ceiling=max(bound.ceiling for bound in bounds))
 

@@ -18,13 +18,12 @@ from numpy.typing import ArrayLike
 from dpassay import _check
 from dpassay.bounds.composed import epsilon_lower
 from dpassay.bounds.counts import epsilon_of_mu
-from dpassay.bounds.location import lower_bound_gaussian_location
+from dpassay.bounds.location import lower_bound_gaussian_location, positive_delta
 from dpassay.bounds.pooled import lower_bound_pooled
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian
 from dpassay.types import FloatArray, LowerBound
 
-_POSITIVE_DELTA = "A Gaussian step has no finite epsilon at 0; a common value is 1e-5."
 _SMALLEST_MU = 1e-4  # of a step; below it no number of steps that can be run shows anything
 _LARGEST_MU = 20.0  # beyond it the noise is below 5 % of the clipping norm: as good as none
 
@@ -90,23 +89,25 @@ def lower_bound_from_steps(
     _check.choice("estimator", estimator, tuple(_ESTIMATORS))
     sampling_rate = _check.sampling_rate(sampling_rate)
     steps = _check.count("steps", steps, remedy="It is the number of updates of a training.")
-    _check.number("delta", delta, low=0, high=1, low_open=True, remedy=_POSITIVE_DELTA)
+    positive_delta(delta)
     seen = [
         _check.array(name, values, finite=False, empty=False).ravel()
         for name, values in (("seen_in", seen_in), ("seen_out", seen_out))
     ]
     options: dict[str, Any] = {"threshold": threshold, "sigma": sigma}
     step = _ESTIMATORS[estimator](*seen, options, delta=delta, confidence=confidence)
-    numbers = step.details or {}
-    most = max(mu_of_epsilon(step.ceiling, delta), numbers["mu_lower"])  # but for rounding
+    assert step.mu_lower is not None  # both estimators assume a Gaussian trade-off
+    # What was shown may exceed the ceiling's mu by rounding alone.
+    most = max(mu_of_epsilon(step.ceiling, delta), step.mu_lower)
     return replace(
         step,
-        epsilon=epsilon_of_steps(numbers["mu_lower"], sampling_rate, steps, delta),
+        epsilon=epsilon_of_steps(step.mu_lower, sampling_rate, steps, delta),
         method=f"steps by {step.method}",
         assumption=f"{step.assumption} in every step; a training is {steps} such steps, each on "
         f"a Poisson batch of rate {sampling_rate:.6g}, composed from below",
         ceiling=epsilon_of_steps(most, sampling_rate, steps, delta),
-        details=numbers | {"sampling_rate": sampling_rate, "steps": float(steps)},
+        details=(step.details or {}) | {"sampling_rate": sampling_rate, "steps": float(steps)},
+        mu_lower=None,  # that of a step is not that of the training
     )
 
 

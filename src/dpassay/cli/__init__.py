@@ -6,7 +6,7 @@ TYPE_CHECKING = False  # not from typing: see dpassay._lazy
 if TYPE_CHECKING:
     from dpassay.cli.program import app
 
-__getattr__ = lazily("dpassay.cli", {"app": "dpassay.cli.program"})
+lazily("dpassay.cli", {"app": "dpassay.cli.program"})
 __all__ = ["app", "main"]
 
 

@@ -172,7 +172,7 @@ def show(event: "Event", query: Query, method: str, as_json: bool) -> None:
 
 
 def as_data(event: "Event", query: Query, found: list[Price], best: Price) -> dict[str, Any]:
-    """The prices for machines."""
+    """The prices as what ``--json`` prints."""
     priced = [price for price in found if price.value is not None]
     return {
         "event": repr(event),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpassay.cli.options import Json
-from dpassay.cli.output import emit, example, say, table, working
+from dpassay.cli.output import emit, say, table, working
 from dpassay.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -30,9 +30,7 @@ LAYOUT = (
 WITH_SHADOWS = ("lira", "lira-offline", "rmia", "rmia-offline", "shadow")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("attack", epilog=example("dpassay attack losses.csv --fpr .01"))(attack)
+EXAMPLE = "dpassay attack losses.csv --fpr .01"
 
 
 def attack(
@@ -161,13 +159,13 @@ def read(path: Path) -> Candidates:
     import numpy as np
 
     from dpassay import _check
-    from dpassay._handed import listed
+    from dpassay._handed import list_names
     from dpassay.cli.scores import read_columns
 
     columns = read_columns(path, "losses", LAYOUT)
     members = _first(columns, "member", "members")
     if members is None:
-        raise InvalidArgument(f"{path} has no 'member' but {listed(columns)}. {LAYOUT}")
+        raise InvalidArgument(f"{path} has no 'member' but {list_names(columns)}. {LAYOUT}")
     member = _check.array("member", members, low=0, high=1, ndim=1, empty=False, remedy=LAYOUT)
     if not np.isin(member, (0, 1)).all() or len(set(member.tolist())) < 2:
         raise InvalidArgument(f"member must be 0 or 1, with both kinds in the file. {LAYOUT}")
@@ -175,7 +173,9 @@ def read(path: Path) -> Candidates:
     losses = _first(columns, "loss", "losses")
     probabilities, labels = _probabilities(columns)
     if losses is None and probabilities is None:
-        raise InvalidArgument(f"{path} has no 'loss' and no 'p0' but {listed(columns)}. {LAYOUT}")
+        raise InvalidArgument(
+            f"{path} has no 'loss' and no 'p0' but {list_names(columns)}. {LAYOUT}"
+        )
     arrays = {"loss": losses, "probabilities": probabilities, "label": labels}
     for name, values in arrays.items():
         if values is not None and np.shape(values)[:1] != (len(member),):

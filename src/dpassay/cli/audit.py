@@ -15,7 +15,7 @@ import typer
 
 from dpassay.cli.ending import STOPPED, ending
 from dpassay.cli.options import Json, Neighbours
-from dpassay.cli.output import complain, emit, example, explain_failure, say
+from dpassay.cli.output import complain, emit, explain_failure, say
 from dpassay.cli.replayed import play_and_show
 from dpassay.cli.verdicts import About, Paper, Proof, exit_code, show
 
@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from dpassay.types import PrivacyCurve
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    line = "dpassay audit my_train.py:train --claim 3,1e-5 --data d.npz --store run.db"
-    app.command("audit", epilog=example(line))(audit)
+EXAMPLE = "dpassay audit my_train.py:train --claim 3,1e-5 --data d.npz --store run.db"
 
 
 def audit(
@@ -151,7 +148,7 @@ def audit(
     paper = Paper(report, about, proof, neighbouring)
     if evidence != "trials":
         options = {"trials": trials, "confidence": confidence, "delta": delta, "rng": seed}
-        play_and_show(mechanism, pair, curve, claim or "", evidence, options, as_json)
+        play_and_show(mechanism, pair, curve, claim or "", evidence, options, as_json, quiet)
     said = {"target": target} | ({"claim": claim} if claim else {})
     try:
         with _hearing_vacuous(anyway), _crew(target, workers, timeout) as crew:

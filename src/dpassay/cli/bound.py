@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpassay.cli.options import Json
-from dpassay.cli.output import emit, example, say, table, working
+from dpassay.cli.output import emit, say, table, working
 from dpassay.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -23,10 +23,7 @@ DESIGNS = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command = "dpassay bound --tp 4922 --fn 95078 --fp 174 --tn 99826 --confidence .99"
-    app.command("bound", epilog=example(command))(bound)
+EXAMPLE = "dpassay bound --tp 4922 --fn 95078 --fp 174 --tn 99826 --confidence .99"
 
 
 def bound(

@@ -127,6 +127,13 @@ def dp_sgd(
     show(event, epsilon, _positive(delta), method, as_json)
 
 
+def _repeat(kind: str, count: int, neighbouring: str) -> "Callable[[float], Event]":
+    """The event of so many releases, as a function of their noise multiplier."""
+    from dpassay.privacy import events
+
+    return lambda noise: events.Repeated(getattr(events, kind)(noise, neighbouring), count)
+
+
 @app.command(
     "gaussian", epilog=example("dpassay calibrate gaussian --epsilon 1 --delta 1e-6 --count 10")
 )
@@ -139,14 +146,7 @@ def gaussian(
     as_json: Json = False,
 ) -> None:
     """Releases with Gaussian noise; the answer is its deviation over the l2 sensitivity."""
-    from dpassay.privacy import events
-
-    relation: Any = neighbouring
-
-    def event(noise: float) -> "Event":
-        return events.Repeated(events.Gaussian(noise, relation), count)
-
-    show(event, epsilon, _positive(delta), method, as_json)
+    show(_repeat("Gaussian", count, neighbouring), epsilon, _positive(delta), method, as_json)
 
 
 @app.command("laplace", epilog=example("dpassay calibrate laplace --epsilon 1 --count 10"))
@@ -159,11 +159,4 @@ def laplace(
     as_json: Json = False,
 ) -> None:
     """Releases with Laplace noise; the answer is its scale over the l1 sensitivity."""
-    from dpassay.privacy import events
-
-    relation: Any = neighbouring
-
-    def event(noise: float) -> "Event":
-        return events.Repeated(events.Laplace(noise, relation), count)
-
-    show(event, epsilon, delta, method, as_json)
+    show(_repeat("Laplace", count, neighbouring), epsilon, delta, method, as_json)

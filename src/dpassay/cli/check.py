@@ -11,17 +11,14 @@ import typer
 from dpassay import _files
 from dpassay.cli.ending import REFUTED, STOPPED
 from dpassay.cli.options import Json
-from dpassay.cli.output import complain, emit, example, say, working
+from dpassay.cli.output import Counting, complain, emit, say
 from dpassay.errors import DpassayError, InvalidArgument
 
 if TYPE_CHECKING:
     from dpassay.auditing.findings import Check, Finding, Open
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    line = "dpassay check train.py --claim 3,1e-5"
-    app.command("check", epilog=example(line))(check)
+EXAMPLE = "dpassay check train.py --claim 3,1e-5"
 
 
 def check(
@@ -51,7 +48,7 @@ def check(
     sensitivity: Annotated[
         float | None, typer.Option(help="The most that one record is declared to move a query.")
     ] = None,
-    limit: Annotated[int, typer.Option(help="The most neighbours that are tried.")] = 24,
+    limit: Annotated[int, typer.Option(help="The most pairs that are tried.")] = 32,
     seed: Annotated[int, typer.Option(help="Of the first execution.")] = 0,
     evidence: Annotated[
         int,
@@ -74,6 +71,7 @@ def check(
             dir_okay=False,
         ),
     ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, the result alone.")] = False,
     as_json: Json = False,
 ) -> None:
     """Record a mechanism on one data set, replay it on neighbours, and name the line that leaks.
@@ -84,7 +82,7 @@ def check(
         "claim": _claim(claim, neighbouring),
         "neighbouring": neighbouring,
         "bounds": _bounds(bounds),
-        "sampling_rate": sampling_rate if sampling_rate is not None else _rate(claim),
+        "sampling_rate": sampling_rate if sampling_rate is not None else stated_rate(claim),
         "sensitivity": sensitivity,
         "limit": limit,
         "evidence": evidence,
@@ -92,9 +90,9 @@ def check(
         "rng": seed,
     }
     play = _subject(target, data, arguments)
-    with working("playing"):
+    with Counting(quiet or as_json) as counting:
         try:
-            found = play(**options)
+            found = play(**options, progress=counting)
         except DpassayError:
             raise
         except Exception as error:
@@ -151,7 +149,7 @@ def _claim(claim: str | None, neighbouring: str | None) -> Any:
     return parse_claim(claim, neighbouring=neighbouring or "add-remove")
 
 
-def _rate(claim: str | None) -> float | None:
+def stated_rate(claim: str | None) -> float | None:
     """The sampling rate that a claim of DP-SGD states."""
     word, _, rest = (claim or "").partition(":")
     parts = dict(part.split("=", 1) for part in rest.split(",") if "=" in part)
@@ -200,12 +198,18 @@ def _as_npz(data: Any, data_prime: Any) -> bytes:
 
     import numpy as np
 
+    from dpassay.replay.datasets import form_of
+
     arrays = {}
-    for name, side in {"data": data, "data_prime": data_prime}.items():
-        if isinstance(side, tuple):
-            arrays |= {f"{name}_X": side[0], f"{name}_y": side[1]}
-        else:
-            arrays[name] = side
+    for name, whole in {"data": data, "data_prime": data_prime}.items():
+        side = form_of(whole).arrays
+        labelled = {f"{name}_X": side[0], f"{name}_y": side[1]} if isinstance(side, tuple) else {}
+        arrays |= {key: np.asarray(part) for key, part in (labelled or {name: side}).items()}
+    if any(part.dtype == object for part in arrays.values()):
+        raise InvalidArgument(
+            "pair: records of mixed kinds cannot be written as NPZ. Leave --pair out; in Python "
+            "they are in check.pair."
+        )
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()

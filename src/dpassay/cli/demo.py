@@ -9,9 +9,10 @@ import typer
 from dpassay import _files
 from dpassay.cli.account import Price, Query, is_proof, prices, print_prices, sentence
 from dpassay.cli.options import Json
-from dpassay.cli.output import emit, example, say, working
+from dpassay.cli.output import emit, say, working
 
 if TYPE_CHECKING:
+    from dpassay.cli.demo_check import Checked
     from dpassay.privacy.events import Event
     from dpassay.privacy.membership import Odds
     from dpassay.report.odds import Explanation
@@ -27,6 +28,7 @@ LEARNERS = {
     "broken": "The same, its sensitivity divided by the number of records once too often",
 }
 NEXT = {
+    "Check your own training": "dpassay check my_train.py --claim 3,1e-5",
     "Audit your own code": "dpassay audit my_train.py:train --claim 3,1e-5 --data d.npz",
     "Show what came of it": "add --store run.db --report report.html",
     "Price your own training": "dpassay account dp-sgd --help",
@@ -37,19 +39,22 @@ NEXT = {
 }
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("demo", epilog=example("dpassay demo --out demo"))(demo)
+EXAMPLE = "dpassay demo --out demo"
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder to write to.", file_okay=False)] = Path("demo"),
     as_json: Json = False,
 ) -> None:
-    """A tour in under a minute: two learners audited, a claim priced, explained and improved."""
+    """A tour in under a minute: a bug and its line, two learners audited, a claim priced."""
+    from dpassay.cli.demo_check import check_training
+
+    if not as_json:
+        say("Checking a training script that has a bug ...")
+    checked = check_training(out)
     verdicts = _audits(quiet=as_json)
     with working("pricing, calibrating, drawing"):
-        tour = _compute(verdicts)
+        tour = _compute(checked, verdicts)
         files = _write(tour, out)
     if as_json:
         emit(_data(tour) | {"files": [str(path) for path in files]})
@@ -67,6 +72,7 @@ def demo(
 class _Tour:
     """Everything that is shown, computed once."""
 
+    checked: "Checked"
     event: "Event"
     query: Query
     prices: list[Price]
@@ -81,7 +87,7 @@ class _Tour:
         return sentence(self.event, self.query, next(p for p in self.prices if is_proof(p)))
 
 
-def _compute(verdicts: dict[str, "Verdict"]) -> _Tour:
+def _compute(checked: "Checked", verdicts: dict[str, "Verdict"]) -> _Tour:
     from dpassay.bounds import lower_bound_from_counts
     from dpassay.privacy import ApproxDP, account, calibrate, dp_sgd_event
     from dpassay.privacy.membership import odds_of_curve
@@ -91,6 +97,7 @@ def _compute(verdicts: dict[str, "Verdict"]) -> _Tour:
     found = prices(event, query)
     epsilon: Any = next(price.value for price in found if is_proof(price))
     return _Tour(
+        checked=checked,
         event=event,
         query=query,
         prices=found,
@@ -132,19 +139,22 @@ def _audits(quiet: bool) -> dict[str, "Verdict"]:
 def _show(tour: _Tour) -> None:
     from dpassay.cli import explain
 
-    say("1. Two learners of the same claim, audited", style="bold")
+    say("1. A training script with a bug, and its line", style="bold")
+    say(tour.checked.words)
+    say(f"Replay: {tour.checked.command}")
+    say("\n2. Two learners of the same claim, audited", style="bold")
     for words in _verdicts(tour):
         say(words)
-    say("\n2. From above: the most that a training run can leak", style="bold")
+    say("\n3. From above: the most that a training run can leak", style="bold")
     title = f"DP-SGD, noise multiplier {NOISE}, sampling rate {RATE}, {STEPS} steps"
     print_prices(title, tour.query, tour.prices)
     say(tour.promise)
-    say("\n3. What that means for one person", style="bold")
+    say("\n4. What that means for one person", style="bold")
     explain.show(tour.explained)
     say(_whole(tour))
-    say("\n4. The noise for a stronger promise", style="bold")
+    say("\n5. The noise for a stronger promise", style="bold")
     say(_wanted(tour))
-    say("\n5. From below: a published claim, attacked", style="bold")
+    say("\n6. From below: a published claim, attacked", style="bold")
     say(_refutation(tour))
 
 
@@ -191,7 +201,8 @@ def _refutation(tour: _Tour) -> str:
 
 
 def _write(tour: _Tour, folder: Path) -> list[Path]:
-    """The report on both learners; the pictures, and a page of the tour that holds them."""
+    """The report on both learners, the script that was checked, the pictures, and the tour."""
+    from dpassay.cli.demo_check import NAME, SCRIPT
     from dpassay.report import audit_report, join_reports, write_report
     from dpassay.report.figures import house_style, svg_of
     from dpassay.report.meeting import proof_and_attack
@@ -206,6 +217,7 @@ def _write(tour: _Tour, folder: Path) -> list[Path]:
         "tradeoff.svg": svg_of(picture),
     }
     texts["tour.html"] = _page(tour, texts, picture.caption, meeting.caption)
+    texts[NAME] = SCRIPT
     both = [audit_report(v, title=LEARNERS[name]) for name, v in tour.verdicts.items()]
     report = join_reports(
         both,
@@ -225,6 +237,7 @@ def _page(tour: _Tour, pictures: dict[str, str], caption: str, met: str) -> str:
     )
     words = " ".join(limits(tour.explained))
     sections = [
+        Section("A training script with a bug, and its line", tour.checked.words),
         Section("Two learners of the same claim, audited", " ".join([*_verdicts(tour), met]), both),
         Section("Promised at most", tour.promise),
         Section("What that means for one person", f"{words} {_whole(tour)}", odds),
@@ -240,6 +253,7 @@ def _data(tour: _Tour) -> dict[str, Any]:
     from dpassay.cli.verdicts import as_data
 
     return {
+        "check": tour.checked.as_data(),
         "account": {p.method: p.value for p in tour.prices if p.value is not None},
         "odds": {name: asdict(case) for name, case in tour.explained.odds.items()},
         "odds_of_the_whole_curve": asdict(tour.whole),

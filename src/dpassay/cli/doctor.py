@@ -10,14 +10,12 @@ import typer
 
 from dpassay import __version__
 from dpassay.cli.options import Json
-from dpassay.cli.output import emit, example, say, table
+from dpassay.cli.output import emit, say, table
 
 BROKEN = 2
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("doctor", epilog=example("dpassay doctor"))(doctor)
+EXAMPLE = "dpassay doctor"
 
 
 def doctor(as_json: Json = False) -> None:

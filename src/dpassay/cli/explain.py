@@ -7,16 +7,14 @@ import typer
 
 from dpassay import _files
 from dpassay.cli.options import Json
-from dpassay.cli.output import console, emit, example, say
+from dpassay.cli.output import console, emit, say
 from dpassay.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from dpassay.report.odds import Explanation
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("explain", epilog=example("dpassay explain --epsilon 0.5 --svg odds.svg"))(explain)
+EXAMPLE = "dpassay explain --epsilon 0.5 --svg odds.svg"
 
 
 def explain(

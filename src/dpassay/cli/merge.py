@@ -8,12 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from dpassay.cli.options import Json
-from dpassay.cli.output import emit, example, say
+from dpassay.cli.output import emit, say
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("merge", epilog=example("dpassay merge all.db monday.db tuesday.db"))(merge)
+EXAMPLE = "dpassay merge all.db monday.db tuesday.db"
 
 
 def merge(
@@ -26,7 +23,7 @@ def merge(
 
     if os.path.realpath(into) in {os.path.realpath(log) for log in logs}:
         raise InvalidArgument(f"into={str(into)!r} must not be one of the logs that are added.")
-    added = _merged(into, logs)
+    added = _merge(into, logs)
     if as_json:
         emit({"into": str(into), "new": sum(added.values()), "logs": added})
         return
@@ -35,7 +32,7 @@ def merge(
     say(f"{into} now holds them: dpassay status {into}")
 
 
-def _merged(into: Path, logs: list[Path]) -> dict[str, int]:
+def _merge(into: Path, logs: list[Path]) -> dict[str, int]:
     """How many trials of each log were new. All are read before anything is written."""
     from dpassay.runs import merge as join
     from dpassay.runs import open_log

@@ -46,13 +46,13 @@ class App(typer.Typer):
         register = super().command(*args, **options)
 
         def add(function: Any) -> Any:
-            register(_checked(function))
+            register(_check_arguments(function))
             return function
 
         return add
 
 
-def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
+def _check_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
     def call(**given: Any) -> Any:
         for name, value in given.items():

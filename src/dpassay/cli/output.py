@@ -1,6 +1,9 @@
 """What commands print: tables for people on stdout, JSON for machines, complaints on stderr."""
 
+import math
 import re
+import sys
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -37,7 +40,7 @@ def say(text: str = "", style: str | None = None) -> None:
 
 
 def complain(text: str) -> None:
-    """One line on stderr."""
+    """Print one line to the error stream, which leaves the output to machines."""
     typer.echo(f"dpassay: {visible(' '.join(text.split()))}", err=True)
 
 
@@ -47,7 +50,7 @@ def explain_failure(text: str) -> None:
 
 
 def emit(data: Any) -> None:
-    """Strict JSON on stdout."""
+    """Print data as strict JSON, and nothing else, to the output."""
     from dpassay.report.numbers import as_json
 
     typer.echo(as_json(data))
@@ -102,6 +105,34 @@ def _least_width(cell: str) -> int:
 def working(what: str) -> AbstractContextManager[Any]:
     """A spinner on stderr while something takes time; nothing unless that is a terminal."""
     return console(stderr=True).status(f"{what} …")
+
+
+class Counting:
+    """How many executions were begun, on stderr: on a terminal one line that is renewed.
+
+    Elsewhere a line every ten seconds, so that a log shows that something happens.
+    """
+
+    def __init__(self, quiet: bool) -> None:
+        self._stream = sys.stderr  # that of now: a script's own output is taken away meanwhile
+        self._terminal = not quiet and self._stream.isatty()
+        self._every = math.inf if quiet else 0.2 if self._terminal else 10.0
+        self._last = time.monotonic()
+
+    def __call__(self, number: int) -> None:
+        """Say that so many were begun, if it is time to."""
+        if time.monotonic() - self._last < self._every:
+            return
+        self._last = time.monotonic()
+        begin, end = ("\r", "") if self._terminal else ("", "\n")
+        print(f"{begin}dpassay: execution {number} ...", end=end, file=self._stream, flush=True)
+
+    def __enter__(self) -> "Counting":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._terminal:
+            print(f"\r{' ' * 40}\r", end="", file=self._stream, flush=True)
 
 
 def example(command: str) -> str:

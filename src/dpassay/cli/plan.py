@@ -8,7 +8,7 @@ import typer
 
 from dpassay import _files
 from dpassay.cli.options import Json
-from dpassay.cli.output import emit, example, say, table, working
+from dpassay.cli.output import emit, say, table, working
 from dpassay.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 _TIMES = (1.25, 1.5, 2, 4, 8)  # of the claimed epsilon: the rungs of the ladder
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("plan", epilog=example("dpassay plan --claim 1,1e-5 --true 4"))(plan)
+EXAMPLE = "dpassay plan --claim 1,1e-5 --true 4"
 
 
 def plan(

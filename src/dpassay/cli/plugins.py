@@ -26,14 +26,14 @@ _NEXT_DOOR = {"reproduce": "dpassay_reproduce.command"}
 
 def register_plugins(app: typer.Typer) -> None:
     """Add every command that is offered; complain of one that cannot be loaded and go on."""
-    for name, load in _offered().items():
+    for name, load in _find_offers().items():
         try:
             load()(app)
         except ImportError as error:
             complain(f"the command {name!r} could not be loaded: {error}")
 
 
-def _offered() -> dict[str, Callable[[], Callable[[typer.Typer], None]]]:
+def _find_offers() -> dict[str, Callable[[], Callable[[typer.Typer], None]]]:
     """How to load each command, by its name."""
     found = {entry.name: entry.load for entry in entry_points(group=GROUP)}
     for name, module in _NEXT_DOOR.items():

@@ -32,27 +32,18 @@ from dpassay.cli import (
 )
 from dpassay.cli.ending import INTERRUPTED, MISUSE, STOPPED, ending
 from dpassay.cli.options import App
-from dpassay.cli.output import complain
+from dpassay.cli.output import complain, example
 from dpassay.cli.plugins import register_plugins
 from dpassay.errors import DEBUG, DpassayError, LogDamaged, LogLost, debugging
 
-ORDER = (
-    "check",
-    "audit",
-    "status",
-    "report",
-    "merge",
-    "plan",
-    "bound",
-    "attack",
-    "account",
-    "calibrate",
-    "explain",
-    "synth",
-    "zoo",
-    "demo",
-    "doctor",
+# In the order of the help: what is tested, what is proved, the rest. A module of a command holds
+# the function of its name and an EXAMPLE for its help; a group of commands holds an ``app``.
+MODULES = (
+    *(check, audit, status, report, merge, plan, bound, attack),
+    *(account, calibrate, explain),
+    *(synth, zoo, demo, doctor),
 )
+ORDER = tuple(module.__name__.rpartition(".")[2] for module in MODULES)
 
 
 class _Program(TyperGroup):
@@ -119,24 +110,11 @@ app = App(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for group in (account, calibrate):
-    app.add_typer(group.app)
-for command in (
-    attack,
-    audit,
-    bound,
-    check,
-    demo,
-    doctor,
-    explain,
-    merge,
-    plan,
-    report,
-    status,
-    synth,
-    zoo,
-):
-    command.register(app)
+for name, module in zip(ORDER, MODULES, strict=True):
+    if hasattr(module, "app"):
+        app.add_typer(module.app)
+    else:
+        app.command(name, epilog=example(module.EXAMPLE))(getattr(module, name))
 register_plugins(app)
 
 

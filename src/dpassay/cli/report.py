@@ -6,17 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpassay.cli.options import Json
-from dpassay.cli.output import emit, example, say, working
+from dpassay.cli.output import emit, say, working
 from dpassay.cli.verdicts import About, Paper, Proof
 
 if TYPE_CHECKING:
     from dpassay.report import Report
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command = "dpassay report run.db -o report.html --proof 3,1e-5"
-    app.command("report", epilog=example(command))(report)
+EXAMPLE = "dpassay report run.db -o report.html --proof 3,1e-5"
 
 
 def report(

@@ -21,16 +21,16 @@ def two_worlds(path: Path) -> tuple[Any, Any]:
     columns = read_columns(path, "scores", _LAYOUT)
     if {"scores_in", "scores_out"} <= set(columns):
         return columns["scores_in"], columns["scores_out"]
-    scores, members = _labelled(path, columns)
+    scores, members = _read_labelled(path, columns)
     return scores[members], scores[~members]
 
 
 def canaries(path: Path) -> tuple[Any, Any]:
     """The scores of the canaries of one training, and which of them were in it."""
-    return _labelled(path, read_columns(path, "scores", _LAYOUT))
+    return _read_labelled(path, read_columns(path, "scores", _LAYOUT))
 
 
-def _labelled(path: Path, columns: dict[str, Any]) -> tuple[Any, Any]:
+def _read_labelled(path: Path, columns: dict[str, Any]) -> tuple[Any, Any]:
     scores, worlds = (_first(path, columns, names) for names in (_SCORES, _WORLDS))
     remedy = "A trial that failed is an output too: give it a fixed score below all others (-inf)."
     scores = _check.array("score", scores, finite=False, ndim=1, empty=False, remedy=remedy)
@@ -49,7 +49,9 @@ def _first(path: Path, columns: dict[str, Any], names: tuple[str, ...]) -> Any:
     for name in names:
         if name in columns:
             return columns[name]
-    raise InvalidArgument(f"{path} has no {names[0]!r} but {_handed.listed(columns)}. {_LAYOUT}")
+    raise InvalidArgument(
+        f"{path} has no {names[0]!r} but {_handed.list_names(columns)}. {_LAYOUT}"
+    )
 
 
 def read_columns(path: Path, name: str, layout: str) -> dict[str, Any]:

@@ -9,16 +9,14 @@ import typer
 
 from dpassay.cli.ending import STOPPED
 from dpassay.cli.options import Json
-from dpassay.cli.output import console, emit, example, say, visible
+from dpassay.cli.output import console, emit, say, visible
 
 if TYPE_CHECKING:
     from dpassay.runs import RunRecord, TrialLog
     from dpassay.types import Verdict
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("status", epilog=example("dpassay status run.db --watch"))(status)
+EXAMPLE = "dpassay status run.db --watch"
 
 
 def status(

@@ -9,7 +9,7 @@ import typer
 
 from dpassay import _files
 from dpassay.cli.options import Json, Neighbours
-from dpassay.cli.output import emit, example, say, table, working
+from dpassay.cli.output import emit, say, table, working
 from dpassay.cli.tables import csv_text, read_known, read_table
 from dpassay.errors import InvalidArgument
 
@@ -35,10 +35,7 @@ OWNERS_EYES = (
 )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    command = "dpassay synth table.csv --schema s.toml --epsilon 1 -o out.csv"
-    app.command("synth", epilog=example(command))(synth)
+EXAMPLE = "dpassay synth table.csv --schema s.toml --epsilon 1 -o out.csv"
 
 
 def synth(

@@ -100,11 +100,11 @@ def _kind(texts: Any) -> str:
 def _typed_frame(texts: Any, columns: "Mapping[str, Any]") -> Any:
     for name, column in columns.items():
         if name in texts.columns:
-            texts[name] = _typed(name, texts[name], column)
+            texts[name] = _convert(name, texts[name], column)
     return texts
 
 
-def _typed(name: str, texts: Any, column: "Column | Undeclared") -> Any:
+def _convert(name: str, texts: Any, column: "Column | Undeclared") -> Any:
     """A column of texts as what its domain holds."""
     from dpassay.synth.tables.columns import Categorical, outside_domain
 

@@ -46,11 +46,12 @@ def show(verdict: "Verdict", claim: str, as_json: bool) -> None:
         say("Nobody checked that the two data sets are neighbours: they were trusted to be.")
     if verdict.next_step:
         say(f"Next: {verdict.next_step}")
-    say(f"Replay: {verdict.replay}")
+    if verdict.replay:
+        say(f"Replay: {verdict.replay}")
 
 
 def as_data(verdict: "Verdict", claim: str) -> dict[str, Any]:
-    """What machines get."""
+    """The verdict as what ``--json`` prints."""
     bound = verdict.bound
     return {
         "refuted": verdict.refuted,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpassay.cli.options import Json
-from dpassay.cli.output import emit, example, say, table, working
+from dpassay.cli.output import emit, say, table, working
 
 if TYPE_CHECKING:
     from dpassay.zoo.libraries import Tried
@@ -16,9 +16,7 @@ if TYPE_CHECKING:
 WRONG = 1
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    app.command("zoo", epilog=example("dpassay zoo --only occupied --trials 60000"))(zoo)
+EXAMPLE = "dpassay zoo --only occupied --trials 60000"
 
 
 def zoo(

@@ -30,9 +30,4 @@ __all__ = [
     "PrivateSearchCV",
 ]
 
-if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
-    __getattr__ = lazily(__name__, _PUBLIC)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+lazily(__name__, _PUBLIC)

@@ -1,16 +1,15 @@
 """Private l1-constrained regression."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from numpy.typing import ArrayLike
 from scipy import sparse
 
 from dpassay import _check
 from dpassay._rng import RngLike
-from dpassay.learn.base import Budget, RandomState, Targets, bounded_targets
-from dpassay.learn.ledger import Ledger
+from dpassay.learn.base import Budget
+from dpassay.learn.declared import Targets, bounded_targets
 from dpassay.learn.plans import Solution
 from dpassay.learn.regressor import LinearRegressor
 from dpassay.optim import frank_wolfe as fw
@@ -20,11 +19,12 @@ from dpassay.optim.objectives import LinearObjective
 from dpassay.optim.polytopes import L1Ball, Polytope
 from dpassay.optim.sparse_frank_wolfe import sparse_frank_wolfe
 from dpassay.privacy import Event
-from dpassay.types import FloatArray, Neighbouring
+from dpassay.types import FloatArray
 
 LOSSES = ("huber", "clipped squared")
 
 
+@dataclass(eq=False, repr=False)
 class PrivateLasso(LinearRegressor):
     """Linear regression with ||w||_1 <= radius by Frank-Wolfe, (epsilon, delta)-DP.
 
@@ -71,40 +71,11 @@ class PrivateLasso(LinearRegressor):
 
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        *,
-        radius: float = 1.0,
-        loss: str = "huber",
-        residual_bound: float | None = None,
-        selection: str = "gumbel",
-        steps: int | None = None,
-        data_norm: float | None = None,
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        target_bound: float | tuple[float, float] | None = None,
-        fit_intercept: bool = True,
-        neighbouring: Neighbouring = "add-remove",
-        n_records: int | None = None,
-        ledger: Ledger | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.radius = radius
-        self.loss = loss
-        self.residual_bound = residual_bound
-        self.selection = selection
-        self.steps = steps
-        self.data_norm = data_norm
-        self.bounds = bounds
-        self.target_bound = target_bound
-        self.fit_intercept = fit_intercept
-        self.neighbouring = neighbouring
-        self.n_records = n_records
-        self.ledger = ledger
-        self.random_state = random_state
+    _: KW_ONLY
+    radius: float = 1.0
+    loss: str = "huber"
+    selection: str = "gumbel"
+    steps: int | None = None
 
     def fit(self, X: Any, y: Any) -> "PrivateLasso":
         """Fit, and record what it cost.
@@ -197,11 +168,11 @@ class LassoPlan:
 
     @property
     def event(self) -> Event:
-        """One selection per step."""
+        """What is done to the data: one private selection of a vertex per step."""
         return self.run.event
 
     def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
-        """The last iterate."""
+        """The coefficients after the last step."""
         objective = LinearObjective(self.loss, Rows(X, self.constant), y, self.n_records)
         done = _solve(objective, self.radius, self.run, rng)
         assert done.noise is not None

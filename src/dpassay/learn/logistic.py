@@ -1,5 +1,6 @@
 """Private logistic regression, for two classes and more."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -11,25 +12,19 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
-from dpassay.learn.base import (
-    Budget,
-    Features,
-    PrivateMixin,
-    RandomState,
-    checked_data,
-    label_set,
-)
-from dpassay.learn.ledger import Ledger
+from dpassay.learn.base import Budget, PrivateLinearModel, checked_data
+from dpassay.learn.declared import Features, label_set
 from dpassay.learn.logistic_facts import LogisticFacts, LogisticPlan
 from dpassay.learn.logistic_plans import PLANS, choose_solver, plan_for
 from dpassay.optim.products import is_sparse, row_products
-from dpassay.types import FloatArray, Neighbouring
+from dpassay.types import FloatArray
 
 SOLVERS = ("auto", *PLANS)
 _DTYPES = (np.float64, np.float32)
 
 
-class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimator):
     """A linear classifier with a guarantee, (epsilon, delta)-DP of everything that is fitted.
 
     Args:
@@ -74,40 +69,13 @@ class PrivateLogisticRegression(PrivateMixin, ClassifierMixin, BaseEstimator):
 
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        *,
-        solver: str = "auto",
-        data_norm: float | None = None,
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        classes: ArrayLike | None = None,
-        fit_intercept: bool = True,
-        max_iter: int | None = None,
-        batch_size: int | None = None,
-        radius: float | None = None,
-        penalty: float | None = None,
-        neighbouring: Neighbouring = "add-remove",
-        n_records: int | None = None,
-        ledger: Ledger | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.solver = solver
-        self.data_norm = data_norm
-        self.bounds = bounds
-        self.classes = classes
-        self.fit_intercept = fit_intercept
-        self.max_iter = max_iter
-        self.batch_size = batch_size
-        self.radius = radius
-        self.penalty = penalty
-        self.neighbouring = neighbouring
-        self.n_records = n_records
-        self.ledger = ledger
-        self.random_state = random_state
+    _: KW_ONLY
+    solver: str = "auto"
+    classes: ArrayLike | None = None
+    max_iter: int | None = None
+    batch_size: int | None = None
+    radius: float | None = None
+    penalty: float | None = None
 
     def fit(self, X: Any, y: Any) -> "PrivateLogisticRegression":
         """Fit, and record what it cost.

@@ -120,7 +120,7 @@ class GradientDescent:
         return min(1.0, max(0.2, 0.02 / math.sqrt(self.kappa)))
 
     def pace(self, second_moment: float) -> tuple[float, float]:
-        """Learning rate and momentum."""
+        """The learning rate and the momentum, from public numbers and the noisy second moment."""
         n, p = self.facts.n_records, self.facts.n_features
         signal = 1 / math.hypot(1 / self.signal, _SAMPLING / math.sqrt(n * p))
         path = _PATH * signal / math.sqrt(self.facts.n_classes)

@@ -305,7 +305,7 @@ class _Objective:
     linear: FloatArray
 
     def both(self, w: FloatArray) -> tuple[float, FloatArray]:
-        """Value and gradient."""
+        """The perturbed objective at w, and its gradient there."""
         W = w.reshape(self.linear.shape)
         scores = self.rows.scores(W)
         value = self.loss.value(scores, self.targets).sum() + (self.linear * W).sum()
@@ -314,7 +314,7 @@ class _Objective:
         return float(value + self.penalty / 2 * (W * W).sum()), gradient.ravel()
 
     def gradient(self, w: FloatArray) -> FloatArray:
-        """The gradient alone."""
+        """The gradient of the perturbed objective at w."""
         return self.both(w)[1]
 
 

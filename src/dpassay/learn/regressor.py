@@ -1,20 +1,26 @@
-"""What private linear regressors share beyond :class:`~dpassay.learn.base.PrivateMixin`."""
+"""What private linear regressors share beyond :class:`~dpassay.learn.base.PrivateLinearModel`."""
 
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dpassay.learn.base import Features, PrivateMixin, Targets, checked_data
+from dpassay.learn.base import PrivateLinearModel, checked_data
+from dpassay.learn.declared import Features, Targets
 from dpassay.types import FloatArray
 
 
-class LinearRegressor(PrivateMixin, RegressorMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class LinearRegressor(PrivateLinearModel, RegressorMixin, BaseEstimator):
     """Data in, coefficients in the units of X and y out; use one of its kinds."""
 
-    coef_: FloatArray
-    intercept_: float
+    _: KW_ONLY
+    target_bound: float | tuple[float, float] | None = None
+    residual_bound: float | None = None
+    coef_: FloatArray = field(init=False)
+    intercept_: float = field(init=False)
 
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
         """X, dense or CSR, and y, checked by scikit-learn."""

@@ -1,20 +1,19 @@
 """Private ridge regression."""
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
-from numpy.typing import ArrayLike
-
 from dpassay import _check
-from dpassay.learn.base import Budget, RandomState, bounded_targets
-from dpassay.learn.ledger import Ledger
+from dpassay.learn.base import Budget
+from dpassay.learn.declared import bounded_targets
 from dpassay.learn.plans import LearnerPlan
 from dpassay.learn.regressor import LinearRegressor
 from dpassay.learn.ridge_plans import PLANS, RidgeFacts, choose_solver
-from dpassay.types import Neighbouring
 
 SOLVERS = ("auto", *PLANS)
 
 
+@dataclass(eq=False, repr=False)
 class PrivateRidge(LinearRegressor):
     """Linear regression with a guarantee, (epsilon, delta)-DP of everything that is fitted.
 
@@ -56,36 +55,9 @@ class PrivateRidge(LinearRegressor):
 
     """
 
-    def __init__(
-        self,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        *,
-        alpha: float | None = None,
-        solver: str = "auto",
-        data_norm: float | None = None,
-        bounds: tuple[ArrayLike, ArrayLike] | None = None,
-        target_bound: float | tuple[float, float] | None = None,
-        residual_bound: float | None = None,
-        fit_intercept: bool = True,
-        neighbouring: Neighbouring = "add-remove",
-        n_records: int | None = None,
-        ledger: Ledger | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.alpha = alpha
-        self.solver = solver
-        self.data_norm = data_norm
-        self.bounds = bounds
-        self.target_bound = target_bound
-        self.residual_bound = residual_bound
-        self.fit_intercept = fit_intercept
-        self.neighbouring = neighbouring
-        self.n_records = n_records
-        self.ledger = ledger
-        self.random_state = random_state
+    _: KW_ONLY
+    alpha: float | None = None
+    solver: str = "auto"
 
     def fit(self, X: Any, y: Any) -> "PrivateRidge":
         """Fit, and record what it cost.

@@ -157,7 +157,7 @@ class OutputPerturbation:
         return huber_ridge(A, y, self.alpha, self.threshold, self.tolerance)
 
     def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
-        """The noisy minimiser."""
+        """The exact minimiser plus Gaussian noise."""
         s = self.facts
         refuse_more_rows(X.shape[0], s.n_records, FEW)
         weights = self.minimiser(with_constant(X, s.constant), y)

@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from dpassay.errors import InvalidArgument
-from dpassay.learn.base import bounded_targets
+from dpassay.learn.declared import bounded_targets
 from dpassay.types import FloatArray
 
 Scoring = Callable[[Any, Any, Any], FloatArray]

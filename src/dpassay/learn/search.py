@@ -27,6 +27,7 @@ How long ``fit`` took says something about K, which must stay unknown: do not pu
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,8 @@ from sklearn.utils.validation import check_is_fitted
 from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay.errors import DpassayError, InvalidArgument
-from dpassay.learn.base import Budget, PrivateMixin, RandomState, checked_data, label_set
+from dpassay.learn.base import Budget, PrivateMixin, RandomState, checked_data
+from dpassay.learn.declared import label_set
 from dpassay.learn.ledger import Ledger
 from dpassay.learn.scorings import Scoring, private_part, scoring_of
 from dpassay.learn.search_price import (
@@ -62,6 +64,7 @@ def _has(method: str) -> Callable[[Any], bool]:
     return lambda self: hasattr(getattr(self, "best_estimator_", self.estimator), method)
 
 
+@dataclass(eq=False, repr=False)
 class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
     """The best of a random number of fits with settings from a grid; (epsilon, delta)-DP in all.
 
@@ -94,34 +97,19 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
 
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]],
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-5,
-        n_runs: float = 10.0,
-        law: str = "poisson",
-        shape: float = 1.0,
-        validation_share: float = 0.25,
-        scoring: Scoring | str | None = None,
-        n_records: int | None = None,
-        ledger: Ledger | None = None,
-        random_state: RandomState = None,
-    ) -> None:
-        self.estimator = estimator
-        self.param_grid = param_grid
-        self.epsilon = epsilon
-        self.delta = delta
-        self.n_runs = n_runs
-        self.law = law
-        self.shape = shape
-        self.validation_share = validation_share
-        self.scoring = scoring
-        self.n_records = n_records
-        self.ledger = ledger
-        self.random_state = random_state
+    estimator: Any
+    param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
+    _: KW_ONLY
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    n_runs: float = 10.0
+    law: str = "poisson"
+    shape: float = 1.0
+    validation_share: float = 0.25
+    scoring: Scoring | str | None = None
+    n_records: int | None = None
+    ledger: Ledger | None = None
+    random_state: RandomState = None
 
     def _budget(self) -> Budget:
         epsilon = _check.epsilon(self.epsilon, positive=True)

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Integers = NDArray[Any]
-"""Of int64; of Python's integers in the one case that a draw does not fit."""
+"""An array of int64, or of Python's integers where a draw does not fit into one."""
 
 MARGIN = 2.0**-31
 """A digit string of 32 bits and a float decide if they differ by more than this."""

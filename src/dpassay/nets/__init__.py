@@ -104,9 +104,4 @@ __all__ = [
     "train_many",
 ]
 
-if not TYPE_CHECKING:  # or every name would be known to a type checker, as Any
-    __getattr__ = lazily(__name__, _PUBLIC)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+lazily(__name__, _PUBLIC)

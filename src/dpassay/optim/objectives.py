@@ -38,7 +38,7 @@ class LinearObjective:
 
     @property
     def dimension(self) -> int:
-        """The length of w."""
+        """The number of coefficients in w."""
         return (self.rows.shape[1] - self._skipped) * self.loss.n_scores
 
     def value(self, w: FloatArray) -> float:

@@ -57,7 +57,7 @@ class Plan(Protocol):
 
 
 def budget(epsilon: Any, delta: Any, neighbouring: Any) -> Budget:
-    """A checked budget."""
+    """The budget (epsilon, delta) under a neighbouring relation; an error if one is invalid."""
     return Budget(
         _check.epsilon(epsilon, positive=True),
         _check.delta(delta),

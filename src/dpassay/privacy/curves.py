@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 
 from dpassay import _check
 from dpassay._special.margins import CLOSED_FORM, LEAST, met, up
+from dpassay._special.search import first_true
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian, renyi, two_point
-from dpassay.privacy._search import smallest_true
 from dpassay.privacy.loss_distribution import Composition
 from dpassay.privacy.tradeoff import Lines, supporting_lines
 from dpassay.types import FloatArray, Kind, Neighbouring, PrivacyCurve
@@ -87,7 +87,7 @@ class Curve:
 
     def _epsilon(self, delta: FloatArray) -> FloatArray:
         high = np.full_like(delta, _EPSILON_MAX)
-        root = smallest_true(lambda x: self._delta(x) <= delta, np.zeros_like(delta), high, 80)
+        root = first_true(lambda x: self._delta(x) <= delta, np.zeros_like(delta), high, most=80)
         return np.where(self._delta(root) <= delta, root, np.inf)
 
     def _tradeoff(self, fpr: FloatArray) -> FloatArray:
@@ -281,7 +281,7 @@ class ZCDP(Curve):
             return condition(1 + t)
 
         low, high = np.full(shape, 1e-9, float), np.full(shape, 1e60, float)
-        return 1 + smallest_true(holds, low, high)
+        return 1 + first_true(holds, low, high)
 
     @np.errstate(over="ignore", invalid="ignore")  # an order that overflows is not chosen
     def _delta(self, epsilon: FloatArray) -> FloatArray:
@@ -440,7 +440,7 @@ class Numeric(Curve):
         lesser = np.flatnonzero(self._epsilon(known * (1 - 1e-9)) <= finite)
         if lesser.size:
             x, high = finite[lesser], known[lesser]
-            found = smallest_true(
+            found = first_true(
                 lambda d: self._epsilon(d) <= x, np.zeros_like(x), np.maximum(high, LEAST)
             )
             result[lesser] = np.minimum(up(met(found)), high)  # epsilon_at may meet requests so

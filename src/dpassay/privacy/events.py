@@ -44,12 +44,32 @@ class Event:
         return {"kind": type(self).__name__, **written}
 
 
+def _check_rho(rho: float) -> float:
+    return _check.number("rho", rho, low=0, remedy="It bounds the Rényi divergence over its order.")
+
+
+def _check_epsilon(epsilon: float) -> float:
+    return _check.epsilon(epsilon, finite=True)
+
+
+_CHECKS: dict[str, Callable[[Any], Any]] = {
+    "noise_multiplier": _check.noise_multiplier,
+    "epsilon": _check_epsilon,
+    "delta": _check.delta,
+    "rho": _check_rho,
+    "neighbouring": _check.neighbouring,
+}
+"""What a field of an event must be, by its name, which means the same in every event."""
+
+
 @dataclass(frozen=True)
 class _Leaf(Event):
     """An event that is not made of others; the last field is its neighbouring relation."""
 
     def __post_init__(self) -> None:
-        _check.neighbouring(self.neighbouring)
+        for part in fields(self):
+            if part.name in _CHECKS:
+                _CHECKS[part.name](getattr(self, part.name))
 
 
 @dataclass(frozen=True)
@@ -59,10 +79,6 @@ class Gaussian(_Leaf):
     noise_multiplier: float
     neighbouring: Neighbouring = "add-remove"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.noise_multiplier(self.noise_multiplier)
-
 
 @dataclass(frozen=True)
 class Laplace(_Leaf):
@@ -70,10 +86,6 @@ class Laplace(_Leaf):
 
     noise_multiplier: float
     neighbouring: Neighbouring = "add-remove"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.noise_multiplier(self.noise_multiplier)
 
 
 @dataclass(frozen=True)
@@ -83,10 +95,6 @@ class Pure(_Leaf):
     epsilon: float
     neighbouring: Neighbouring = "add-remove"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.epsilon(self.epsilon, finite=True)
-
 
 @dataclass(frozen=True)
 class Approx(_Leaf):
@@ -95,11 +103,6 @@ class Approx(_Leaf):
     epsilon: float
     delta: float
     neighbouring: Neighbouring = "add-remove"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.epsilon(self.epsilon, finite=True)
-        _check.delta(self.delta)
 
 
 @dataclass(frozen=True)
@@ -113,10 +116,6 @@ class BoundedRange(_Leaf):
     epsilon: float
     neighbouring: Neighbouring = "add-remove"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.epsilon(self.epsilon, finite=True)
-
 
 @dataclass(frozen=True)
 class ZeroConcentrated(_Leaf):
@@ -124,12 +123,6 @@ class ZeroConcentrated(_Leaf):
 
     rho: float
     neighbouring: Neighbouring = "add-remove"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check.number(
-            "rho", self.rho, low=0, remedy="It bounds the Rényi divergence over its order."
-        )
 
 
 @dataclass(frozen=True)
@@ -304,11 +297,8 @@ def _read(value: Any) -> Any:
 
 
 def _event(name: str, value: Any) -> Event:
-    if not isinstance(value, Event):
-        raise InvalidArgument(
-            f"{name}={value!r} must be an event of dpassay.privacy.events, such as Gaussian(1.0)."
-        )
-    return value
+    must_be = "an event of dpassay.privacy.events, such as Gaussian(1.0)."
+    return _check.instance(name, value, Event, must_be)
 
 
 def dp_sgd_event(

@@ -19,7 +19,7 @@ import numpy as np
 from scipy import special
 
 from dpassay._special.margins import CLOSED_FORM, UNIT, exp_up
-from dpassay.privacy._search import smallest_true
+from dpassay._special.search import first_true
 from dpassay.types import FloatArray, Floats
 
 _LOG_SQRT_2PI = 0.5 * np.log(2 * np.pi)
@@ -153,7 +153,7 @@ def _epsilon_of(
         high = np.maximum(m / 2 - special.ndtri_exp(t), 0.0) * m * (1 + 1e-9) + 1e-300
     high, found = _widen(lambda e: log_of(e, m) <= t, high)
     guess = _newton(lambda e: log_of(e, m), m, t, high)
-    root = smallest_true(lambda e: log_of(e, m) <= t, np.zeros_like(high), high, guess=guess)
+    root = first_true(lambda e: log_of(e, m) <= t, np.zeros_like(high), high, guess=guess)
     root = np.where(found, root, np.inf)
     return np.where(solvable, root, np.where((mu > 0) & (delta < 1), np.inf, 0.0))
 
@@ -206,7 +206,7 @@ def mu_of(epsilon: Floats, delta: Floats) -> FloatArray:
     high: FloatArray = x + np.sqrt(x * x + 2 * e) + 1.0
     while np.any(log_delta_upper(e, high) <= t):
         high = np.where(log_delta_upper(e, high) <= t, 2 * high, high)
-    above = smallest_true(lambda m: log_delta_upper(e, m) > t, np.zeros_like(high), high)
+    above = first_true(lambda m: log_delta_upper(e, m) > t, np.zeros_like(high), high)
     inside = np.nextafter(above, 0) * (1 - 4e-16)
     free = (delta >= 1) | ((delta > 0) & (epsilon == np.inf))
     at_least = np.where((delta > 0) & (epsilon >= 1e300), 1e150, 0.0)

@@ -22,13 +22,11 @@ from typing import Any
 import numpy as np
 from scipy import fft
 
-from dpassay._special.margins import ARITHMETIC, CLOSED_FORM, UNIT, down, up
-from dpassay.privacy._search import smallest_true
-from dpassay.privacy.profiles import Profile
+from dpassay._special.margins import ARITHMETIC, CLOSED_FORM, UNIT, up
+from dpassay._special.search import first_true
+from dpassay.privacy.loss_pmf import TAIL, LossPmf
 from dpassay.types import FloatArray
 
-_LARGEST = 600.0  # larger losses count as infinite, since e^600 is near the largest float
-_TAIL = 1e-40  # mass beyond the largest loss of one event; counts as infinite loss
 _WINDOW_TAIL = 1e-18  # the tilted mass that may lie outside the FFT window
 _FFT_CONSTANT = 8.0  # of the bound u * log2(n) on the relative l2 error of one transform
 _PRODUCT = 2.24 / _FFT_CONSTANT  # error of a complex product, in units of _FFT_CONSTANT * u
@@ -36,149 +34,7 @@ _CERTAIN = 40.0  # e^-40 is below rounding: losses this far above epsilon count 
 _KEPT_TAILS = 6  # tails that a composition keeps; each holds two arrays of the window's length
 _MAX_RUNGS = 200
 _MAX_TILT = 100.0  # per cell: a larger tilt puts all mass into one cell, and more changes nothing
-_NODES = 240  # on either side of 0, from which width and variance of a loss are estimated
-_MAX_SPREAD = 16  # cells that are taken together where a cumulant need only be bounded
 _STEP = 1.6  # between the tilts that Chernoff's bound is tried with
-
-
-@dataclass(frozen=True, eq=False)
-class LossPmf:
-    """P(loss = (first + i) * interval) = probs[i], and ``infinite`` of the mass at infinity."""
-
-    interval: float
-    first: int
-    probs: FloatArray
-    infinite: float
-
-    @cached_property
-    def losses(self) -> FloatArray:
-        """The finite losses, increasing."""
-        return (self.first + np.arange(self.probs.size)) * self.interval
-
-    def cumulant(self, tilt: float) -> float:
-        """The logarithm of the sum of e^{tilt * loss} P(loss) over the finite losses."""
-        weights, top = self._weights(tilt)
-        return float(top + np.log(np.sum(weights)))
-
-    def tilted(self, tilt: float) -> "LossPmf":
-        """The finite part, reweighted by e^{tilt * loss} and normalised."""
-        weights, _ = self._weights(tilt)
-        return LossPmf(self.interval, self.first, weights / weights.sum(), 0.0)
-
-    def _weights(self, tilt: float) -> tuple[FloatArray, float]:
-        """The masses times e^{tilt * loss}, divided by the largest, and the log of that one.
-
-        Exponents reach thousands, far beyond the largest float: so logarithms are added first, and
-        only differences to the largest are exponentiated.
-        """
-        exponent = self._log_probs + tilt * self.losses
-        top = float(exponent.max())
-        return np.exp(exponent - top), top
-
-    @cached_property
-    def _log_probs(self) -> FloatArray:
-        with np.errstate(divide="ignore"):
-            return np.log(self.probs)
-
-    @cached_property
-    def spread(self) -> "LossPmf":
-        """The finite part on a coarser grid, each mass shared by the two multiples next to it.
-
-        Their mean is the loss, and e^{tilt * loss} is convex: cumulants are bounded from above, at
-        a fraction of the cost.
-        """
-        blocks = np.sqrt(self.moments()[1]) / (4 * self.interval)
-        k = int(np.clip(blocks, 1, _MAX_SPREAD))
-        if k == 1:
-            return self
-        place, rest = np.divmod(self.first + np.arange(self.probs.size), k)
-        shares = self.probs * (1 - rest / k), self.probs * (rest / k)
-        masses = np.zeros(place[-1] - place[0] + 2)
-        for i, share in enumerate(shares):
-            masses[: place[-1] - place[0] + 1 + i][i:] += np.bincount(place - place[0], share)
-        return LossPmf(self.interval * k, int(place[0]), masses, 0.0)
-
-    def moments(self) -> tuple[float, float]:
-        """Mean and variance of the finite part."""
-        mass = self.probs.sum()
-        if mass == 0:
-            return 0.0, 0.0
-        mean = float(self.probs @ self.losses / mass)
-        return mean, float(self.probs @ np.square(self.losses - mean) / mass)
-
-
-def support(profile: Profile, opposite: Profile, tail: float = _TAIL) -> tuple[float, float]:
-    """Losses beyond which either direction has no more mass than ``tail``."""
-
-    def reach(h: Profile) -> float:
-        # Mass that is infinite anyway, as in (epsilon, delta).
-        floor = float(h(np.array([np.inf]))[0])
-        top = np.array([_LARGEST])
-        # A few halvings do: stopping early leaves the upper end, which is far enough.
-        return float(smallest_true(lambda x: h(x) - floor <= tail, np.zeros(1), top, 22)[0])
-
-    return -reach(opposite), reach(profile)
-
-
-def discretise(
-    profile: Profile, opposite: Profile, interval: float, tail: float = _TAIL
-) -> LossPmf:
-    """The smallest pmf on multiples of ``interval`` whose profile is not below the given one.
-
-    Losses beyond which there is no more mass than ``tail`` count as infinite.
-    """
-    low, high = support(profile, opposite, tail)
-    first, last = int(np.floor(low / interval)), int(np.ceil(high / interval))
-    first, last = min(first, 0), max(last, 1)
-    x = np.arange(first, last + 1) * interval
-    probs, infinite = _masses(profile, opposite, x, interval)
-    return LossPmf(interval, first, probs, infinite)
-
-
-def scale(profile: Profile, opposite: Profile, tail: float) -> tuple[float, float]:
-    """The width of the losses but for a tail, and their variance, to one part in a hundred.
-
-    By nodes as far apart as they are from 0: rare losses may be a million times the usual ones.
-    """
-    low, high = support(profile, opposite, tail)
-    nodes = (np.geomspace(1e-9, 1.0, _NODES) * max(end, 1e-9) for end in (-low, high))
-    below, above = nodes
-    x = np.concatenate([-below[::-1], [0.0], above])
-    probs, _ = _masses(profile, opposite, x, np.diff(x))
-    mean = probs @ x
-    return high - low, float(probs @ np.square(x - mean))
-
-
-def _masses(
-    profile: Profile, opposite: Profile, x: FloatArray, widths: Any
-) -> tuple[FloatArray, float]:
-    """Masses at the nodes x, 0 among them, and at infinity; the profile is sampled and joined.
-
-    A pmf with masses p_j at losses x_j has the profile sum over x_j >= x of p_j (1 - e^{x - x_j}),
-    linear in e^x between two nodes, where its value at e^x = 0 is the tail P(loss >= x_i). So from
-    the values H of a profile at two nodes a width w apart
-
-        tail_i = H_i + (H_{i-1} - H_i) / (1 - e^-w),
-
-    larger if H_{i-1} is and if H_i is smaller: each is taken at that end of its bracket. Below zero
-    a profile is 1 - e^x plus a small rest, e^x times the opposite direction's profile at -x, and
-    the linear part adds exactly 1 to the tail. Tails are made monotone by raising the smaller
-    losses', so that mass moves to larger losses only; no mass is dropped and none is rescaled.
-    """
-    zero = int(np.searchsorted(x, 0.0))
-    below, above = opposite.bracket(-x[:zero], 0.0), profile.bracket(x[zero:], 0.0)
-    s = np.exp(x[:zero])
-    low = np.concatenate([down(s * below[0]), above[0]])
-    high = np.concatenate([up(s * below[1]), above[1]])
-    infinite = float(high[-1])
-    fall = (high[:-1] - low[1:]) / -np.expm1(-np.broadcast_to(widths, x.size - 1))
-    # Rounding: of the quotient, upwards whatever its sign; of the sum with 1.
-    tails = low[1:] + fall + CLOSED_FORM * (low[1:] + np.abs(fall))
-    tails[:zero] += 1 + 4 * UNIT
-    tails = np.append(np.insert(tails, 0, 1.0), infinite)
-    tails = np.minimum(np.maximum.accumulate(tails[::-1])[::-1], 1.0)
-    tails[0] = 1.0
-    return tails[:-1] - tails[1:], infinite
 
 
 @dataclass(frozen=True)
@@ -259,15 +115,13 @@ class Composition:
         for rung in range(int(rungs.max(initial=-1)), -1, -1):
             here = todo[rungs[todo] >= rung]
             low = np.maximum(edges[rung], floor[here])
-            result[here] = self._solved(rung, delta[here], low, result[here])
+            result[here] = self._solve(rung, delta[here], low, result[here])
             todo = np.setdiff1d(todo, here[(result[here] > low) | (low == floor[here])])
             if not todo.size:
                 break
         return result
 
-    def _solved(
-        self, rung: int, delta: FloatArray, low: FloatArray, high: FloatArray
-    ) -> FloatArray:
+    def _solve(self, rung: int, delta: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
         """The least epsilon in [low, high] that one tilt sees to fit; ``high`` fits."""
         if not low.size:
             return high
@@ -275,7 +129,7 @@ class Composition:
         def fits(epsilon: FloatArray) -> FloatArray:
             return self.infinite + self._tail_mass(rung, epsilon) <= delta
 
-        return smallest_true(fits, np.minimum(low, high), high, 60)
+        return first_true(fits, np.minimum(low, high), high, most=60)
 
     def delta_lower(self, epsilon: float) -> float:
         """A lower bound on the profile of the sum of *these* pmfs; epsilon may be negative.
@@ -288,11 +142,11 @@ class Composition:
         return self._tail(rung, -1).delta_lower(epsilon)
 
     def _tail_mass(self, rung: int, epsilon: FloatArray) -> FloatArray:
-        """The finite part's delta: composed, or Chernoff's bound where that is below _TAIL."""
+        """The finite part's delta: composed, or Chernoff's bound where that is below TAIL."""
         here = self._rungs[rung]
         with np.errstate(under="ignore", over="ignore"):
             chernoff = up(np.exp(here.cumulant + here.error - here.tilt * epsilon), ARITHMETIC)
-        close = chernoff > _TAIL
+        close = chernoff > TAIL
         if close.any():
             chernoff[close] = self._tail(rung).delta(epsilon[close])
         return chernoff
@@ -328,7 +182,7 @@ class Composition:
             if rung is None:
                 break
             self._rungs.append(rung)
-            if rung.cumulant - rung.tilt * rung.centre < np.log(_TAIL):
+            if rung.cumulant - rung.tilt * rung.centre < np.log(TAIL):
                 break
         return np.searchsorted(self._edges()[1:], epsilon)
 
@@ -368,7 +222,7 @@ class Composition:
         return _Rung(tilt, total, centre, float(np.sqrt(variance)), error)
 
     def _tail(self, rung: int, sign: int = 1) -> "_Tail":
-        """Of a rung, rounded up (1) or down (-1)."""
+        """The tail sums under one tilt of the ladder, rounded up (sign=1) or down (sign=-1)."""
         key = rung, sign
         if key not in self._tails:
             if len(self._tails) == _KEPT_TAILS:

@@ -65,7 +65,7 @@ class GaussianLoss:
         return (_check.array("loss", loss) - self.mu**2 / 2) / self.mu
 
     def density(self, loss: ArrayLike) -> FloatArray:
-        """The normal density."""
+        """The density of the privacy loss, which is normal."""
         return np.exp(-np.square(self._standard(loss)) / 2) / (math.sqrt(2 * math.pi) * self.mu)
 
     def cdf(self, loss: ArrayLike) -> FloatArray:

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from dpassay._special.margins import CLOSED_FORM, up
-from dpassay.privacy._search import smallest_true
+from dpassay._special.search import first_true
 from dpassay.types import FloatArray
 
 LAWS = ("poisson", "negative-binomial")
@@ -50,7 +50,7 @@ def gamma_of(mean: float, shape: float) -> float:
 
     """
     low, high = np.array([1e-12]), np.array([1 - 1e-12])
-    return float(smallest_true(lambda g: mean_of(g, shape) <= mean, low, high)[0])
+    return float(first_true(lambda g: mean_of(g, shape) <= mean, low, high)[0])
 
 
 def negative_binomial_price(
@@ -72,6 +72,9 @@ def negative_binomial_price(
 def poisson_price(
     orders: FloatArray, divergences: FloatArray, deltas: FloatArray, mean: float
 ) -> FloatArray:
-    """As above, for Poisson K; ``deltas`` are a run's at log(1 + 1/(order - 1))."""
+    """The Rényi divergences of the best of K runs, K Poisson; see :func:`negative_binomial_price`.
+
+    ``deltas`` are those of one run at epsilon = log(1 + 1/(order - 1)), one for each order.
+    """
     # The mean is above 1, so that all terms are positive and rounding is relative to their sum.
     return up(divergences + mean * deltas + math.log(mean) / (orders - 1))

@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from dpassay._special.margins import CLOSED_FORM, LEAST, UNIT, down, up
-from dpassay.privacy._search import smallest_true
+from dpassay._special.search import first_true
 from dpassay.types import FloatArray
 
 
@@ -57,7 +57,7 @@ def epsilon_at(d: FloatArray, epsilon: float, delta: float) -> FloatArray:
     wrong = (delta_at(x, epsilon, delta) > d) & (d >= delta)
     if wrong.any():
         ends = np.zeros(int(wrong.sum())), np.full(int(wrong.sum()), float(epsilon))
-        x[wrong] = smallest_true(lambda y: delta_at(y, epsilon, delta) <= d[wrong], *ends)
+        x[wrong] = first_true(lambda y: delta_at(y, epsilon, delta) <= d[wrong], *ends)
     return np.where(d < delta, np.inf, x)
 
 

@@ -129,7 +129,7 @@ def draw_indices(law: str, n: int, size: Any, draw: Callable[[], Any]) -> Any:
     if tape.of is not None and len(tape.draws) < len(tape.of.draws):
         then = tape.of.draws[len(tape.draws)]
         if then.law == law and then.settings == str(n):
-            value = then.value
+            value = _served(tape, then.value, value, law)
         elif (
             then.law == law
             and edit is not None
@@ -142,6 +142,14 @@ def draw_indices(law: str, n: int, size: Any, draw: Callable[[], Any]) -> Any:
             value = _renumbered(np.asarray(then.value), edit.kind, edit.index, n, law)
     tape.keep_draw(law, value, here(), str(n))
     return value.copy() if isinstance(value, np.ndarray) else value
+
+
+def _served(tape: Tape, then: Any, drawn: Any, law: str) -> Any:
+    """The draw of D; one with an entry per record has one more or less on D'."""
+    if np.shape(then) == np.shape(drawn):
+        return then
+    aligned = tape.align(np.asarray(then), law, np.shape(drawn))
+    return drawn if aligned is None else aligned
 
 
 def _renumbered(then: Array, kind: str, index: int, n: int, law: str) -> Array:

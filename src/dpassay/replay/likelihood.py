@@ -145,14 +145,14 @@ def _lowered(total: float, terms: Iterable[float], tape: Tape) -> float:
 
 
 def _refuse_what_is_unknown(tape: Tape) -> None:
-    for draw in tape.lost:
-        raise NoLikelihood(f"a {draw.law} draw at {draw.site} was not followed to what it protects")
     for draw in tape.draws:
         shape = np.shape(draw.value)
         if draw.law in SAMPLERS and (draw.settings == str(tape.n) or tape.n in shape):
             raise NoLikelihood(
                 f"batches are drawn by a {draw.law} at {draw.site}: its coins depend on each other"
             )
+    for draw in tape.lost:
+        raise NoLikelihood(f"a {draw.law} draw at {draw.site} was not followed to what it protects")
     for entry in tape.entries:
         if entry.kind == "coin" and entry.axis is None:
             raise NoLikelihood(f"a coin at {entry.site} may be part of the protection")
@@ -214,6 +214,8 @@ def _check_steps(tape: Tape, without: Any, inside: Any, index: int) -> None:
     for entry in _counted(tape):
         if entry.sampled is None:
             continue
+        if entry.step is None and tape.drawn_ahead(entry) > 1:
+            raise NoLikelihood(f"several batches are drawn before the noise at {entry.site}")
         coin = bool(np.ravel(tape.coins[entry.sampled].taken)[index])
         expected = (inside if coin else without)[entry.number].query
         move, query = rounding_of(entry)

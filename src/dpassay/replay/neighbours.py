@@ -5,13 +5,15 @@ are named by number and by how they were made, never by their values.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from dpassay import _records
+from dpassay._records import add, is_labelled, is_sparse, is_tensor, put, record_at, take
 from dpassay.errors import InvalidArgument
 from dpassay.replay.outputs import first_difference
 from dpassay.replay.tape import Array, Edit
@@ -56,61 +58,16 @@ class Neighbour:
 
 def n_records(data: Any) -> int:
     """The number of records; raises for data whose records cannot be seen."""
-    if _is_labelled(data):
-        return len(data[0])
-    if isinstance(data, np.ndarray) and data.ndim >= 1:
-        return len(data)
-    if isinstance(data, list) or hasattr(data, "iloc"):
-        return len(data)
-    raise InvalidArgument(f"data of type {type(data).__name__} has no records. {_ADVICE}")
+    found = n_records_or_none(data)
+    if found is None:
+        raise InvalidArgument(f"data of type {type(data).__name__} has no records. {_ADVICE}")
+    return found
 
 
-def _is_labelled(data: Any) -> bool:
-    """Whether the data is a pair (X, y) of equal length."""
-    if not (isinstance(data, tuple) and len(data) == 2):
-        return False
-    shapes = [np.shape(part) for part in data]
-    return all(shapes) and shapes[0][0] == shapes[1][0]
-
-
-def take(data: Any, rows: Any) -> Any:
-    """The data set of the given records."""
-    if _is_labelled(data):
-        return take(data[0], rows), take(data[1], rows)
-    if isinstance(data, np.ndarray):
-        return data[np.asarray(rows, dtype=int)]
-    if isinstance(data, list):
-        return [data[i] for i in rows]
-    return data.iloc[list(rows)].reset_index(drop=True)
-
-
-def add(data: Any, record: Any) -> Any:
-    """The data set with one more record at its end."""
-    if _is_labelled(data):
-        return add(data[0], record[0]), add(data[1], record[1])
-    if isinstance(data, np.ndarray):
-        return np.concatenate([data, np.asarray(record, dtype=data.dtype)[None]])
-    if isinstance(data, list):
-        return [*data, record]
-    import pandas as pd
-
-    row = record.to_frame().T if hasattr(record, "to_frame") else pd.Series([record])
-    if hasattr(data, "columns"):
-        row = row.astype(data.dtypes)
-    return pd.concat([data, row.astype(data.dtype) if data.ndim == 1 else row], ignore_index=True)
-
-
-def put(data: Any, index: int, record: Any) -> Any:
-    """The data set with another record in one place."""
-    n = n_records(data)
-    longer = add(data, record)
-    return take(longer, [n if i == index else i for i in range(n)])
-
-
-def _record(data: Any, index: int) -> Any:
-    if _is_labelled(data):
-        return _record(data[0], index), _record(data[1], index)
-    return data.iloc[index] if hasattr(data, "iloc") else data[index]
+def n_records_or_none(data: Any) -> int | None:
+    """The number of records, None where they cannot be seen."""
+    unseen = is_tensor(data) or is_sparse(data)  # there are no candidates for these
+    return None if unseen else _records.n_records(data)
 
 
 @dataclass(frozen=True)
@@ -174,7 +131,7 @@ def _labels(y: Array) -> list[Any]:
 
 
 def _made_records(data: Any, bounds: Any) -> Iterator[_Made]:
-    if _is_labelled(data):
+    if is_labelled(data):
         labels = _labels(np.asarray(data[1])) if np.ndim(data[1]) == 1 else [data[1][0]]
         every = [*_made_records(np.asarray(data[0]), bounds)]
         mild, far = ([m for m in every if m.ordinary is known] for known in (True, False))
@@ -201,7 +158,7 @@ def _made_records(data: Any, bounds: Any) -> Iterator[_Made]:
 
 def _from_frame(data: Any, bounds: Any) -> Iterator[_Made]:
     """Records of mixed types: copies, and for numbers in a frame the extremes."""
-    yield _Made(_record(data, 0), "a copy of record 0")
+    yield _Made(record_at(data, 0), "a copy of record 0")
     if isinstance(data, list | np.ndarray):
         if len(data) and isinstance(data[0], str):
             yield _Made("", "an empty text", ordinary=False)
@@ -236,7 +193,7 @@ def _from_columns(data: Any, bounds: Any) -> Iterator[_Made]:
 
 
 def _columns(data: Any, numbers: Any, values: Array, how: str, ordinary: bool = True) -> _Made:
-    record = _record(data, 0).copy()
+    record = record_at(data, 0).copy()
     for name, value in zip(numbers.columns, values, strict=True):
         record[name] = numbers[name].dtype.type(value)
     return _Made(record, how, ordinary)
@@ -244,7 +201,7 @@ def _columns(data: Any, numbers: Any, values: Array, how: str, ordinary: bool = 
 
 def _sizes(data: Any) -> Array:
     """One number per record by which the largest and the smallest are found."""
-    part = data[0] if _is_labelled(data) else data
+    part = data[0] if is_labelled(data) else data
     values = np.asarray(part.select_dtypes("number") if hasattr(part, "columns") else part)
     if not np.issubdtype(values.dtype, np.number):
         return np.zeros(len(values))
@@ -259,7 +216,7 @@ def _removals(data: Any, rng: np.random.Generator, drawn: int) -> Iterator[tuple
     sizes = _sizes(data)
     yield int(np.argmax(sizes)), "the largest"
     yield int(np.argmin(sizes)), "the smallest"
-    keys = np.asarray(data[1] if _is_labelled(data) else data)
+    keys = np.asarray(data[1] if is_labelled(data) else data)
     if keys.ndim == 1:
         counted = Counter(keys.tolist())
         rare = min(counted, key=lambda key: counted[key])
@@ -318,12 +275,12 @@ def _edited(
 
 
 def _not_finite(data: Any) -> Iterator[_Made]:
-    part = data[0] if _is_labelled(data) else data
+    part = data[0] if is_labelled(data) else data
     if not (isinstance(part, np.ndarray) and np.issubdtype(part.dtype, np.floating) and len(part)):
         return
     for value, how in ((np.nan, "not a number"), (np.inf, "infinite")):
         record: Any = np.full(part.shape[1:], value)
-        yield _Made((record, data[1][0]) if _is_labelled(data) else record, how, ordinary=False)
+        yield _Made((record, data[1][0]) if is_labelled(data) else record, how, ordinary=False)
 
 
 def shrink(
@@ -349,16 +306,46 @@ def cut(data: Any, neighbour: Neighbour, size: int) -> tuple[Any, Neighbour]:
     others = [i for i in range(n) if i != edit.index][:size]
     if edit.kind == "add":
         base = take(data, others)
-        changed = add(base, _record(neighbour.data, edit.index))
+        changed = add(base, record_at(neighbour.data, edit.index))
         new = Edit("add", size, size, size + 1)
     elif edit.kind == "remove":
         base = take(data, [edit.index, *others])
         changed, new = take(data, others), Edit("remove", 0, len(others) + 1, len(others))
     else:
         base = take(data, [edit.index, *others[: size - 1]])
-        changed = put(base, 0, _record(neighbour.data, edit.index))
+        changed = put(base, 0, record_at(neighbour.data, edit.index))
         new = Edit("replace", 0, size, size)
     return base, Neighbour(changed, new, neighbour.how, neighbour.finite, neighbour.ordinary)
+
+
+def smaller_sizes(n: int, shown: Iterable[int]) -> list[int]:
+    """Numbers of records to cut a data set to: 1, 2, 5, and multiples of numbers that matter.
+
+    Args:
+        n: how many records there are.
+        shown: numbers that a tape shows, such as batch sizes. What rounds n by one of them, the
+            number of batches for example, changes from a multiple to the next number.
+
+    """
+    multiples = [n - n % number for number in shown if number > 1 and n % number]
+    return [size for size in dict.fromkeys([*multiples[:4], 1, 2, 5]) if 0 < size < n]
+
+
+def telling(data: Any, whole: Any, bounds: tuple[float, float] | None) -> Neighbour:
+    """The data set with one more record: the ordinary one that is likely to move queries most.
+
+    What is ordinary is seen from the whole data set, of which this one was cut.
+    """
+    ordinary = [made for made in _made_records(whole, bounds) if made.ordinary]
+    largest = (made for made in ordinary if made.how.startswith("the largest"))
+    return _edited(data, "add-remove", next(largest, ordinary[0]), n_records(data), 0)
+
+
+def replaced(neighbour: Neighbour, data: Any, index: int) -> Neighbour:
+    """The data set with the added record of a neighbour in the place of one of its own."""
+    n = n_records(data)
+    record = record_at(neighbour.data, neighbour.edit.index)
+    return replace(neighbour, data=put(data, index, record), edit=Edit("replace", index, n, n))
 
 
 def given(data: Any, others: list[Any]) -> Iterator[Neighbour]:
@@ -373,14 +360,8 @@ def _edit_between(data: Any, other: Any) -> Edit:
     if n is None or n_prime is None or abs(n - n_prime) > 1:
         return Edit("given", -1, -1, -1)
     shared = min(n, n_prime)
-    same = (first_difference(_record(data, i), _record(other, i)) is None for i in range(shared))
+    same = (
+        first_difference(record_at(data, i), record_at(other, i)) is None for i in range(shared)
+    )
     index = next((i for i, equal in enumerate(same) if not equal), shared)
     return Edit({-1: "add", 0: "given", 1: "remove"}[n - n_prime], index, n, n_prime)
-
-
-def n_records_or_none(data: Any) -> int | None:
-    """The number of records, None where they cannot be seen."""
-    try:
-        return n_records(data)
-    except InvalidArgument:
-        return None

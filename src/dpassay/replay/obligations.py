@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from dpassay.replay.prices import Bill, rounding_of
+from dpassay.replay.prices import ROUNDING, Bill, rounding_of
 from dpassay.replay.tape import (
     CONTINUOUS,
     SAMPLERS,
@@ -69,6 +69,9 @@ RULES = {
 # What comes first is the cause: once data leaks into the state, later queries move too much too.
 ORDER = ("DPA403", "DPA401", "DPA104", "DPA101", "DPA102", "DPA103", "DPA501", "DPA301", "DPA302",
          "DPA402", "DPA201", "DPA202", "DPA601")  # fmt: skip
+
+HIDDEN = frozenset({"DPA101", "DPA102", "DPA103", "DPA104", "DPA301", "DPA302"})
+"""Rules whose findings do not count where a draw was lost: it may have been the noise."""
 
 
 @dataclass(frozen=True)
@@ -253,6 +256,26 @@ def norms(now: Tape, neighbouring: str) -> Iterator[Broken]:
             return
 
 
+def declared(now: Tape) -> Iterator[Broken]:
+    """DPA201: no query moves by more than the sensitivity that its own call states."""
+    for then, here in now.pairs():
+        most = here.declared
+        if most is None or then.query.shape != here.query.shape:
+            continue
+        far = _moved_by(then, here)
+        slack = ROUNDING * (1 + float(np.max(np.abs(then.query), initial=0.0)))
+        if far is not None and not far <= most * (1 + ROUNDING) + slack:
+            text = f"The value moves by {far:.6g}; the call states a sensitivity of {most:g}."
+            yield Broken("DPA201", here.site, text)
+            return
+
+
+def _moved_by(then: Entry, here: Entry) -> float | None:
+    if here.stated is not None and then.stated is not None:
+        return then.stated.distance(here.stated)
+    return float(np.sum(np.abs(here.query - then.query)))
+
+
 def _site_of(tape: Tape, number: int) -> Site | None:
     return next((entry.site for entry in tape.entries if number in entry.draws), None)
 
@@ -278,6 +301,21 @@ def sampling(tape: Tape, rate: float | None) -> Iterator[Broken]:
     if binomtest(drawn, coins, rate).pvalue < 1e-9:
         text = f"{drawn} of {coins} coins came up, where the accounted rate is {rate:g}."
         yield Broken("DPA501", rows[0].site, text)
+
+
+def is_played_alike(one: Tape, other: Tape) -> bool:
+    """Whether two executions draw noise of the same scales by the same calls, at the same rates."""
+    if len(one.entries) != len(other.entries) or len(one.coins) != len(other.coins):
+        return False
+    same = (
+        left.site == right.site and np.array_equal(np.unique(left.scale), np.unique(right.scale))
+        for left, right in zip(one.entries, other.entries, strict=True)
+    )
+    rates = (
+        np.array_equal(np.unique(left.rate), np.unique(right.rate))
+        for left, right in zip(one.coins, other.coins, strict=True)
+    )
+    return all(same) and all(rates)
 
 
 def adding_lines(tape: Tape) -> set[Site]:

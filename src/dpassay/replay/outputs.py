@@ -57,6 +57,23 @@ def _from_torch(value: Any) -> Any:
         }
 
 
+def is_discrete(value: Any, depth: int = 0) -> bool:
+    """Whether an output has whole numbers, words and the like alone, which may agree by chance."""
+    if isinstance(value, float | np.floating):
+        return bool(value == np.rint(value))
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fc":
+        return bool(np.all(value == np.rint(value)))
+    if isinstance(value, str | bytes | int) or depth > _DEPTH:
+        return True
+    if isinstance(value, Mapping):
+        return all(is_discrete(part, depth + 1) for part in value.values())
+    if isinstance(value, list | tuple | set | frozenset):
+        return all(is_discrete(part, depth + 1) for part in value)
+    if hasattr(value, "to_numpy"):
+        return is_discrete(value.to_numpy(), depth + 1)
+    return all(is_discrete(part, depth + 1) for part in (_attributes(value) or {}).values())
+
+
 def first_difference(left: Any, right: Any, name: str = "the output") -> str | None:
     """Where two outputs differ, by name and without values; None where all is equal.
 

@@ -104,10 +104,29 @@ def _standard_library() -> dict[str, Callable[..., Any]]:
             draw_indices("integers", len(seq), None, lambda: plain["choice"](range(len(seq))))
         ]
 
+    def randrange(*args: int) -> Any:
+        size = len(range(*args))
+        return draw_indices("integers", size, None, lambda: plain["randrange"](*args))
+
+    def randint(a: int, b: int) -> Any:
+        return randrange(a, b + 1)
+
+    def getrandbits(k: int) -> Any:
+        return draw_indices("integers", 2**k, None, lambda: plain["getrandbits"](k))
+
+    def choices(population: Any, weights: Any = None, *, k: int = 1, **more: Any) -> Any:
+        n = len(population)
+        law = "integers" if weights is None and not more else "weighted choice"
+        found = draw_indices(
+            law, n, k, lambda: np.array(plain["choices"](range(n), weights, k=k, **more), dtype=int)
+        )
+        return [population[i] for i in found]
+
     return {
         "gauss": gauss, "normalvariate": normalvariate, "expovariate": expovariate,
         "uniform": uniform_of, "random": drawn, "shuffle": shuffle, "sample": sample,
-        "choice": choice,
+        "choice": choice, "choices": choices, "randrange": randrange, "randint": randint,
+        "getrandbits": getrandbits,
     }  # fmt: skip
 
 
@@ -199,6 +218,18 @@ def _follow_libraries(stack: contextlib.ExitStack, tape: Tape, seed: int) -> Non
         from dpassay.replay.jax import following as following_jax
 
         stack.enter_context(following_jax(tape))
+    if "dpassay.mechanisms" in sys.modules:
+        from dpassay.replay.own import watching as watching_own
+
+        stack.enter_context(watching_own())
+    if "opendp.core" in sys.modules:
+        from dpassay.replay.opendp import watching as watching_opendp
+
+        stack.enter_context(watching_opendp())
+    if "diffprivlib.mechanisms" in sys.modules:
+        from dpassay.replay.diffprivlib import watching as watching_diffprivlib
+
+        stack.enter_context(watching_diffprivlib())
     if "opacus" in sys.modules:
         from dpassay.replay.opacus import watching
 

@@ -20,11 +20,12 @@ Places = frozenset[tuple[str, int]]
 
 @dataclass(frozen=True)
 class Played:
-    """One execution: its tape, what it returned, or the name of what it raised."""
+    """One execution: its tape, what it returned, or the name of what it raised, and its data."""
 
     tape: Tape
     output: Any = None
     error: str | None = None
+    data: Any = field(default=None, repr=False)
 
 
 class Relocated(Exception):
@@ -40,12 +41,14 @@ class Player:
     """Plays a mechanism on tapes.
 
     Attributes:
-        mechanism: called as ``mechanism(data, rng)``, or ``mechanism(data)`` if it takes no more.
+        mechanism: called as ``mechanism(data, rng)``, or ``mechanism(data)`` if it takes no more;
+            of ``mechanism(data, rng, size)`` one output is asked for.
         seed: of the first recording.
         rebuild: makes data of the mechanism's kind of the arrays that are searched.
         located: lines where the location of a draw is known to be a query.
         primitives: functions of the user's that add noise.
         executions: how many were played.
+        progress: called with the number of each before it is played.
 
     """
 
@@ -55,16 +58,19 @@ class Player:
     located: Places = frozenset()
     primitives: tuple[Primitive, ...] = ()
     executions: int = 0
+    progress: Callable[[int], None] | None = None
     _alone: bool = field(init=False)
+    _many: bool = field(init=False)
 
     def __post_init__(self) -> None:
         self._alone = _takes_data_alone(self.mechanism)
+        self._many = _wants_size(self.mechanism)
 
     def record(self, data: Any, n: int | None, seed: int | None = None) -> Played:
         """Play on D; an error is the user's and is raised."""
         tape = Tape(n, located=self.located)
         output = self._run(data, tape, self.seed if seed is None else seed)
-        return Played(tape, output)
+        return Played(tape, output, data=data)
 
     def replay(self, first: Played, data: Any, edit: Edit, forced: int = -1) -> Played:
         """Play on D' with all noisy values as on D; played again where chains end elsewhere.
@@ -100,11 +106,15 @@ class Player:
 
     def _run(self, data: Any, tape: Tape, seed: int) -> Any:
         self.executions += 1
+        if self.progress is not None:
+            self.progress(self.executions)
         own = self.rebuild(copy.deepcopy(data))  # a mechanism may change its data in place
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # extreme records overflow; that is no finding
             with recording(tape, seed, self.mechanism, self.primitives):
                 args = (own,) if self._alone else (own, recorder(seed))
+                if self._many:
+                    return settle(self.mechanism(*args, size=1)[0])
                 return settle(self.mechanism(*args))
 
 
@@ -122,3 +132,12 @@ def _takes_data_alone(mechanism: Callable[..., Any]) -> bool:
     ]
     variadic = any(part.kind is inspect.Parameter.VAR_POSITIONAL for part in parameters)
     return len(places) < 2 and not variadic
+
+
+def _wants_size(mechanism: Callable[..., Any]) -> bool:
+    """Whether the number of outputs must be said."""
+    try:
+        found = inspect.signature(mechanism).parameters.get("size")
+    except (TypeError, ValueError):
+        return False
+    return found is not None and found.default is found.empty

@@ -41,6 +41,7 @@ class Part:
     mu: float = 0.0
     epsilon: float = 0.0
     law: str = ""
+    event: events.Event | None = None  # what a library says that it costs
 
     @property
     def rounding(self) -> float:
@@ -96,6 +97,9 @@ def price(tape: Tape) -> Bill:
     pairs = [pair for pair in tape.pairs() if pair[0].query.shape == pair[1].query.shape]
     seen = _Seen()
     for then, now in sorted(pairs, key=_strength):
+        if now.stated is not None and then.stated is not None:
+            _price_stated(bill, then, now)
+            continue
         moves = movement(then, now)
         if np.any(moves != 0):
             bill.moved.add(now.site)
@@ -191,6 +195,21 @@ def _price_noise(bill: Bill, seen: _Seen, then: Entry, now: Entry, moves: Array)
     bill.parts.append(rule[then.law](then, now, new))
 
 
+def _price_stated(bill: Bill, then: Entry, now: Entry) -> None:
+    """What a library has proved about a call, at the distance of its two arguments."""
+    assert then.stated is not None
+    far = then.stated.distance(now.stated)
+    if far == 0:
+        return
+    bill.moved.add(now.site)
+    cost = "arguments whose distance is not known" if far is None else then.stated.cost(far)
+    if isinstance(cost, str):
+        bill.unpriced.append((now, cost))
+        return
+    size = getattr(cost, "epsilon", getattr(cost, "rho", np.inf))
+    bill.parts.append(Part(now, epsilon=float(size), law="stated", event=cost))
+
+
 def _words(uses: Iterable[str]) -> str:
     return " and ".join(sorted(uses))
 
@@ -245,6 +264,9 @@ _VALUES = {
     "normal": _gaussian,
     "laplace": _laplace,
     "two-sided geometric": _laplace,
+    # What a library clips or folds after the noise costs no more; it has no density here.
+    "laplace, then bounded": _laplace,
+    "two-sided geometric, then bounded": _laplace,
     "exponential": _one_sided,
     "geometric": _one_sided,
 }
@@ -329,7 +351,29 @@ def _step_of(part: Part, tape: Tape) -> tuple[int, int] | None:
         return None
     if part.entry.step is not None:  # coins of later batches may be drawn ahead
         return number, part.entry.step
-    return number, part.entry.chain if tape.coins[number].rows > 1 else 0
+    if tape.coins[number].rows > 1:
+        return number, part.entry.chain
+    return number, _place_ahead(part.entry, tape)
+
+
+def _place_ahead(entry: Entry, tape: Tape) -> int:
+    """The batch of a primitive where the coins of several batches were drawn one after another.
+
+    The primitives that follow are shared out among them in their order; where that does not come
+    out even, every one counts as a step. Else all belong to the batch that was drawn last: 0.
+    """
+    ahead = tape.drawn_ahead(entry)
+    if ahead == 1:
+        return 0
+    chains = [part.chain for part in tape.entries if part.sampled == entry.sampled and is_sum(part)]
+    chains = list(dict.fromkeys(chains))
+    each = len(chains) // ahead if len(chains) % ahead == 0 else 1
+    return chains.index(entry.chain) // each
+
+
+def is_sum(entry: Entry) -> bool:
+    """Whether noise was added to a query, and the sum was seen."""
+    return entry.kind == "add" and entry.counts
 
 
 def _plain_events(parts: list[Part], neighbouring: Neighbouring) -> list[events.Event]:
@@ -338,6 +382,8 @@ def _plain_events(parts: list[Part], neighbouring: Neighbouring) -> list[events.
 
 def _event_of_part(part: Part, neighbouring: Neighbouring) -> events.Event:
     size = part.mu or part.epsilon
+    if part.event is not None:
+        return replace(part.event, neighbouring=neighbouring)  # type: ignore[type-var]
     if not np.isfinite(size) or not np.isfinite(1 / size):
         return events.NonPrivate(neighbouring)
     if part.law == "normal":

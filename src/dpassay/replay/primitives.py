@@ -78,10 +78,17 @@ class Primitive:
 
     def _keep(self, tape: Tape, value: Any, scale: float, out: Any) -> Any:
         query, shown = np.asarray(strip(value), dtype=np.float64), np.asarray(out)
-        drawn = np.abs((shown - query) / scale)
-        # Of Laplace noise, 2 |z| / b is chi-squared with two degrees of freedom.
-        squares, size = (drawn**2, 1) if self.law == "normal" else (2 * drawn, 2)
-        tape.noise_seen.append(Step(1.0, scale, float(np.sum(squares)), size * shown.size, here()))
+        note_noise(tape, self.law, query, scale, shown)
         mark = Draw(self.law, np.broadcast_to(scale, shown.shape), tape.new_ids(shown.shape),
                     frozenset())  # fmt: skip
         return strip(add_primitive(tape, query, mark, out if np.ndim(out) else shown.item()))
+
+
+def note_noise(tape: Tape, law: str, query: Any, scale: float, out: Any) -> None:
+    """Write down the noise that was seen, to compare it with its stated scale."""
+    if not scale > 0:
+        return
+    drawn = np.abs((np.asarray(out) - np.asarray(query)) / scale)
+    # Of Laplace noise, 2 |z| / b is chi-squared with two degrees of freedom.
+    squares, size = (drawn**2, 1) if law == "normal" else (2 * drawn, 2)
+    tape.noise_seen.append(Step(1.0, scale, float(np.sum(squares)), size * drawn.size, here()))

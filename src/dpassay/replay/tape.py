@@ -10,12 +10,13 @@ import contextlib
 import contextvars
 import hashlib
 import linecache
+import math
 import random
 import sys
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,8 +31,9 @@ _INNER = (str(Path(np.__file__).parent), random.__file__, contextlib.__file__, "
           "<string>")  # fmt: skip
 _LIBRARIES = tuple(
     f"-packages/{name}/"
-    for name in ("scipy", "pandas", "numpy", "sklearn", "torch", "opacus", "jax", "jaxlib")
-)
+    for name in ("scipy", "pandas", "numpy", "sklearn", "torch", "opacus", "jax", "jaxlib",
+                 "opendp", "diffprivlib/mechanisms")
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,18 @@ def here() -> Site:
     return first or Site("<unknown>", 1)
 
 
+def is_users_call() -> bool:
+    """Whether the user's own line called, and not a library that it uses."""
+    frame = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_HERE):
+        frame = frame.f_back
+    name = "" if frame is None else frame.f_code.co_filename
+    while frame is not None and name.endswith(("torch/_tensor.py", "torch/overrides.py")):
+        frame = frame.f_back
+        name = "" if frame is None else frame.f_code.co_filename
+    return not _is_inner(name) and not name.startswith(_HOME)
+
+
 def _is_caller(name: str) -> bool:
     """Whether the frame belongs to what runs tests or the command line, not to a mechanism."""
     return "/_pytest/" in name or "/pluggy/" in name
@@ -105,6 +119,16 @@ class RawDraw:
     batch: int | None = None
 
 
+class Stated(Protocol):
+    """A call of a library that draws its noise where nobody sees it, and says what it costs."""
+
+    def distance(self, other: Any) -> float | None:
+        """How far the arguments of two such calls lie apart, None where that is not known."""
+
+    def cost(self, distance: float) -> Any:
+        """The event that such a distance costs, or the reason why that is not known."""
+
+
 @dataclass
 class Entry:
     """One noise primitive: a query, its noise, and what came out.
@@ -128,6 +152,9 @@ class Entry:
         axis: along which records lie, or along which a selection was made.
         step: the number of the optimizer step that it belongs to, where a library marks steps.
         lowest: the selection took the smallest value.
+        declared: the most that the call says its query moves by, None where it says nothing.
+        stated: what a library says about the call, for noise that it keeps to itself.
+        shown: what such a call returned, as the object that it was.
 
     """
 
@@ -148,6 +175,9 @@ class Entry:
     axis: int | None = None
     step: int | None = None
     lowest: bool = False
+    declared: float | None = None
+    stated: "Stated | None" = None
+    shown: Any = None
 
     @property
     def counts(self) -> bool:
@@ -221,6 +251,7 @@ class Edit:
 CONTINUOUS = frozenset({"laplace", "normal", "gumbel", "exponential", "logistic", "cauchy"})
 _MET_SIZE = 4096
 _FORCED = {"uniform": 0, "coin": 1}  # a uniform of 0 is below every rate
+_SEEDS = 2**16  # a single whole number below so large a bound is a seed
 SAMPLERS = frozenset({"permutation", "subset", "integers"})
 
 
@@ -258,6 +289,9 @@ class Tape:
         self.coins: list[Coins] = []
         self.steps: list[Step] = []
         self.told: list[Told] = []
+        self.batch_sizes: list[int] = []  # of loaders that were made
+        self.notes: list[tuple[str, Site]] = []  # what was played in another way, and where
+        self.reads: dict[Site, list[int]] = {}  # plain values that left the library, one hash each
         self.noise_seen: list[Step] = []  # of functions that are said to add noise
         self.met: list[int] = []  # what noisy values met, one hash per operation
         self.met_at: Site | None = None  # the first line where that differs from D
@@ -286,7 +320,7 @@ class Tape:
         value = then.value
         if np.shape(value) == shape:
             return self._force(value, law) if isinstance(value, np.ndarray) else value
-        return self._align(np.asarray(value), law, shape)
+        return self.align(np.asarray(value), law, shape)
 
     def _force(self, value: Array, law: str) -> Array:
         """A copy of a draw in which the coin of the forced record is in."""
@@ -295,7 +329,7 @@ class Tape:
             value[self.forced] = _FORCED[law]
         return value
 
-    def _align(self, value: Array, law: str, shape: tuple[int, ...]) -> Array | None:
+    def align(self, value: Array, law: str, shape: tuple[int, ...]) -> Array | None:
         """A draw with one entry per record, with the entry of the changed record put in or out.
 
         The coin of an added record is forced in: a uniform of 0 is below every rate.
@@ -410,6 +444,21 @@ class Tape:
         if self.met_at is None and at < len(then) and then[at] != self.met[at]:
             self.met_at = here()
 
+    def read(self, value: Any) -> None:
+        """Write down a plain value that the user's code takes out of a library, to print it say."""
+        self.reads.setdefault(here(), []).append(hash(np.asarray(value).tobytes()))
+
+    @property
+    def private_reads(self) -> list[Site]:
+        """Lines of a replay that took a value out which is another one on D."""
+        then = {} if self.of is None else self.of.reads
+        return [site for site, found in self.reads.items() if then.get(site, found) != found]
+
+    def note(self, text: str, site: Site) -> None:
+        """Write down that something was played in another way than it was asked for."""
+        if (text, site) not in self.notes:
+            self.notes.append((text, site))
+
     def _has_records(self, shape: tuple[int, ...]) -> bool:
         sizes = {self.n, self.edit.n if self.edit is not None else None}
         return any(size in sizes for size in shape)
@@ -426,13 +475,44 @@ class Tape:
         return 0
 
     @property
+    def shown(self) -> list[int]:
+        """Numbers that decide how records become batches: sizes of batches, and how many.
+
+        Of coins of rate 1 / k these are k, and the size of a batch, which was rounded to k of them.
+        """
+        sizes = list(self.batch_sizes)
+        for draw in self.draws:
+            if draw.law in SAMPLERS and draw.settings == str(self.n):
+                sizes.append(int(np.size(draw.value)))
+        for coins in self.coins[:1]:
+            rate = float(np.max(coins.rate, initial=0.0))
+            if 0 < rate < 1:
+                sizes += [math.ceil(coins.n // coins.rows * rate), round(1 / rate)]
+        sizes.append(len(self.coins))
+        return list(dict.fromkeys(size for size in sizes if size > 1))
+
+    @property
     def lost(self) -> list[RawDraw]:
         """Draws that were never followed to a primitive: one of them may have been the noise."""
         return [
             draw
             for draw in self.draws
-            if draw.number not in self.followed and draw.law not in SAMPLERS
+            if draw.number not in self.followed and not self._is_sampler(draw)
         ]
+
+    def _is_sampler(self, draw: RawDraw) -> bool:
+        """Whether a draw takes records, or seeds a generator, rather than hides an answer.
+
+        Whole numbers below a small bound may be randomized answers, so that only those that can be
+        numbers of records count: below n, or below the size of a part of 64 records or more.
+        """
+        if draw.law not in SAMPLERS:
+            return False
+        bound, n = int(draw.settings), self.n or 0
+        if draw.law == "permutation" or bound == n:
+            return True
+        seed = np.size(draw.value) == 1 and (bound < 0 or bound >= _SEEDS)
+        return seed or (64 <= bound <= n <= 2 * bound)
 
     # Primitives
 
@@ -460,6 +540,17 @@ class Tape:
             entry.out = then.out
         return entry
 
+    def drawn_ahead(self, entry: Entry) -> int:
+        """How many batches were drawn one after another, before the noise of the first of them."""
+        last = entry.sampled
+        if last is None:
+            return 0
+        used = {other.sampled for other in self.entries if other.kind != "coin"}
+        first = last
+        while first > 0 and first - 1 not in used and self.coins[first - 1].rows == 1:
+            first -= 1
+        return last - first + 1
+
     @property
     def next_chain(self) -> int:
         """The number of the next chain."""
@@ -476,6 +567,10 @@ class Tape:
         if self._stages is not None and entry.stage == self._stages.get(entry.chain, 0) - 1:
             at = len(stages) - 1
         return stages[at]
+
+    def counterpart_of(self, entry: Entry) -> Entry | None:
+        """The primitive of D that one of D' stands for, None on the tape of D."""
+        return self._counterpart(entry)
 
     def pairs(self) -> list[tuple[Entry, Entry]]:
         """The primitives of D beside those of D', as far as both have them."""

@@ -17,7 +17,7 @@ from torch.overrides import TorchFunctionMode
 
 from dpassay.replay import torch_draws
 from dpassay.replay.draws import PASSIVE, Draw, Mark, Noisy, mark_of, note, operate, wrap
-from dpassay.replay.tape import Array, Tape, current
+from dpassay.replay.tape import Array, Tape, current, is_users_call
 from dpassay.replay.tensors import array_of, fill, is_inside_transform, is_weights
 from dpassay.replay.traced import TracedArray
 
@@ -54,6 +54,7 @@ _SILENT = PASSIVE | {"size", "dim", "numel", "is_complex", "is_floating_point", 
                      "__set__", "stride", "data_ptr", "requires_grad_", "zero_", "is_contiguous",
                      "isnan", "isfinite", "broadcast_tensors", "_is_all_true", "__hash__",
                      "get_device", "storage_offset", "register_hook"}  # fmt: skip
+_READS = frozenset({"item", "tolist", "__float__", "__format__", "__repr__"})
 _ORDERS = frozenset({"argsort", "topk", "sort", "msort", "kthvalue"})
 
 
@@ -118,6 +119,8 @@ class Following(TorchFunctionMode):
         draws = torch_draws.RULES.get(name)
         if draws is not None:
             return draws(self, func, args, kwargs)
+        if name in _READS:
+            self._read(args[0])
         if not self._marks:
             return func(*args, **kwargs)
         rule = _RULES.get(name)
@@ -126,6 +129,12 @@ class Following(TorchFunctionMode):
         if name not in _SILENT:
             self._use(name, (*args, *kwargs.values()))
         return func(*args, **kwargs)
+
+    def _read(self, value: Any) -> None:
+        """Write down a value that the user's own code reads: it may be printed, or decide."""
+        if self.mark_of(value) is None and not is_inside_transform(value) and is_users_call():
+            with torch._C.DisableTorchFunction():
+                self.tape.read(array_of(value))
 
     def _use(self, name: str, values: Any) -> None:
         """Write down that marked tensors among the values are used."""

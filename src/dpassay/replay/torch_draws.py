@@ -6,6 +6,7 @@ noise. Masks of dropout layers are served record by record.
 """
 
 import contextlib
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -274,6 +275,31 @@ def patch(stack: contextlib.ExitStack, mode: Mode) -> None:
         return original(cls, data, requires_grad)
 
     _replace(stack, torch.nn.Parameter, "__new__", staticmethod(new))
+    _replace(stack, torch.utils.data.DataLoader, "__init__", _loading(mode))
+
+
+def _loading(mode: Mode) -> Callable[[Any], Callable[..., Any]]:
+    """Loaders load in this process: what is drawn in another one is not seen."""
+    alone = {"num_workers": 0, "prefetch_factor": None, "persistent_workers": False, "timeout": 0,
+             "multiprocessing_context": None}  # fmt: skip
+
+    def around(original: Any) -> Callable[..., Any]:
+        signature = inspect.signature(original)
+
+        def init(self: Any, *args: Any, **kwargs: Any) -> None:
+            given = signature.bind(self, *args, **kwargs).arguments
+            if given.get("num_workers"):
+                text = "worker processes of a DataLoader; its records were loaded in this process"
+                mode.tape.note(text, here())
+                args, kwargs = (), {name: part for name, part in given.items() if name != "self"}
+                kwargs |= {name: part for name, part in alone.items() if name in kwargs}
+            original(self, *args, **kwargs)
+            if isinstance(self.batch_size, int):
+                mode.tape.batch_sizes.append(self.batch_size)
+
+        return init
+
+    return around
 
 
 def _sampling(mode: Mode, law: str) -> Callable[[Any], Callable[..., Any]]:

@@ -92,11 +92,7 @@ def _text(name: str, value: Any) -> str:
 
 
 def _flag(name: str, value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise InvalidArgument(
-            f"{name}={_check.shown(value)} must be true or false. Leave it out if it is not known."
-        )
-    return value
+    return _check.instance(name, value, bool, "true or false. Leave it out if it is not known.")
 
 
 def _one_of(options: tuple[str, ...]) -> Callable[[str, Any], str]:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from dpassay import _check, _files
 from dpassay.report.numbers import as_json
@@ -135,31 +135,26 @@ def save(picture: Picture, folder: Path, image_format: str = "svg") -> Path:
     return _files.write(path, buffer.getvalue())
 
 
+class Album(TypedDict):
+    """What a page of pictures says about them all."""
+
+    title: str
+    introduction: str
+
+
 def save_all(
-    pictures: Iterable[Picture],
-    folder: Path,
-    *,
-    title: str,
-    introduction: str,
-    image_format: str = "svg",
+    pictures: Iterable[Picture], folder: Path, image_format: str = "svg", **album: Unpack[Album]
 ) -> list[Path]:
     """The files written: each picture, ``numbers.json``, and ``index.html`` that shows them all."""
     _check.choice("image_format", image_format, FORMATS)
     folder.mkdir(parents=True, exist_ok=True)
     pictures = list(pictures)
     files = [save(picture, folder, image_format) for picture in pictures]
-    return files + save_index(
-        pictures, folder, title=title, introduction=introduction, image_format=image_format
-    )
+    return files + save_index(pictures, folder, image_format, **album)
 
 
 def save_index(
-    pictures: list[Picture],
-    folder: Path,
-    *,
-    title: str,
-    introduction: str,
-    image_format: str = "svg",
+    pictures: list[Picture], folder: Path, image_format: str = "svg", **album: Unpack[Album]
 ) -> list[Path]:
     """``numbers.json`` and ``index.html`` for pictures that were saved to the folder."""
     sections = [
@@ -168,7 +163,7 @@ def save_index(
     ]
     texts = {
         folder / "numbers.json": as_json({p.name: _numbers(p) for p in pictures}) + "\n",
-        folder / "index.html": page(title, introduction, sections),
+        folder / "index.html": page(album["title"], album["introduction"], sections),
     }
     return _files.write_all(texts)
 

@@ -54,6 +54,9 @@ class Facts:
         return None
 
 
+Decision = Callable[[Facts], Finding]
+
+
 def _large_epsilon(facts: Facts) -> Finding:
     seen = facts.verdict.bound.epsilon
     if seen > LARGE_EPSILON:
@@ -158,13 +161,16 @@ def _sampling(facts: Facts) -> Finding:
     return Finding(PASS, f"Accounted and used: {used}.", DECLARED)
 
 
-def _bounds_from_data(facts: Facts) -> Finding:
-    declared = facts.declared.bounds_from_data
-    if declared is None:
-        return Finding(OPEN, "It was not declared where bounds and domain come from.")
-    if declared:
-        return Finding(FAIL, "Bounds or domain were read off the data, which leaks.", DECLARED)
-    return Finding(PASS, "Bounds and domain were fixed without looking at the data.", DECLARED)
+def _declared(field: str, wanted: bool, unknown: str, good: str, bad: str) -> Decision:
+    """Decides by one declared fact: good where it is as wanted, open where it was not declared."""
+
+    def decide(facts: Facts) -> Finding:
+        value = getattr(facts.declared, field)
+        if value is None:
+            return Finding(OPEN, unknown)
+        return Finding(PASS, good, DECLARED) if value is wanted else Finding(FAIL, bad, DECLARED)
+
+    return decide
 
 
 def _reproducible(facts: Facts) -> Finding:
@@ -191,16 +197,7 @@ def _floating_point(facts: Facts) -> Finding:
     return Finding(FAIL, why, DECLARED)
 
 
-def _search(facts: Facts) -> Finding:
-    declared = facts.declared.search_accounted
-    if declared is None:
-        return Finding(OPEN, "It was not declared how hyper-parameters were found.")
-    if declared:
-        return Finding(PASS, "The guarantee covers how hyper-parameters were found.", DECLARED)
-    return Finding(FAIL, "The guarantee is that of the last training alone.", DECLARED)
-
-
-def _beside(what: str) -> Callable[[Facts], Finding]:
+def _beside(what: str) -> Decision:
     def decide(facts: Facts) -> Finding:
         released = getattr(facts.declared, f"{what}_released")
         accounted = getattr(facts.declared, f"{what}_accounted")
@@ -222,7 +219,7 @@ _KEPT = {
     "unrestricted": Finding(FAIL, "No privacy of outputs protects data that are kept.", DECLARED),
 }
 
-HAZARDS: dict[str, Callable[[Facts], Finding]] = {
+HAZARDS: dict[str, Decision] = {
     "Epsilon above 10": _large_epsilon,
     "Delta at or above 1/n": _large_delta,
     "Unit of privacy is not the person": _unit,
@@ -230,8 +227,20 @@ HAZARDS: dict[str, Callable[[Facts], Finding]] = {
     "Claim not reached by a proof": _proof,
     "Audit too small to reach the claim": _power,
     "Sampling accounted is not sampling used": _sampling,
-    "Hyper-parameter search not accounted": _search,
-    "Bounds or domain read off the data": _bounds_from_data,
+    "Hyper-parameter search not accounted": _declared(
+        "search_accounted",
+        wanted=True,
+        unknown="It was not declared how hyper-parameters were found.",
+        good="The guarantee covers how hyper-parameters were found.",
+        bad="The guarantee is that of the last training alone.",
+    ),
+    "Bounds or domain read off the data": _declared(
+        "bounds_from_data",
+        wanted=False,
+        unknown="It was not declared where bounds and domain come from.",
+        good="Bounds and domain were fixed without looking at the data.",
+        bad="Bounds or domain were read off the data, which leaks.",
+    ),
     "Reproducible noise in the release": _reproducible,
     "Noise drawn in floating point": _floating_point,
     "Checkpoints released beside the model": _beside("checkpoints"),

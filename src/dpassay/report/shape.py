@@ -164,7 +164,7 @@ _AUDIT = _fields(
         kind=_one_of(*UNITS),
         trials=_count,
         n_learning=_count,
-        n_deaths=_count,
+        n_deaths=_maybe(_count),
         p_value=_maybe(_share),
         fell_at=_maybe(_fields(epsilon=_some, delta_seen=_share, delta_allowed=_share)),
         power=_maybe(_fields(auc=_share, auc_allowed=_share, vacuous=_flag)),
@@ -227,7 +227,7 @@ def _from_version_1(audit: dict[str, Any]) -> dict[str, Any]:
         "kind": "one run" if verdict["one_run"] else "many trials",
         "trials": verdict.get("trials", 0) + n_learning,  # They were left out before.
         "n_learning": n_learning,
-        "n_deaths": 0,
+        "n_deaths": None,  # It was not kept.
         "p_value": None,
         "fell_at": None,
         "power": None,

@@ -37,11 +37,11 @@ def row_checksums(
     flags = outcomes.failed.astype(np.int64) << 8 | (outcomes.worlds.astype(np.int64) + 1)
     columns = (outcomes.trials, flags, outcomes.scores, outcomes.seconds)
     for column in (*map(_bits, columns), _rare(outcomes), _parts(outcomes, parts)):
-        state = _mixed(state ^ column)
+        state = _mix(state ^ column)
     return state.view(np.int64)
 
 
-def _mixed(x: Words) -> Words:
+def _mix(x: Words) -> Words:
     """The finishing steps of SplitMix64 (Steele, Lea and Flood 2014): one bit changes about half.
 
     It is a bijection, so that two states that differ stay different until the next column.
@@ -67,7 +67,7 @@ def _rare(outcomes: Outcomes) -> Words:
         for row, trial in enumerate(outcomes.trials.tolist()):
             kept = [blob.get(trial) for blob in blobs]
             if any(one is not None for one in kept):
-                words[row] = _word(b"".join(map(_framed, kept)))
+                words[row] = _word(b"".join(map(_frame, kept)))
     return words
 
 
@@ -82,7 +82,7 @@ def _parts(outcomes: Outcomes, parts: Mapping[int, str] | str | None) -> Words:
     return words
 
 
-def _framed(one: bytes | str | None) -> bytes:
+def _frame(one: bytes | str | None) -> bytes:
     """With its length, so that what ends here cannot be taken for the beginning of the next."""
     if one is None:
         return b"-"
@@ -98,7 +98,7 @@ def _word(data: bytes) -> int:
 
 def text_checksum(*texts: str | bytes) -> int:
     """A signed checksum of 64 bits over texts, in their order."""
-    return signed(_word(b"".join(map(_framed, texts))))
+    return signed(_word(b"".join(map(_frame, texts))))
 
 
 def add_to_digest(digest: int, checksums: NDArray[np.int64]) -> int:

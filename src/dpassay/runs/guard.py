@@ -107,7 +107,7 @@ class _Portion:
         pid = os.getpid()
         if self._dog is not None:
             self._dog.watch(trials)
-        with _printed() as prints:
+        with _capture_output() as prints:
             try:
                 return clock.within(self._rules.timeout, lambda: self._task(trials))
             except clock.TimeUp:
@@ -208,7 +208,7 @@ class _Tail(io.BufferedIOBase):
 
 
 @contextlib.contextmanager
-def _printed() -> Iterator[_Tail]:
+def _capture_output() -> Iterator[_Tail]:
     """Catch what Python code prints. Only on the main thread: the streams belong to all threads."""
     tail = _Tail()
     if not clock.on_main_thread():

@@ -36,6 +36,7 @@ from typing import Any
 import numpy as np
 
 import dpassay
+from dpassay._records import as_array
 from dpassay.errors import InvalidArgument, describe_shortly
 
 # What kind of thing it is, and what it consists of.
@@ -154,8 +155,7 @@ class _Walk:
             return "table", self._each(where, parts)
         typed = isinstance(value, types.GenericAlias)  # NDArray[...]: it has all names of an array
         if hasattr(value, "__array__") and not typed:  # a column of a table, a tensor
-            value = value.detach().cpu() if hasattr(value, "detach") else value
-            return "array", self._each(where, [np.asarray(value)])
+            return "array", self._each(where, [as_array(value)])
         return self._pickled(where, value)
 
     def _pickled(self, where: str, value: Any) -> Parts:

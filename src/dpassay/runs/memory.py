@@ -1,7 +1,7 @@
 """A trial log in memory."""
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 from dpassay import __version__
 from dpassay.errors import InvalidArgument
 from dpassay.runs.outcomes import Outcomes, join, nothing
-from dpassay.runs.protocol import RunRecord, keep_spent, now, only, plain_json
+from dpassay.runs.protocol import RunRecord, Words, keep_spent, now, only, plain_json
 
 
 @dataclass
@@ -28,12 +28,7 @@ class MemoryLog:
     def __init__(self) -> None:
         self._runs: dict[str, _Kept] = {}
 
-    def begin(
-        self,
-        key: str,
-        configuration: Mapping[str, Any],
-        description: Mapping[str, Any] | None = None,
-    ) -> None:
+    def begin(self, key: str, configuration: Words, description: Words | None = None) -> None:
         plain = json.loads(plain_json("configuration", dict(configuration)))
         record = RunRecord(key, plain, now(), __version__, 0, 0)
         kept = self._runs.setdefault(key, _Kept(record))

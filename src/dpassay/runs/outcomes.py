@@ -129,7 +129,7 @@ class Outcomes:
 
     @property
     def n_failed(self) -> int:
-        """How many failed."""
+        """The number of trials that raised, hung or returned NaN."""
         return int(np.count_nonzero(self.failed))
 
     @property
@@ -139,7 +139,7 @@ class Outcomes:
 
 
 def nothing() -> Outcomes:
-    """No outcomes."""
+    """An empty set of outcomes, to which others can be added."""
     return Outcomes.of([], [])
 
 

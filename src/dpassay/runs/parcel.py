@@ -27,7 +27,7 @@ class Parcel:
     content: bytes | Path = field(repr=False)
 
     def unpack(self) -> Task:
-        """The task."""
+        """The task that was packed; unpacked once per process and kept for the next call."""
         if self.digest not in _unpacked:
             _unpacked[self.digest] = self._load()
             while len(_unpacked) > _UNPACKED_MAX:

@@ -51,7 +51,7 @@ _CHOICES = ("auto", "bar", "lines", "quiet")
 
 
 class Quiet:
-    """Shows nothing."""
+    """A display of progress that shows nothing."""
 
     def __init__(self, note: Callable[[], str] = str) -> None:
         pass

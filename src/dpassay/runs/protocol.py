@@ -11,6 +11,9 @@ import numpy as np
 from dpassay.errors import InvalidArgument, LogError
 from dpassay.runs.outcomes import Outcomes
 
+Words = Mapping[str, Any]
+"""What a run is configured or described by: names with values that JSON can hold."""
+
 
 @dataclass(frozen=True)
 class RunRecord:
@@ -32,12 +35,7 @@ class RunRecord:
 class TrialLog(Protocol):
     """A place where outcomes are kept by run key and trial number; the first one stands."""
 
-    def begin(
-        self,
-        key: str,
-        configuration: Mapping[str, Any],
-        description: Mapping[str, Any] | None = None,
-    ) -> None:
+    def begin(self, key: str, configuration: Words, description: Words | None = None) -> None:
         """Make the run known; again changes nothing but the description, if one is given."""
         ...
 
@@ -105,7 +103,7 @@ def merge(into: TrialLog, other: TrialLog) -> int:
 
     """
     added, known = 0, {run.key: run.description for run in into.runs()}
-    described = {run.key: _joined(run, known.get(run.key)) for run in other.runs()}
+    described = {run.key: _join_descriptions(run, known.get(run.key)) for run in other.runs()}
     for run in other.runs():
         into.begin(run.key, run.configuration, described[run.key])
         before = sum(into.counts(run.key).values())
@@ -116,7 +114,7 @@ def merge(into: TrialLog, other: TrialLog) -> int:
     return added
 
 
-def _joined(run: RunRecord, mine: dict[str, Any] | None) -> dict[str, Any] | None:
+def _join_descriptions(run: RunRecord, mine: dict[str, Any] | None) -> dict[str, Any] | None:
     """What a run's description becomes beside the one that is there; None leaves that one."""
     if mine is None:
         return run.description

@@ -99,7 +99,7 @@ def _outcome(trial: int, result: Any) -> Outcome:
     if isinstance(result, bytes):
         result = Outcome(payload=result)
     if isinstance(result, Outcome):
-        return _checked(trial, result)
+        return _check_outcome(trial, result)
     if isinstance(result, Real) or (isinstance(result, np.ndarray) and result.ndim == 0):
         return Outcome(float(result))
     raise TaskError(
@@ -107,7 +107,7 @@ def _outcome(trial: int, result: Any) -> Outcome:
     )
 
 
-def _checked(trial: int, outcome: Outcome) -> Outcome:
+def _check_outcome(trial: int, outcome: Outcome) -> Outcome:
     score, world, payload, error, features = outcome
     if score is None and payload is None and error is None:
         raise TaskError(f"the outcome of trial {trial} is empty; give a score, payload or error.")

@@ -24,7 +24,7 @@ from dpassay.errors import InvalidArgument, LogError, LogLost
 from dpassay.runs import damage
 from dpassay.runs.checksums import add_to_digest, row_checksums, text_checksum
 from dpassay.runs.outcomes import NO_WORLD, Outcomes, nothing
-from dpassay.runs.protocol import RunRecord, keep_spent, merge, now, only, plain_json
+from dpassay.runs.protocol import RunRecord, Words, keep_spent, merge, now, only, plain_json
 from dpassay.runs.schema import (
     SCHEMA_VERSION,
     companions,
@@ -83,7 +83,7 @@ class SqliteLog:
     def _open(self) -> None:
         place, read_only = self._place, _is_read_only(self._place)
         if read_only:
-            place = _copied(place, self._stack.enter_context(temporary_folder()))
+            place = _copy_log(place, self._stack.enter_context(temporary_folder()))
         if vet(place) < SCHEMA_VERSION:
             with damage.named(self.path, "it holds values of another kind than it should"):
                 migrate(place)
@@ -98,12 +98,7 @@ class SqliteLog:
 
     # ----------------------------------------------------------------- writing
 
-    def begin(
-        self,
-        key: str,
-        configuration: Mapping[str, Any],
-        description: Mapping[str, Any] | None = None,
-    ) -> None:
+    def begin(self, key: str, configuration: Words, description: Words | None = None) -> None:
         settings = plain_json("configuration", dict(configuration))
         if description is not None:
             plain_json("description", dict(description))  # refused before anything is written
@@ -381,7 +376,7 @@ def _is_read_only(path: Path) -> bool:
     return not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
 
 
-def _copied(path: Path, folder: Path) -> Path:
+def _copy_log(path: Path, folder: Path) -> Path:
     """A copy of a log; what was committed last may be in the write-ahead log alone."""
     for suffix in ("", "-wal"):
         beside = path.with_name(path.name + suffix)

@@ -219,7 +219,7 @@ class Crew:
         self.workers, self._task, self._rules = workers, task, rules
 
     def submit(self, trials: Sequence[int]) -> "Future[Outcomes]":
-        """Have a portion played."""
+        """Hand some trials to a worker process; the future holds their outcomes."""
         return self.workers.submit(play_portion, self._task, trials, self._rules)
 
     def hung_trials(self) -> dict[int, str]:

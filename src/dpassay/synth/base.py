@@ -181,12 +181,8 @@ def _restore(header: Mapping[str, Any], arrays: dict[str, Any]) -> Fitted:
 
 
 def _check_workload(workload: Any) -> Workload:
-    if not isinstance(workload, Workload):
-        raise InvalidArgument(
-            f"workload={_check.shown(workload)} must be a Workload, e.g. "
-            "Workload.marginals([('age', 'sex')])."
-        )
-    return workload
+    must_be = "a Workload, e.g. Workload.marginals([('age', 'sex')])."
+    return _check.instance("workload", workload, Workload, must_be)
 
 
 def _plain(value: Any) -> Any:
@@ -243,12 +239,12 @@ class Synthesizer(Fitted, ABC):
         n_records: int | None = None,
         rng: RngLike = None,
     ) -> None:
-        if not isinstance(schema, Schema):
-            raise InvalidArgument(
-                f"schema={_check.shown(schema)} must be a Schema. Reading the domain from the "
-                "data would leak it; declare it, e.g. Schema({'age': range(0, 120)}), or pay for "
-                "it: fit(table, domain_epsilon=0.1), or fit_with_domain for other methods."
-            )
+        must_be = (
+            "a Schema. Reading the domain from the data would leak it; declare it, e.g. "
+            "Schema({'age': range(0, 120)}), or pay for it: fit(table, domain_epsilon=0.1), or "
+            "fit_with_domain for other methods."
+        )
+        schema = _check.instance("schema", schema, Schema, must_be)
         if workload is None:
             workload = Workload.all_marginals(schema, min(2, len(schema.names)))
         self.schema = schema

@@ -141,7 +141,7 @@ class Distribution(Model):
         return self.probabilities.shape == self.schema.sizes and _sums_to_one(self.probabilities)
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """The probabilities."""
+        """What is saved: the probability of every cell."""
         return {"probabilities": self.probabilities}
 
 
@@ -217,7 +217,7 @@ class Mixture(Model):
         return all(_sums_to_one(row) for place in places for row in self.part(place))
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Weights and factors."""
+        """What is saved: the weight of every component, and its factors."""
         return {"weights": self.weights, "factors": self.factors}
 
 

@@ -38,7 +38,7 @@ class Judged:
 
     @property
     def outcome(self) -> str:
-        """In words."""
+        """How the audit of this subject ended, in one or two words."""
         if self.subject.broken:
             return "caught" if self.right else "missed"
         return "let through" if self.right else "false alarm"

@@ -10,7 +10,7 @@ the canary, nothing else. That is the strongest record an adversary could add, o
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -64,7 +64,7 @@ def digits() -> Data:
     return np.asarray(X, float) / 16, np.asarray(y)
 
 
-def _clipped(rows: FloatArray, norm: float) -> FloatArray:
+def _clip(rows: FloatArray, norm: float) -> FloatArray:
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     return rows * np.minimum(1.0, norm / np.maximum(lengths, 1e-300))
 
@@ -122,15 +122,15 @@ def backpropagation_fixed(data: Data, rng: np.random.Generator) -> tuple[FloatAr
 def _backpropagation(
     data: Data, rng: np.random.Generator, sensitivity: float
 ) -> tuple[FloatArray, FloatArray]:
-    X, y = _clipped(data[0], INPUT_CLIP), np.eye(CLASSES)[data[1]]
+    X, y = _clip(data[0], INPUT_CLIP), np.eye(CLASSES)[data[1]]
     first, second = _initial_weights()
     deviation = sensitivity / math.sqrt(2 * RHO / (EPOCHS * _LAYERS))
     for start in (s for _ in range(EPOCHS) for s in range(0, RECORDS, BATCH)):
         inputs, wanted = X[start : start + BATCH], y[start : start + BATCH]
         active = inputs @ first
-        hidden = _clipped(np.maximum(active, 0), INPUT_CLIP)
-        signal = _clipped((_softmax(hidden @ second) - wanted) / BATCH, SIGNAL_CLIP)
-        back = _clipped((signal @ second.T) * (active > 0), SIGNAL_CLIP)
+        hidden = _clip(np.maximum(active, 0), INPUT_CLIP)
+        signal = _clip((_softmax(hidden @ second) - wanted) / BATCH, SIGNAL_CLIP)
+        back = _clip((signal @ second.T) * (active > 0), SIGNAL_CLIP)
         second = second - RATE * (hidden.T @ signal + deviation * rng.normal(size=second.shape))
         first = first - RATE * (inputs.T @ back + deviation * rng.normal(size=first.shape))
     return first, second
@@ -147,8 +147,8 @@ def _initial_weights() -> tuple[FloatArray, FloatArray]:
 def predicted(weights: tuple[FloatArray, FloatArray], X: FloatArray) -> FloatArray:
     """The network's probabilities of the classes."""
     first, second = weights
-    hidden = np.maximum(_clipped(X, INPUT_CLIP) @ first, 0)
-    return _softmax(_clipped(hidden, INPUT_CLIP) @ second)
+    hidden = np.maximum(_clip(X, INPUT_CLIP) @ first, 0)
+    return _softmax(_clip(hidden, INPUT_CLIP) @ second)
 
 
 def canary_score(weights: tuple[FloatArray, FloatArray]) -> float:
@@ -181,7 +181,7 @@ def _gradients(W: FloatArray, data: Data, records: Any) -> FloatArray:
 
 def _clipped_sum(W: FloatArray, data: Data, records: Any) -> FloatArray:
     """The sum of gradients, each clipped to norm 1; a record alone gives its own."""
-    return _clipped(_gradients(W, data, records), 1.0).sum(axis=0)
+    return _clip(_gradients(W, data, records), 1.0).sum(axis=0)
 
 
 def _descend(
@@ -213,6 +213,19 @@ def _gaussian(rng: np.random.Generator, noise_multiplier: float) -> Callable[[in
     return lambda size: noise_multiplier * rng.normal(size=size)
 
 
+def _claim_of_full_batches(setting: Mapping[str, float]) -> GDP:
+    """What noise on a clipped sum of all records guarantees after so many steps."""
+    return GDP(math.sqrt(setting["steps"]) / setting["noise"])
+
+
+def _descend_on_all(
+    data: Data, rng: np.random.Generator, setting: Mapping[str, float], divisor: float, *how: Any
+) -> FloatArray:
+    """All weights of a descent whose every step sums over all records and adds noise."""
+    every = [slice(None)] * int(setting["steps"])
+    return _descend(data, every, _gaussian(rng, setting["noise"]), divisor, *how)
+
+
 # Clipping the batch instead of every example.
 
 CLIPPED = {"records": 256, "steps": 10, "noise": 10.0, "brightness": 100.0}
@@ -220,13 +233,12 @@ CLIPPED = {"records": 256, "steps": 10, "noise": 10.0, "brightness": 100.0}
 
 def batch_clipping_claim() -> GDP:
     """GDP with mu = sqrt(steps) / noise multiplier: full batches."""
-    return GDP(math.sqrt(CLIPPED["steps"]) / CLIPPED["noise"])
+    return _claim_of_full_batches(CLIPPED)
 
 
 def batch_clipping_honest(data: Data, rng: np.random.Generator) -> FloatArray:
     """All weights; every gradient is clipped, the noise is that of a sum."""
-    every = [slice(None)] * int(CLIPPED["steps"])
-    return _descend(data, every, _gaussian(rng, CLIPPED["noise"]), CLIPPED["records"])
+    return _descend_on_all(data, rng, CLIPPED, CLIPPED["records"])
 
 
 def batch_clipping_broken(data: Data, rng: np.random.Generator) -> FloatArray:
@@ -234,11 +246,9 @@ def batch_clipping_broken(data: Data, rng: np.random.Generator) -> FloatArray:
 
     def summed(W: FloatArray, data: Data, records: Any) -> FloatArray:
         mean = _gradients(W, data, records).sum(axis=0) / CLIPPED["records"]
-        return CLIPPED["records"] * _clipped(mean[None], 1.0)[0]
+        return CLIPPED["records"] * _clip(mean[None], 1.0)[0]
 
-    every = [slice(None)] * int(CLIPPED["steps"])
-    noise = _gaussian(rng, CLIPPED["noise"])
-    return _descend(data, every, noise, CLIPPED["records"], summed)
+    return _descend_on_all(data, rng, CLIPPED, CLIPPED["records"], summed)
 
 
 def batch_clipping_score(path: FloatArray) -> float:
@@ -253,21 +263,19 @@ SCALED = {"batch": 64, "steps": 5, "noise": 20.0}
 
 def scaling_claim() -> GDP:
     """GDP with mu = sqrt(steps) / noise multiplier: full batches."""
-    return GDP(math.sqrt(SCALED["steps"]) / SCALED["noise"])
+    return _claim_of_full_batches(SCALED)
 
 
 def scaling_honest(data: Data, rng: np.random.Generator) -> FloatArray:
     """All weights; sums are divided by the declared batch size."""
-    every = [slice(None)] * int(SCALED["steps"])
-    return _descend(data, every, _gaussian(rng, SCALED["noise"]), SCALED["batch"])
+    return _descend_on_all(data, rng, SCALED, SCALED["batch"])
 
 
 def scaling_broken(data: Data, rng: np.random.Generator) -> FloatArray:
     """All weights; sums are divided by int(n / ceil(n / batch)): 64 for 64 records, 32 for 65."""
     n = len(data[0])
     divisor = int(n / math.ceil(n / SCALED["batch"]))
-    every = [slice(None)] * int(SCALED["steps"])
-    return _descend(data, every, _gaussian(rng, SCALED["noise"]), divisor)
+    return _descend_on_all(data, rng, SCALED, divisor)
 
 
 def scaling_score(path: FloatArray) -> float:

@@ -8,18 +8,8 @@ from typing import Any
 import numpy as np
 
 from dpassay.datasets import VARIABLE, DatasetMissing, load_adult_codes
-from dpassay.report.figures import (
-    BLACK,
-    BLUE,
-    GREEN,
-    ORANGE,
-    PURPLE,
-    RED,
-    Claim,
-    Picture,
-    house_style,
-    panels,
-)
+from dpassay.report import figures
+from dpassay.report.figures import Claim, Picture, house_style, panels
 from dpassay.runs import fingerprint
 from dpassay.synth import Schema, Workload
 from dpassay.synth.models import Records
@@ -46,7 +36,11 @@ ADULT: tuple[str, ...] = (
     "FEM",
 )
 _STYLE: dict[str, str] = dict(
-    zip(ADULT, (BLUE, PURPLE, GREEN, "#777777", ORANGE, BLACK), strict=True)
+    zip(
+        ADULT,
+        (figures.BLUE, figures.PURPLE, figures.GREEN, "#777777", figures.ORANGE, figures.BLACK),
+        strict=True,
+    )
 )
 
 
@@ -93,9 +87,17 @@ def adult_picture(data: Records, size: Size, kept: Kept, progress: Progress) -> 
             for peer, mark in zip(PEERS, ("D", "v"), strict=True):
                 ends = np.array(PEERS[peer][which])
                 label = f"{peer}, two seeds"
-                ax.plot(EPSILONS, ends.mean(axis=1), mark, ls=":", ms=5, color=RED, label=label)
+                ax.plot(
+                    EPSILONS, ends.mean(axis=1), mark, ls=":", ms=5, color=figures.RED, label=label
+                )
         axes[0].plot(
-            EPSILONS, PUBLISHED_FEM, "+", ls=":", ms=7, color=RED, label="FEM, published figure"
+            EPSILONS,
+            PUBLISHED_FEM,
+            "+",
+            ls=":",
+            ms=7,
+            color=figures.RED,
+            label="FEM, published figure",
         )
         axes[0].legend(fontsize=7, ncols=2)
     caption = (

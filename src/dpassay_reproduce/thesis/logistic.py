@@ -11,18 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from dpassay_reproduce.thesis import band, captions
+from dpassay_reproduce.thesis import band, captions, drawing
 from dpassay_reproduce.thesis.boxes import Boxes
-from dpassay_reproduce.thesis.drawing import (
-    Panel,
-    attack_panel,
-    in_words,
-    numbers,
-    picture,
-    plane_numbers,
-    plane_panel,
-    target_panel,
-)
 from dpassay_reproduce.thesis.entropy import (
     LEARNERS,
     Experiment,
@@ -59,7 +49,7 @@ def _percent(share: float) -> str:
 def figure_4_9(setting: Setting) -> Picture:
     """Both attacks, the data with classifiers, and the target accuracy, at 20 % overlap."""
     played, (fw, sgd) = _play(setting, 0.2)
-    curves, facts = numbers(played, [fw, sgd])
+    curves, facts = drawing.numbers(played, [fw, sgd])
     claims = [
         captions.look_alike("The two graphs look similar.", fw, sgd),
         captions.settles_sooner("SGD seems to stabilise a bit quicker.", sgd, fw),
@@ -79,18 +69,18 @@ def figure_4_9(setting: Setting) -> Picture:
             1.0,
         ),
     ]
-    return picture(
+    return drawing.picture(
         "4.9",
         "the entropy attack at 20 % overlap",
-        f"{_words(played)} {in_words(facts)} Target accuracies are of fresh records.",
+        f"{_words(played)} {drawing.in_words(facts)} Target accuracies are of fresh records.",
         [
-            attack_panel(fw, extremes=False, fit=False),
-            attack_panel(sgd, extremes=False, fit=False),
-            plane_panel(played, (0.5, 1.0)),
-            target_panel(played),
+            drawing.attack_panel(fw, extremes=False, fit=False),
+            drawing.attack_panel(sgd, extremes=False, fit=False),
+            drawing.plane_panel(played, (0.5, 1.0)),
+            drawing.target_panel(played),
         ],
         setting=setting,
-        curves=curves | {"plane": plane_numbers(played, (0.5, 1.0))},
+        curves=curves | {"plane": drawing.plane_numbers(played, (0.5, 1.0))},
         facts=facts,
         claims=claims,
         width=3.6,
@@ -111,12 +101,12 @@ def _both(
 ) -> Picture:
     """Averages with highest and lowest for both learners, and the target accuracy."""
     played, seen = _play(setting, shared, p, rerun)
-    curves, facts = numbers(played, seen)
-    return picture(
+    curves, facts = drawing.numbers(played, seen)
+    return drawing.picture(
         name,
         title,
-        f"{_words(played)} {in_words(facts)}{note}",
-        [*(attack_panel(each, fit=fit) for each in seen), target_panel(played)],
+        f"{_words(played)} {drawing.in_words(facts)}{note}",
+        [*(drawing.attack_panel(each, fit=fit) for each in seen), drawing.target_panel(played)],
         setting=setting,
         curves=curves,
         facts=facts,
@@ -245,7 +235,7 @@ def figure_4_17(setting: Setting) -> Picture:
     """Tau chosen in three ways, against DP-FW, and the target accuracy."""
     played, _ = _play(setting, SLIGHTLY_HIGHER, rerun=3)
     seen = {way: accuracies(played, "DP-FW", way) for way in _WAYS}
-    curves, facts = numbers(played, [seen["mean"]])
+    curves, facts = drawing.numbers(played, [seen["mean"]])
     best = max(("mean", "shadow"), key=lambda way: seen[way].mean.mean())
     claims = [
         captions.is_above(
@@ -262,14 +252,14 @@ def figure_4_17(setting: Setting) -> Picture:
             (seen["mean"].values - seen["shadow"].values).mean(axis=0),
         ),
     ]
-    return picture(
+    return drawing.picture(
         "4.17",
         f"three ways to choose τ at {_percent(SLIGHTLY_HIGHER)} overlap",
         f"{_words(played)} The attack on DP-FW with τ by the {', the '.join(_WAYS.values())}; and "
         f"the target accuracy of DP-FW. The best is the {_WAYS[best]}.",
         [
             *(_way_panel(each, _WAYS[way]) for way, each in seen.items()),
-            target_panel(played, LEARNERS[:1]),
+            drawing.target_panel(played, LEARNERS[:1]),
         ],
         setting=setting,
         curves=curves | {f"DP-FW, {way}": each.curves() for way, each in seen.items()},
@@ -279,9 +269,9 @@ def figure_4_17(setting: Setting) -> Picture:
     )
 
 
-def _way_panel(seen: Accuracies, title: str) -> Panel:
+def _way_panel(seen: Accuracies, title: str) -> drawing.Panel:
     def draw(ax: Any) -> None:
-        attack_panel(seen, fit=False)(ax)
+        drawing.attack_panel(seen, fit=False)(ax)
         ax.set_title(f"τ: {title}")
 
     return draw
@@ -291,7 +281,7 @@ def figure_4_18(setting: Setting) -> Picture:
     """Tau at its maximum: exactly 50 %."""
     played, _ = _play(setting, SLIGHTLY_HIGHER, rerun=3)
     seen = [accuracies(played, name, "max") for name in LEARNERS]
-    curves, facts = numbers(played, seen)
+    curves, facts = drawing.numbers(played, seen)
     values = np.concatenate([part.ravel() for s in seen for part in (s.values, s.non_private)])
     claim = Claim(
         "With τ = max H every point is called a member and only half of the guesses are right.",
@@ -299,11 +289,14 @@ def figure_4_18(setting: Setting) -> Picture:
         f"{np.count_nonzero(values == 0.5)} of {values.size} attacks are right exactly half of the "
         "time.",
     )
-    return picture(
+    return drawing.picture(
         "4.18",
         "τ at its maximum",
         f"{_words(played)} All are called members.",
-        [*(attack_panel(each, fit=False) for each in seen), target_panel(played, LEARNERS[:1])],
+        [
+            *(drawing.attack_panel(each, fit=False) for each in seen),
+            drawing.target_panel(played, LEARNERS[:1]),
+        ],
         setting=setting,
         curves=curves,
         facts=facts,

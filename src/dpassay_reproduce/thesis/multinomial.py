@@ -10,17 +10,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpassay_reproduce.thesis import captions
+from dpassay_reproduce.thesis import captions, drawing
 from dpassay_reproduce.thesis.boxes import Boxes
-from dpassay_reproduce.thesis.drawing import (
-    attack_panel,
-    in_words,
-    numbers,
-    picture,
-    plane_numbers,
-    plane_panel,
-    target_panel,
-)
 from dpassay_reproduce.thesis.entropy import (
     EPSILONS,
     LEARNERS,
@@ -59,21 +50,21 @@ def _picture(
 ) -> Picture:
     """Both attacks, one training set with classifiers, and the target accuracy."""
     played, seen = _play(setting, overlap, epsilons, rerun)
-    curves, facts = numbers(played, seen)
+    curves, facts = drawing.numbers(played, seen)
     shown = (0.5, epsilons[-1])
     model = "a reference class" if setting.literal else "a score for every class"
-    return picture(
+    return drawing.picture(
         name,
         title,
         f"Three classes, N = {played.experiment.n_records}, p = 2, {overlap} overlap, {model}. "
-        f"{in_words(facts)}{note}",
+        f"{drawing.in_words(facts)}{note}",
         [
-            *(attack_panel(each, extremes=extremes, fit=False) for each in seen),
-            plane_panel(played, shown),
-            target_panel(played),
+            *(drawing.attack_panel(each, extremes=extremes, fit=False) for each in seen),
+            drawing.plane_panel(played, shown),
+            drawing.target_panel(played),
         ],
         setting=setting,
-        curves=curves | {"plane": plane_numbers(played, shown)},
+        curves=curves | {"plane": drawing.plane_numbers(played, shown)},
         facts=facts,
         claims=claims(setting, played, seen),
         width=3.6,

@@ -86,7 +86,7 @@ class OnlineAttack:
         self._past = _Past()
         self._next = FIRST_FIT
         self._scaling: Scaling | None = None
-        self._fitted: list[_Fitted] = []
+        self._sort_past: list[_Fitted] = []
         self.trials = 0
 
     def play(self, worlds: NDArray[np.intp], table: FloatArray) -> "Ranked":
@@ -113,21 +113,21 @@ class OnlineAttack:
     def _refit(self) -> None:
         self._next = next_fit(self.trials)
         table, worlds = self._past.latest()
-        self._scaling, self._fitted = None, []
+        self._scaling, self._sort_past = None, []
         if worlds.all() or not worlds.any():
             return
         scaling = Scaling.of(table)
         if not scaling.n_columns:
             return
         scaled = scaling.apply(table)
-        self._fitted = [_fitted(expert(scaled, worlds), worlds) for expert in self._experts]
+        self._sort_past = [_sort_past(expert(scaled, worlds), worlds) for expert in self._experts]
         self._scaling = scaling
 
     def _ranks(self, table: FloatArray) -> FloatArray:
         if self._scaling is None:
             return np.full((len(self._experts), len(table)), np.nan)
         scaled = self._scaling.apply(table)
-        return np.stack([fitted.ranks(scaled) for fitted in self._fitted])
+        return np.stack([fitted.ranks(scaled) for fitted in self._sort_past])
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +152,7 @@ def _streams(worlds: NDArray[np.intp], ranks: FloatArray, first: int) -> NDArray
     return np.concatenate([np.where(numbers < start, _NO_BET, outcomes) for start, _ in STARTS])
 
 
-def _fitted(fit: Fit, worlds: NDArray[np.intp]) -> _Fitted:
+def _sort_past(fit: Fit, worlds: NDArray[np.intp]) -> _Fitted:
     past = fit.past
     return _Fitted(fit, np.sort(past[worlds == 0]), np.sort(past[worlds == 1]))
 

@@ -14,12 +14,13 @@ trial would look weak beside them. All four have leave-one-out scores in closed 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpassay.attacks.online.rows import clipped
+from dpassay.attacks.online.rows import clip
 from dpassay.types import FloatArray
 
 Worlds = NDArray[np.intp]
@@ -55,7 +56,7 @@ Expert = Callable[[FloatArray, Worlds], Fit]
 
 def fit_ridge(scaled: FloatArray, worlds: Worlds) -> Fit:
     """Least squares of +1 (with) and -1 (without) on the entries."""
-    return _least_squares(clipped, scaled, worlds)
+    return _least_squares(clip, scaled, worlds)
 
 
 def fit_quadratic(scaled: FloatArray, worlds: Worlds) -> Fit:
@@ -64,7 +65,7 @@ def fit_quadratic(scaled: FloatArray, worlds: Worlds) -> Fit:
 
 
 def _bent(scaled: FloatArray) -> FloatArray:
-    z = clipped(scaled)
+    z = clip(scaled)
     return np.hstack([z, np.abs(z), z * z / 3])
 
 
@@ -125,26 +126,21 @@ def _ridge(X: FloatArray, target: FloatArray) -> tuple[FloatArray, float, FloatA
     return coefficients, -float(mean @ coefficients), past
 
 
-@dataclass(frozen=True, eq=False)
-class _Nearness:
+def _score_by_nearness(
+    centres: FloatArray, weights: FloatArray, width: float, scaled: FloatArray
+) -> FloatArray:
     """Mean nearness to centres of the one world less that to those of the other."""
-
-    centres: FloatArray
-    weights: FloatArray
-    width: float
-
-    def __call__(self, scaled: FloatArray) -> FloatArray:
-        scores = np.empty(len(scaled))
-        for i, row in enumerate(clipped(scaled)):
-            away = self.centres - row
-            near = np.exp(-np.sqrt((away * away).sum(axis=1)) / self.width)
-            scores[i] = (near * self.weights).sum()
-        return scores
+    scores = np.empty(len(scaled))
+    for i, row in enumerate(clip(scaled)):
+        away = centres - row
+        near = np.exp(-np.sqrt((away * away).sum(axis=1)) / width)
+        scores[i] = (near * weights).sum()
+    return scores
 
 
 def fit_kernel(scaled: FloatArray, worlds: Worlds) -> Fit:
     """Centres are the last trials; a centre's own score leaves out its nearness to itself."""
-    z = clipped(scaled)
+    z = clip(scaled)
     n = int(np.clip(_KERNEL_SIZE // max(z.shape[1], 1), _FEWEST_CENTRES, _MOST_CENTRES))
     start = max(len(z) - n, 0)
     centres, of_centres = z[start:], worlds[start:]
@@ -161,13 +157,13 @@ def fit_kernel(scaled: FloatArray, worlds: Worlds) -> Fit:
     scale_with = np.where(of_centres == 1, fewer, 1.0)
     scale_out = np.where(of_centres == 0, fewer, 1.0)
     inside = scale_with * own.sum(axis=1) + scale_out * other.sum(axis=1)
-    score = _Nearness(centres, weights, width)
+    score = partial(_score_by_nearness, centres, weights, width)
     return Fit(score, np.concatenate([score(scaled[:start]), inside]))
 
 
 @dataclass(frozen=True, eq=False)
 class _Values:
-    """Of each column the values seen, with the log ratio of how often in either world."""
+    """The values seen in each column, and the log ratio of their counts in the two worlds."""
 
     columns: NDArray[np.intp]
     values: list[FloatArray]

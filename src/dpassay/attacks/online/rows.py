@@ -69,6 +69,6 @@ def _centres_and_widths(table: FloatArray) -> tuple[FloatArray, FloatArray]:
     return centres, np.where((widths > 0) & np.isfinite(widths), widths, 1.0)
 
 
-def clipped(scaled: FloatArray) -> FloatArray:
+def clip(scaled: FloatArray) -> FloatArray:
     """Scaled rows with what is far out brought near."""
     return np.clip(scaled, -_FARTHEST, _FARTHEST)

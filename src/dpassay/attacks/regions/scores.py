@@ -43,7 +43,7 @@ def cuts_of(values: FloatArray, quantiles: FloatArray) -> FloatArray:
 
 
 def _log_ratio(ones: Any, zeros: Any) -> Any:
-    """Of counts in the two worlds; the half keeps an empty bin finite."""
+    """The log ratio of counts in the two worlds; the half keeps that of an empty bin finite."""
     return np.log((ones + 0.5) / (zeros + 0.5))
 
 

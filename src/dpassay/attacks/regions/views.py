@@ -89,7 +89,7 @@ def _summaries(rows: FloatArray) -> FloatArray:
 
 
 def _of_plain(rows: FloatArray, plain: FloatArray) -> FloatArray:
-    """Of the entries that are no flags: where the first is, its value, sum, largest, smallest."""
+    """The entries that are no flags: place and value of the first, sum, largest, smallest."""
     any_plain = plain.any(axis=1)
     first = np.where(any_plain, plain.argmax(axis=1), 0)
     value = np.where(any_plain, rows[np.arange(len(rows)), first], 0.0)

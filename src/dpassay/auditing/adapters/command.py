@@ -8,7 +8,7 @@ import signal
 import string
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dpassay import _check, _handed
+from dpassay._records import as_array, is_pair
 from dpassay._rng import generator
 from dpassay._scratch import temporary_folder
 from dpassay.auditing.adapters.sources import local_modules
@@ -57,10 +58,10 @@ class Command:
                 "output": str(folder / "output"),
                 "seed": str(seed),
             }
-            _run(self._filled(places), folder)
+            _run(self._fill(places), folder)
             return self._read(folder)
 
-    def _filled(self, places: Mapping[str, str]) -> list[str]:
+    def _fill(self, places: Mapping[str, str]) -> list[str]:
         words = [
             str(word) if isinstance(word, Path) else word.format_map(places) for word in self.words
         ]
@@ -158,7 +159,7 @@ def _run(words: Sequence[str], folder: Path) -> None:
             start_new_session=True,
             env={**_STEADY, **os.environ},
         )
-        with _ended(process):
+        with _kill_at_end(process):
             if hasattr(os, "waitid"):  # Its number stays its own until the group is ended too.
                 os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
             else:
@@ -176,7 +177,7 @@ def _run(words: Sequence[str], folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _ended(process: "subprocess.Popen[bytes]") -> Iterator[None]:
+def _kill_at_end(process: "subprocess.Popen[bytes]") -> Generator[None, None, None]:
     try:
         yield
     finally:
@@ -197,14 +198,14 @@ def _write_table(data: Any, path: Path) -> None:
 
 def _columns(data: Any) -> dict[str, Any]:
     """The columns of an array or of a pair (X, y), by name."""
-    X, y = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
-    X = np.asarray(X)
-    if X.ndim != 2:
+    rows, y = data if is_pair(data) else (data, None)
+    table = as_array(rows)
+    if table.ndim != 2:
         raise InvalidArgument(
-            f"data has shape {X.shape}; a command reads a table. Pass a frame, a two-dimensional "
-            "array or a pair (X, y)."
+            f"data has shape {table.shape}; a command reads a table. Pass a frame, a "
+            "two-dimensional array or a pair (X, y)."
         )
-    columns = {f"x{i}": X[:, i] for i in range(X.shape[1])}
+    columns: dict[str, Any] = {f"x{i}": table[:, i] for i in range(table.shape[1])}
     return columns if y is None else columns | {"y": np.asarray(y)}
 
 

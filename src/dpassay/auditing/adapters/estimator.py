@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,9 +24,9 @@ class Fit:
     output: Callable[[Any], Any] | None = None
 
     def __call__(self, data: Any, rng: np.random.Generator | None) -> Any:
-        from sklearn.base import clone
+        from sklearn import base
 
-        model: Any = clone(self.estimator)
+        model: Any = cast(Any, base).clone(self.estimator)
         if rng is not None:
             model.set_params(**_seeds(model, rng))
         model.fit(*data) if isinstance(data, tuple) else model.fit(data)

@@ -7,7 +7,7 @@ import runpy
 import sys
 import threading
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -48,7 +48,7 @@ class Script:
         with _ONE_AT_A_TIME:
             if self not in _READY:
                 self._rehearse(with_canary, seed)
-            return self._played(with_canary, seed)
+            return self._play(with_canary, seed)
 
     def _rehearse(self, with_canary: bool, seed: int) -> None:
         """Run the script once and forget what came of it, whatever that was.
@@ -58,11 +58,11 @@ class Script:
         """
         _READY.add(self)  # once, even if the time of the trial is up before it ends
         with contextlib.suppress(Exception):
-            self._played(with_canary, seed)
+            self._play(with_canary, seed)
 
-    def _played(self, with_canary: bool, seed: int) -> Any:
+    def _play(self, with_canary: bool, seed: int) -> Any:
         """What the script releases when it is run once."""
-        with probe.playing(with_canary) as trial, self._as_program(), _seeded(seed):
+        with probe.playing(with_canary) as trial, self.as_program(), _seed_generators(seed):
             try:
                 runpy.run_path(str(self.path), run_name="__main__")
             except SystemExit as left:
@@ -73,7 +73,7 @@ class Script:
         return trial.output(self.path.name)
 
     @contextlib.contextmanager
-    def _as_program(self) -> Iterator[None]:
+    def as_program(self) -> Generator[None, None, None]:
         """The process as a program finds it at its start; afterwards as it was before."""
         argv, path, folder, environment = sys.argv, list(sys.path), os.getcwd(), dict(os.environ)
         known = self._pop_modules()
@@ -147,7 +147,7 @@ def _restore_environment(before: dict[str, str]) -> None:
 
 
 @contextlib.contextmanager
-def _seeded(seed: int) -> Iterator[None]:
+def _seed_generators(seed: int) -> Generator[None, None, None]:
     """The generators that a script finds in its process are seeded; afterwards as before."""
     from threadpoolctl import threadpool_limits
 
@@ -156,7 +156,7 @@ def _seeded(seed: int) -> Iterator[None]:
     random.seed(seed)
     np.random.seed(words)  # noqa: NPY002
     try:
-        with threadpool_limits(1), _seeded_torch(int(words[:2].view(np.uint64)[0] >> 1)):
+        with threadpool_limits(1), _seed_torch(int(words[:2].view(np.uint64)[0] >> 1)):
             yield
     finally:
         random.setstate(plain)
@@ -164,7 +164,7 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _seeded_torch(seed: int) -> Iterator[None]:
+def _seed_torch(seed: int) -> Generator[None, None, None]:
     torch: Any = sys.modules.get("torch")
     if torch is None:
         yield

@@ -16,7 +16,8 @@ def local_modules(script: Path) -> tuple[Path, ...]:
         InvalidArgument: a file is no Python.
 
     """
-    root, found, todo = script.parent, set(), [script]
+    found: set[Path] = set()
+    root, todo = script.parent, [script]
     while todo:
         for name in _imports(todo.pop(), root):
             new = set(_files(root, name)) - found - {script}

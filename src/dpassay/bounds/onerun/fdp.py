@@ -55,7 +55,7 @@ def refutes(level: float, guesses: int, correct: int, canaries: float, inverse: 
 
 
 def gaussian_inverse(mu: float) -> Inverse:
-    """Phi(Phi^-1(x) - mu)."""
+    """The inverse of the Gaussian trade-off function: Phi(Phi^-1(x) - mu)."""
     erfc, root = math.erfc, math.sqrt(0.5)
 
     def inverse(x: float) -> float:

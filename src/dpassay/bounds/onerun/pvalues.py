@@ -157,7 +157,7 @@ class Steinke:
     delta: float
 
     def __call__(self, epsilon: ArrayLike, guesses: ArrayLike, correct: ArrayLike) -> FloatArray:
-        """At most 1."""
+        """An upper bound on the probability of so many correct guesses; at most 1."""
         beta = tail(epsilon, guesses, correct)
         if self.delta == 0:
             return beta

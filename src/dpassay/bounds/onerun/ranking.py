@@ -26,7 +26,7 @@ class Ranking:
 
     @property
     def canaries(self) -> int:
-        """How many there are."""
+        """The number of canaries."""
         return self.members_among.size - 1
 
     def correct(self, top: IntArray, bottom: IntArray) -> IntArray:

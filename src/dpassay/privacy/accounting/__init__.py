@@ -17,7 +17,7 @@ from dpassay import _check
 from dpassay.errors import InvalidArgument, UnsupportedEvent
 from dpassay.privacy import events
 from dpassay.privacy.accounting import clt, fourier, gdp, pld, rdp, theorems, zcdp
-from dpassay.privacy.accounting.leaves import Leaves, flatten
+from dpassay.privacy.accounting.leaves import Leaves, flatten, price_runs
 from dpassay.privacy.accounting.pld import grid
 from dpassay.privacy.curves import Best, Curve, PureDP
 
@@ -58,7 +58,7 @@ def account(
     event = _translate(event)
     _check.choice("method", method, METHODS)
     assumptions = tuple(assumptions)
-    leaves = flatten(event)
+    leaves = price_runs(flatten(event), account)
     if method == "best":
         found = _best(leaves, event, assumptions, interval)
     else:

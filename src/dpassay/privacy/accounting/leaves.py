@@ -2,12 +2,55 @@
 
 import math
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import events
+from dpassay.privacy.curves import Curve
+from dpassay.types import Neighbouring
 
 Leaves = dict[events.Event, int]
+
+
+@dataclass(frozen=True, repr=False)
+class PricedSelection(events.Event):
+    """A selection together with what its price rests on.
+
+    Attributes:
+        selected: the event.
+        neighbouring: its relation.
+        run: the uncomposed parts of one run.
+        price_run: gives the best upper bound that any method has for one run.
+
+    """
+
+    selected: events.Selected
+    neighbouring: Neighbouring
+    run: Leaves = field(compare=False)
+    price_run: Callable[[], Curve] = field(compare=False)
+
+    def __repr__(self) -> str:
+        return repr(self.selected)
+
+
+def price_runs(leaves: Leaves, account: Callable[[events.Event], Curve]) -> Leaves:
+    """The leaves, every selection among them with a way to the best price of one of its runs.
+
+    That price is a recursion: a run is an event like any other. ``account`` is handed in, so that
+    the methods, which ``account`` calls, need not know it.
+    """
+
+    def priced(leaf: events.Event) -> events.Event:
+        if isinstance(leaf, events.Sampled):
+            return events.Sampled(priced(leaf.event), leaf.sampling_rate, leaf.scheme)
+        if not isinstance(leaf, events.Selected):
+            return leaf
+        run = price_runs(flatten(leaf.event), account)
+        return PricedSelection(leaf, leaf.neighbouring, run, partial(account, leaf.event))
+
+    return {priced(leaf): n for leaf, n in leaves.items()}
 
 
 def flatten(event: events.Event) -> Leaves:

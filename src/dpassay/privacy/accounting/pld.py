@@ -8,7 +8,8 @@ from dpassay import _check
 from dpassay.privacy import events
 from dpassay.privacy.accounting.leaves import Leaves, flatten
 from dpassay.privacy.curves import PLD, Curve
-from dpassay.privacy.loss_distribution import Composition, discretise, scale
+from dpassay.privacy.loss_distribution import Composition
+from dpassay.privacy.loss_pmf import discretise, scale
 from dpassay.privacy.profiles import profiles
 
 _INTERVAL = 1e-4

@@ -8,7 +8,7 @@ import numpy as np
 from dpassay._special.margins import LEAST, down, up
 from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import events, renyi, sampled_gaussian, selection
-from dpassay.privacy.accounting.leaves import Leaves, check_amplified, flatten
+from dpassay.privacy.accounting.leaves import Leaves, PricedSelection, check_amplified
 from dpassay.privacy.accounting.pure import is_pure, pure_epsilon
 from dpassay.privacy.accounting.zcdp import rho
 from dpassay.privacy.curves import RDP, Curve
@@ -71,16 +71,13 @@ def _sampled(leaf: events.Sampled, orders: FloatArray) -> FloatArray:
     raise UnsupportedEvent(f"method='rdp' has no price for {leaf!r}.")
 
 
-def _selected(leaf: events.Selected, orders: FloatArray) -> FloatArray:
-    from dpassay.privacy.accounting import account
-
-    run = divergences(flatten(leaf.event), orders)
-    if leaf.law == "poisson":
+def _selected(leaf: PricedSelection, orders: FloatArray) -> FloatArray:
+    run, selected = divergences(leaf.run, orders), leaf.selected
+    if selected.law == "poisson":
         # At log(a / (a - 1)), rounded down: delta falls.
         at: FloatArray = down(np.log1p(1 / (orders - 1)))
-        deltas = account(leaf.event).delta(at)
-        return selection.poisson_price(orders, run, deltas, leaf.mean)
-    return selection.negative_binomial_price(orders, run, leaf.mean, leaf.shape)
+        return selection.poisson_price(orders, run, leaf.price_run().delta(at), selected.mean)
+    return selection.negative_binomial_price(orders, run, selected.mean, selected.shape)
 
 
 _TABLE: dict[type, Callable[[Any, FloatArray], FloatArray]] = {
@@ -90,5 +87,5 @@ _TABLE: dict[type, Callable[[Any, FloatArray], FloatArray]] = {
     events.Laplace: _laplace,
     events.RandomizedResponse: _randomized_response,
     events.Sampled: _sampled,
-    events.Selected: _selected,
+    PricedSelection: _selected,
 }

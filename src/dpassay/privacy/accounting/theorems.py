@@ -10,7 +10,7 @@ from dpassay._special.margins import CLOSED_FORM, UNIT, down, met, product_up, p
 from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import composition, events
 from dpassay.privacy.accounting import rdp
-from dpassay.privacy.accounting.leaves import Leaves, check_amplified, look_up
+from dpassay.privacy.accounting.leaves import Leaves, PricedSelection, check_amplified, look_up
 from dpassay.privacy.accounting.pure import is_pure, pure_epsilon
 from dpassay.privacy.curves import GDP, ZCDP, ApproxDP, Curve, Numeric, PureDP
 from dpassay.types import FloatArray, PrivacyCurve
@@ -41,7 +41,7 @@ _OWN: dict[type, Callable[[Any], PrivacyCurve]] = {
     events.Gaussian: lambda e: GDP(1 / e.noise_multiplier),
     events.Approx: lambda e: ApproxDP(e.epsilon, e.delta),
     events.ZeroConcentrated: lambda e: ZCDP(e.rho),
-    events.Selected: lambda e: rdp.price({e: 1}),
+    PricedSelection: lambda e: rdp.price({e: 1}),
 }
 
 

@@ -68,6 +68,7 @@ class Target:
         places = schema.positions(measured.columns)
         order = sorted(range(len(places)), key=lambda i: -schema.sizes[places[i]])
         table = np.transpose(measured.shares, order).reshape(schema.sizes[places[order[0]]], -1)
+        # Single precision: its 1e-7 is far below the noise of any measurement, in half the time.
         shares = np.ascontiguousarray(table, np.float32)
         return cls(tuple(places[i] for i in order), shares, measured.deviation**-2)
 
@@ -202,6 +203,7 @@ class _Descent:
     def gradient(self, factors: Any, shares: Any) -> tuple[Any, Any]:
         """The gradient of the objective in the factors and in the weights, each taken as free."""
         centre = shares @ factors if self.reference is None else self.reference
+        # A share that has underflowed to 0 has no logarithm; the least one bounds its pull back.
         ratio = self.scale * np.log(np.maximum(factors, _TINY) / np.maximum(centre, _TINY))
         slope, pull = shares[:, None] * ratio, np.einsum("kd,kd->k", factors, ratio)
         for target in self.targets:
@@ -215,6 +217,7 @@ class _Descent:
         weighted = shares[:, None] * A
         R = _products([factors[:, part] for part in rest], len(shares))
         error = weighted.T @ R - target.shares
+        # A float64 factor would turn this and all products after it into double precision.
         error *= np.float32(target.precision)
         by_first = R @ error.T
         slope[:, first] += shares[:, None] * by_first

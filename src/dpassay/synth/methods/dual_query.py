@@ -101,7 +101,7 @@ def keep_probability(advantage: FloatArray, rate: float, gamma: float) -> FloatA
 
 
 def log_keep_probability(advantage: FloatArray, rate: float, gamma: float) -> FloatArray:
-    """The logarithm of a(q)."""
+    """The logarithm of a(q), the probability that a drawn query q is kept."""
     return -gamma + rate * (np.minimum(advantage, 1.0) - 1)
 
 

@@ -207,12 +207,8 @@ class FrankWolfe(Synthesizer):
         **rest: Unpack[Common],
     ) -> None:
         super().__init__(schema, workload, **rest)
-        self.steps = steps
-        self.alpha = alpha
-        self.release = release
-        self.batches = batches
-        self.batch_size = batch_size
-        self.universe = universe
+        self.steps, self.alpha, self.release = steps, alpha, release
+        self.batches, self.batch_size, self.universe = batches, batch_size, universe
 
     def _plan(self, allowed: Budget, n_records: int) -> DualPlan:
         _check.choice("release", self.release, RELEASES)

@@ -233,10 +233,7 @@ class QueryGame(Synthesizer):
         **rest: Unpack[Common],
     ) -> None:
         super().__init__(schema, workload, **rest)
-        self.rounds = rounds
-        self.samples = samples
-        self.rate = rate
-        self.oracle = oracle
+        self.rounds, self.samples, self.rate, self.oracle = rounds, samples, rate, oracle
 
     def _plan(self, allowed: Budget, n_records: int) -> Rounds:
         n_signed = 2 * self.workload.n_queries(self.schema)

@@ -51,7 +51,7 @@ HOLDS = {2: 1.0, 3: 2.0}
 For pairs it was set on generated tables and on images, for larger sets on Adult."""
 MOST_SETS = 128
 MOST_CELLS = 1_500_000
-"""Of the sets of three columns and more: beyond either they are selected."""
+"""All sets of three columns and more are measured up to these sizes; beyond, some are chosen."""
 LARGEST = 100_000  # cells of a set that may be selected
 SELECTED = {1: 0.1, 2: 0.7, 3: 0.2}
 """The same where sets are selected: they are few, and the pairs of all sets are measured."""
@@ -194,10 +194,8 @@ class ProductMixture(Synthesizer):
         **rest: Unpack[Common],
     ) -> None:
         super().__init__(schema, workload, **rest)
-        self.components = components
-        self.steps = steps
-        self.penalty = penalty
-        self.picks = picks
+        self.components, self.steps = components, steps
+        self.penalty, self.picks = penalty, picks
 
     @property
     def adds_gaussian_noise_only(self) -> bool:

@@ -57,13 +57,17 @@ class Block(ABC):
         return f"{type(self).__name__.lower()} {', '.join(self.columns)}, number {query}"
 
 
-@dataclass(frozen=True)
-class Marginal(Block):
-    """All cells of the marginal of some columns: one query per cell."""
+class _PerCell(Block):
+    """One query for each cell of some columns."""
 
     def n_queries(self, schema: Schema) -> int:
         """How many queries there are."""
         return int(np.prod(schema.shape(self.columns), dtype=np.int64))
+
+
+@dataclass(frozen=True)
+class Marginal(_PerCell):
+    """All cells of the marginal of some columns: one query per cell."""
 
     def answers(self, schema: Schema, table: FloatArray) -> FloatArray:
         """The cells themselves."""
@@ -81,12 +85,8 @@ class Marginal(Block):
 
 
 @dataclass(frozen=True)
-class Prefix(Block):
+class Prefix(_PerCell):
     """Are all columns at most a threshold? One query per combination of thresholds."""
-
-    def n_queries(self, schema: Schema) -> int:
-        """How many queries there are."""
-        return int(np.prod(schema.shape(self.columns), dtype=np.int64))
 
     def answers(self, schema: Schema, table: FloatArray) -> FloatArray:
         """Cumulative sums along every column."""
@@ -96,7 +96,7 @@ class Prefix(Block):
         return table.reshape(-1)
 
     def spread(self, schema: Schema, coefficients: FloatArray) -> FloatArray:
-        """Cumulative sums from above."""
+        """Cumulative sums from the last code to the first: the transpose of ``answers``."""
         table = coefficients.reshape(schema.shape(self.columns))
         for axis in range(table.ndim):
             table = np.flip(np.cumsum(np.flip(table, axis), axis=axis), axis)

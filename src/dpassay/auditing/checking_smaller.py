@@ -1,0 +1,126 @@
+"""A check on fewer records: faults that show on few alone, and the smallest pair of a finding."""
+
+import functools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dpassay.auditing.findings import Finding, Pair
+from dpassay.privacy import account, events
+from dpassay.replay import neighbours as nearby
+from dpassay.replay import obligations
+from dpassay.replay.neighbours import Neighbour
+from dpassay.replay.obligations import ORDER, Broken
+from dpassay.replay.playing import Played
+
+if TYPE_CHECKING:
+    from dpassay.auditing.checking_session import Seen, Session
+
+_SIZED = frozenset({"DPA201", "DPA202"})
+"""Rules that a smaller data set may break in order: a mean of few records moves further."""
+
+
+def search(session: "Session", first: Played) -> None:
+    """Play cut data sets: some faults show only on few records, or at a multiple of a batch size.
+
+    Not where one record is replaced by another: there n is public, and the claim is about n.
+    """
+    n, question = session.question.n, session.question
+    if question.given is not None or n is None or question.neighbouring != "add-remove":
+        return
+    for size in nearby.smaller_sizes(n, first.tape.shown):
+        if session.pairs >= question.limit or session.findings:
+            return
+        _play(session, first, nearby.take(question.data, range(size)), size)
+
+
+def _play(session: "Session", first: Played, base: Any, size: int) -> None:
+    neighbour = nearby.telling(base, session.question.data, session.question.bounds)
+    try:
+        cut = session.player.record(base, size)
+    except Exception:  # a mechanism may refuse so few records
+        return
+    seen = session.see(cut, neighbour)
+    session.pairs += 1
+    broken = next(_counted(session, first, cut, seen), None)
+    if broken is None or not session.is_steady(cut, seen, broken):
+        return
+    how = f"D cut to {size} record{'' if size == 1 else 's'}, and one more ({neighbour.how})"
+    finding = session.finding_of(broken, Pair(base, neighbour.data, how), seen)
+    _take(session, replace(finding, n_records=size), cut, neighbour)
+
+
+def _counted(session: "Session", first: Played, cut: Played, seen: "Seen") -> Iterator[Broken]:
+    """What counts of what broke on a cut data set: nothing that has another reason there.
+
+    To refuse few records is in order. The price is compared only where noise, calls and rates are
+    those of D: what was accounted for n records need not hold for two.
+    """
+    for broken in seen.broken:
+        hidden = broken.rule in obligations.HIDDEN and seen.blind
+        excused = seen.per_record or (seen.thresholded and broken.rule == "DPA101")
+        if not (hidden or excused or broken.rule == "DPA302"):
+            yield broken
+    if obligations.is_played_alike(first.tape, cut.tape):
+        yield from session.with_price(replace(seen, broken=())).broken
+
+
+def _take(session: "Session", finding: Finding, cut: Played, neighbour: Neighbour) -> None:
+    """A finding if it still shows where n stays what it is; else a warning.
+
+    Many trainings take n as public, and round it to a number of batches.
+    """
+    fixed = nearby.replaced(neighbour, finding.pair.data, cut.tape.drawn_record)
+    still = {broken.rule for broken in session.see(cut, fixed).broken}
+    if finding.rule in still - _SIZED:
+        session.findings.append(finding)
+    elif finding.rule not in {known.rule for known in session.warnings}:
+        text = f"{finding.message} It does not show on D itself, nor where n is fixed."
+        session.warnings.append(replace(finding, level="warning", message=text))
+
+
+def shrink(session: "Session") -> None:
+    """Replace the pair of the first finding by the smallest one that shows the same rule."""
+    session.findings.sort(key=lambda finding: ORDER.index(finding.rule))
+    if not session.findings or session.question.given is not None:
+        return
+    finding = session.findings[0]
+    found = next((n for n in _neighbours_of(session, finding)), None)
+    if found is None:
+        return
+
+    def shows(data: Any, neighbour: Neighbour) -> bool:
+        return _shows(session, finding.rule, data, neighbour)
+
+    data, less = nearby.shrink(session.question.data, found, shows, limit=7)
+    session.findings[0] = replace(
+        finding,
+        pair=replace(finding.pair, data=data, data_prime=less.data),
+        n_records=nearby.n_records(data),
+    )
+
+
+def _neighbours_of(session: "Session", finding: Finding) -> Iterator[Neighbour]:
+    if finding.pair.data_prime is session.question.data:
+        return
+    for neighbour in session.question.candidates(session.drawn):
+        if str(neighbour) == finding.pair.how:
+            yield neighbour
+
+
+def _shows(session: "Session", rule: str, data: Any, neighbour: Neighbour) -> bool:
+    try:
+        first = session.player.record(data, nearby.n_records(data))
+        seen = session.see(first, neighbour)
+    except Exception:  # a mechanism may refuse so few records
+        return False
+    if rule != "DPA202":
+        return any(broken.rule == rule for broken in seen.broken)
+    delta = session.question.delta
+    return session.exceeds(seen, 0.0 if seen.event is None else epsilon_of(seen.event, delta))
+
+
+@functools.lru_cache(maxsize=256)
+def epsilon_of(event: events.Event, delta: float) -> float:
+    """The epsilon of an event, kept: accounting takes time, and many pairs cost the same."""
+    return float(account(event).epsilon(delta))

@@ -1,0 +1,222 @@
+"""Rows, targets and labels inside what was declared of them; nothing is read off the data."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from scipy import sparse
+
+from dpassay import _check
+from dpassay.errors import InvalidArgument
+from dpassay.optim.losses import without_duplicates
+from dpassay.types import FloatArray
+
+Norm = Literal["l2", "inf"]
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Rows inside their declared bound, and the public affine map that took them there.
+
+    Attributes:
+        values: (X - centre) / scale, every row clipped; CSR if X was sparse.
+        norm: the bound on every row of ``values``, in ``kind``.
+        kind: "l2" or "inf".
+        centre: subtracted from every column; 0 for sparse input, whose zeros stay zeros.
+        scale: then divided by.
+
+    """
+
+    values: Any
+    norm: float
+    kind: Norm
+    centre: FloatArray
+    scale: FloatArray
+
+    @property
+    def n_numbers(self) -> int:
+        """How many numbers are stored: what products with the rows take time for."""
+        return int(self.values.nnz if sparse.issparse(self.values) else self.values.size)
+
+    def restore(self, coef: FloatArray, intercept: Any = 0.0) -> tuple[FloatArray, Any]:
+        """Coefficients (…, p) and intercept for ``values``, as those that apply to X itself."""
+        coef = np.asarray(coef) / self.scale
+        return coef, intercept - coef @ self.centre
+
+
+def bounded_features(X: Any, data_norm: Any, bounds: Any, kind: Norm = "l2") -> Features:
+    """The rows of X, clipped to what was declared.
+
+    Args:
+        X: dense (n, p) or CSR, validated; it is not modified.
+        data_norm: bound on every row, in the l2 or the infinity norm according to ``kind``. With
+            ``bounds`` it applies after scaling.
+        bounds: (low, high), numbers or one per feature: entries are clipped to them, then centred
+            and scaled to [-1, 1] (sparse: scaled by max(|low|, |high|), so that zeros stay).
+        kind: the norm that the solver's sensitivity is stated in.
+
+    Raises:
+        InvalidArgument: neither bound is declared; one is not positive or not finite.
+
+    """
+    if data_norm is None and bounds is None:
+        raise InvalidArgument(
+            f"data_norm=None: the bound on the {kind} norm of a row is missing. Reading it from "
+            "the data would leak the largest record; declare data_norm=1.0, or "
+            "bounds=(low, high) per feature."
+        )
+    X = without_duplicates(X)
+    p = X.shape[1]
+    centre, scale = np.zeros(p), np.ones(p)
+    norm = math.inf
+    if bounds is not None:
+        X, centre, scale = _scale_to_bounds(X, bounds)
+        norm = math.sqrt(p) if kind == "l2" else 1.0
+    if data_norm is not None:
+        remedy = "It bounds the norm of every row."
+        given = _check.number("data_norm", data_norm, low=0, low_open=True, remedy=remedy)
+        if given < norm:
+            X, norm = _clip_rows(X, given, kind), given
+    return Features(X, norm, kind, centre, scale)
+
+
+def as_they_are(X: Any) -> Features:
+    """The rows without a bound, for fits without privacy."""
+    p = X.shape[1]
+    return Features(X, math.inf, "l2", np.zeros(p), np.ones(p))
+
+
+def _scale_to_bounds(X: Any, bounds: Any) -> tuple[Any, FloatArray, FloatArray]:
+    low, high = _low_and_high(bounds, X.shape[1])
+    if not sparse.issparse(X):
+        centre, scale = (low + high) / 2, (high - low) / 2
+        return (np.clip(X, low, high) - centre) / scale, centre, scale
+    if not ((low <= 0) & (high >= 0)).all():
+        raise InvalidArgument("bounds must contain 0 in every column of a sparse X.")
+    scale = np.maximum(-low, high)
+    columns = X.indices
+    data = np.clip(X.data, low[columns], high[columns]) / scale[columns]
+    return sparse.csr_matrix((data, columns, X.indptr), X.shape), np.zeros_like(scale), scale
+
+
+def _low_and_high(bounds: Any, n_features: int) -> tuple[FloatArray, FloatArray]:
+    remedy = "Declare bounds=(low, high), each a number or one number per feature."
+    try:
+        low, high = bounds
+    except (TypeError, ValueError):
+        raise InvalidArgument(f"bounds={_check.shown(bounds)} must be a pair. {remedy}") from None
+    ends = []
+    for name, end in (("low", low), ("high", high)):
+        end = _check.array(f"bounds {name}", end, remedy=remedy)
+        if end.shape not in ((), (n_features,)):
+            raise InvalidArgument(
+                f"bounds {name} has shape {end.shape} for {n_features} features. {remedy}"
+            )
+        ends.append(np.broadcast_to(end, (n_features,)).astype(np.float64))
+    if not (ends[0] < ends[1]).all():
+        raise InvalidArgument(f"bounds must have low < high in every column. {remedy}")
+    return ends[0], ends[1]
+
+
+def _clip_rows(X: Any, norm: float, kind: Norm) -> Any:
+    """X with every row inside the ball; X itself where every row already is."""
+    if kind == "inf":
+        limit = X.dtype.type(norm)
+        limit = limit if float(limit) <= norm else np.nextafter(limit, X.dtype.type(0))
+        if sparse.issparse(X):
+            data = np.clip(X.data, -limit, limit)
+            return sparse.csr_matrix((data, X.indices, X.indptr), X.shape)
+        return np.clip(X, -limit, limit)
+    norms = row_norms(X)
+    if (norms <= norm).all():
+        return X
+    inside = norm * (1 - 4 * np.finfo(X.dtype).eps)  # so that rounding the product is no excess
+    with np.errstate(over="ignore", divide="ignore"):
+        factors = np.where(norms <= norm, 1.0, inside / norms).astype(X.dtype)
+    if sparse.issparse(X):
+        data = X.data * np.repeat(factors, np.diff(X.indptr))
+        return sparse.csr_matrix((data, X.indices, X.indptr), X.shape)
+    return X * factors[:, None]
+
+
+def row_norms(X: Any) -> FloatArray:
+    """The l2 norm of every row, dense or CSR, in double precision."""
+    with np.errstate(over="ignore"):
+        if sparse.issparse(X):
+            # Row i of the matrix of squares sums to the squared norm.
+            squares = np.square(X.data, dtype=np.float64)
+            squares = sparse.csr_matrix((squares, X.indices, X.indptr), X.shape)
+            return np.sqrt(np.asarray(squares.sum(axis=1)).ravel())
+        return np.sqrt(np.einsum("ij,ij->i", X, X, dtype=np.float64))
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Targets inside [-bound, bound] around a public centre."""
+
+    values: FloatArray
+    bound: float
+    centre: float
+
+
+def bounded_targets(y: Any, target_bound: Any) -> Targets:
+    """The targets, clipped to what was declared and centred.
+
+    Args:
+        y: one number per record.
+        target_bound: a number, for |y| <= target_bound, or a pair (low, high).
+
+    Raises:
+        InvalidArgument: the bound is missing, not finite, or empty.
+
+    """
+    if target_bound is None:
+        raise InvalidArgument(
+            "target_bound=None: the bound on the target is missing. Reading it from the data would "
+            "leak the largest target; declare target_bound=1.0 or target_bound=(low, high)."
+        )
+    remedy = "Declare target_bound=1.0 for |y| <= 1, or target_bound=(low, high)."
+    ends = _check.array("target_bound", target_bound, remedy=remedy)
+    low, high = (-ends, ends) if ends.ndim == 0 else (ends if ends.shape == (2,) else (0, 0))
+    if not low < high:
+        raise InvalidArgument(
+            f"target_bound={_check.shown(target_bound)} must span an interval. {remedy}"
+        )
+    centre = float(low + high) / 2
+    try:
+        y = np.asarray(y, np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument("y must hold numbers; labels are for classifiers.") from None
+    return Targets(np.clip(y, low, high) - centre, float(high - low) / 2, centre)
+
+
+def label_set(y: Any, classes: Any) -> tuple[Any, Any, tuple[str, ...]]:
+    """The sorted label set, every label's place in it, and the assumption that this makes, if any.
+
+    Args:
+        y: one label per record.
+        classes: the declared label set; None takes that of the data as public, which the returned
+            assumption says.
+
+    Raises:
+        InvalidArgument: a label is not among the declared ones; fewer than two classes.
+
+    """
+    found, codes = np.unique(y, return_inverse=True)
+    if classes is None:
+        labels, assumptions = found, (f"the label set, {len(found)} classes",)
+    else:
+        labels, assumptions = np.unique(np.asarray(classes)), ()
+        unknown = np.setdiff1d(found, labels)
+        if unknown.size:
+            raise InvalidArgument(
+                f"classes={labels.tolist()!r} lacks a label that a record has. "
+                "Declare every label that a record may have."
+            )
+        codes = np.searchsorted(labels, y)
+    if len(labels) < 2:
+        raise InvalidArgument(
+            "the classifier needs samples of at least 2 classes; the data contains only one class."
+        )
+    return labels, codes, assumptions
