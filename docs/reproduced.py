@@ -2,7 +2,8 @@
 
 The experiment of ``dpassay reproduce`` in a reduced form, into ``_build/reproduced``; trainings are
 kept there, so that only the first build plays them. Where what it needs is not installed, the page
-says so.
+says so. ``-D reproduced_from=FOLDER`` takes figures that were drawn before, ``adversaries/six.svg``
+below a folder next to the pages, and plays nothing.
 """
 
 import logging
@@ -34,10 +35,12 @@ class Reproduced(SphinxDirective):
 
     def run(self) -> list[nodes.Node]:
         name, figure = self.arguments
-        folder = Path(self.env.srcdir) / "_build" / "reproduced" / name
+        drawn_before = self.config.reproduced_from
+        folder = Path(self.env.srcdir) / (drawn_before or "_build/reproduced") / name
         logging.getLogger("jax").setLevel(logging.WARNING)  # else it tells of every missing device
         try:
-            experiment(name).run(folder, **REDUCED[name])
+            if not drawn_before:
+                experiment(name).run(folder, **REDUCED[name])
         except MissingDependency as missing:
             return [nodes.paragraph(text=f"(Not drawn in this build: {missing})")]
         path = f"/{(folder / figure).relative_to(self.env.srcdir).as_posix()}.svg"
@@ -47,4 +50,5 @@ class Reproduced(SphinxDirective):
 
 def setup(app):
     app.add_directive("reproduced", Reproduced)
+    app.add_config_value("reproduced_from", "", "env", [str])
     return {"parallel_read_safe": True}

@@ -57,7 +57,7 @@ for name, noise in {"honest": CLAIMED_NOISE, "half the noise": CLAIMED_NOISE / 2
         (1.0, 0.0),
         claim=claim,
         score=LikelihoodRatio(CLAIMED_NOISE, RATE),
-        trials=300,
+        trials=200,
         confidence=0.999,
     )
     print(f"{name}: {verdict}")

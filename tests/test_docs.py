@@ -3,13 +3,13 @@
 import ast
 import contextlib
 import importlib
+import inspect
 import io
 import re
 import shlex
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from itertools import zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -189,7 +189,11 @@ def prepare(folder, log):
     np.savez(folder / "d.npz", data=np.eye(3), data_prime=np.eye(3)[:2])
 
 
-@pytest.mark.parametrize("command", [c for c in SHOWN if c.startswith("dpassay")])
+# Seconds of work, of which the pages show nothing: run in tests/cli and tests/reproduce.
+ELSEWHERE = {"dpassay demo", "dpassay reproduce slides"}
+
+
+@pytest.mark.parametrize("command", [c for c in SHOWN if c not in ELSEWHERE])
 def test_command(command, tmp_path, monkeypatch, log):
     prepare(tmp_path, log)
     monkeypatch.chdir(tmp_path)
@@ -207,6 +211,7 @@ def test_command(command, tmp_path, monkeypatch, log):
 def test_commands_are_found():
     assert len(SHOWN) >= 10
     assert all(command.split()[0] == "dpassay" for command in SHOWN)
+    assert not [command for command in ELSEWHERE if SHOWN[command]]
 
 
 def test_every_command_has_an_example():
@@ -336,26 +341,46 @@ def test_table_of_prices():
 # The built pages.
 
 
-def test_pages_build_and_fetch_nothing(tmp_path):
+@pytest.fixture
+def pages(tmp_path):
+    """The folder of the pages, with a figure that was drawn before: tests of it play the games."""
+    shutil.copytree(ROOT / "docs", tmp_path / "docs", ignore=shutil.ignore_patterns("_build"))
+    drawn = tmp_path / "docs" / "drawn" / "adversaries"
+    drawn.mkdir(parents=True)
+    picture = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"/>'
+    (drawn / "order.svg").write_text(picture, encoding="utf-8")
+    return tmp_path / "docs"
+
+
+def test_figures_that_a_build_draws_are_asked_for_as_they_can_be(monkeypatch):
+    needs("sphinx", "docs")
+    monkeypatch.syspath_prepend(ROOT / "docs")
+    reproduced = importlib.import_module("reproduced")
+    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
+    shown = re.findall(r"^```\{reproduced\} (\w+) ", text, flags=re.M)
+    assert set(shown) == set(reproduced.REDUCED)
+    for name, options in reproduced.REDUCED.items():
+        inspect.signature(reproduced.experiment(name).run).bind(Path(), **options)
+
+
+def test_pages_build_and_fetch_nothing(pages, tmp_path):
     needs("sphinx", "docs")
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q", "-b", "html"]
-    folders = [str(ROOT / "docs"), str(tmp_path / "html"), "-d", str(tmp_path / "trees")]
-    done = subprocess.run([*command, *folders], capture_output=True, text=True)
+    options = ["-D", "reproduced_from=drawn", "-d", str(tmp_path / "trees")]
+    folders = [str(pages), str(tmp_path / "html")]
+    done = subprocess.run([*command, *options, *folders], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    pages = list(tmp_path.glob("html/**/*.html"))
-    assert len(pages) >= len(PAGES) - 1
+    built = list(tmp_path.glob("html/**/*.html"))
+    assert len(built) >= len(PAGES) - 1
     fetched = r"<(?:script|img|iframe)[^>]*\bsrc=\"(?:https?:)?//|<link[^>]*\bhref=\"(?:https?:)?//"
-    assert not [page for page in pages if re.search(fetched, page.read_text(encoding="utf-8"))]
+    assert not [page for page in built if re.search(fetched, page.read_text(encoding="utf-8"))]
     styles = [sheet.read_text(encoding="utf-8") for sheet in tmp_path.glob("html/**/*.css")]
     assert styles
     assert not [sheet for sheet in styles if re.search(r"url\([\"']?(?:https?:)?//", sheet)]
     page = (tmp_path / "html" / "adversaries.html").read_text(encoding="utf-8")
     drawn = re.search(r'<img[^>]*src="(_images/order\.svg)"', page)
-    if find_spec("jax"):
-        assert drawn
-        assert "<svg" in (tmp_path / "html" / drawn[1]).read_text(encoding="utf-8")
-    else:
-        assert "Not drawn in this build" in page
+    assert drawn
+    assert "<svg" in (tmp_path / "html" / drawn[1]).read_text(encoding="utf-8")
 
 
 def test_every_experiment_is_on_its_page():

@@ -10,7 +10,6 @@ from dpassay.auditing.game import fresh
 from dpassay.errors import InvalidArgument
 from dpassay.runs import Workers
 from dpassay.zoo import learners
-from rates import assert_rate_at_most
 
 
 def laplace(scale):
@@ -30,11 +29,11 @@ def many_laplace(scale):
 PAIR = (1.0, 0.0)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(6))
 def test_the_bundled_learners(seed):
     """At confidence 1 - 1e-6 the honest one stands and the broken one falls.
 
-    A true claim falls in one of these 20 audits with probability 2e-5 at most. The honest learner
+    A true claim falls in one of these 6 audits with probability 6e-6 at most. The honest learner
     has fewer trials than in the demo, which costs a third; more could not help the broken one.
     """
     options = {"claim": learners.claim(), "confidence": 1 - 1e-6, "rng": seed}
@@ -53,16 +52,6 @@ def test_the_bundled_learners(seed):
 def test_given_scores_may_point_either_way():
     for score in (float, lambda x: -x):
         assert da.audit(laplace(0.3), PAIR, claim=da.PureDP(1.0), score=score).refuted
-
-
-def test_an_honest_mechanism_is_seldom_refuted():
-    refuted = sum(
-        da.audit(
-            laplace(1.0), PAIR, claim=da.PureDP(1.0), score=float, trials=100, rng=seed
-        ).refuted
-        for seed in range(20)
-    )
-    assert_rate_at_most(refuted, 20, 0.05)
 
 
 def test_many_draws_at_once():
@@ -266,9 +255,9 @@ def test_a_death_is_an_output_where_noise_cannot_be_replayed(tmp_path, rng, fail
             ([1, 2], [1]),
             claim=da.PureDP(1.0),
             score=float,
-            trials=12,
+            trials=6,
             rng=rng,
             executor=crew,
             max_failed_share=1.0,
         )
-    assert (verdict.evidence.n_failed >= 6) is fail
+    assert (verdict.evidence.n_failed >= 3) is fail

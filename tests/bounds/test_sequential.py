@@ -401,6 +401,13 @@ def test_wealth_does_not_fall_for_ever():
 # --- A family of claims.
 
 
+def put_refuted_at(sequence, values):
+    """Let each member have been refuted after so many trials."""
+    rest = np.array(values)
+    for watch in sequence._ladder.groups():
+        watch.refuted_at, rest = np.split(rest, [len(watch.refuted_at)])
+
+
 def test_the_bound_is_the_top_of_the_run_from_below():
     sequence = ConfidenceSequence(Family.approx_dp(1e-5, [0.5, 1.0, 2.0, 4.0]))
     for refuted_at, epsilon in (
@@ -410,7 +417,7 @@ def test_the_bound_is_the_top_of_the_run_from_below():
         ([9, 2, 5, 0], 2.0),
         ([9, 2, 5, 7], 4.0),
     ):
-        sequence._watch.refuted_at = np.array(refuted_at)
+        put_refuted_at(sequence, refuted_at)
         assert sequence.epsilon == (math.nextafter(epsilon, math.inf) if epsilon else 0.0)
 
 
@@ -423,7 +430,7 @@ def errors_of(rule, streams=300, members=20):
     sequence = ConfidenceSequence(Family.approx_dp(1e-5, [1.0 + i for i in range(members)]))
     errors = 0
     for _ in range(streams):
-        sequence._watch.refuted_at = np.where(rng.random(members) < 0.05, 10, 0)
+        put_refuted_at(sequence, np.where(rng.random(members) < 0.05, 10, 0))
         errors += rule(sequence) > 0
     return errors
 

@@ -220,7 +220,7 @@ def value_of_the_game(book, pairs, scores, history, trials):
     """The largest mean wealth if before every trial the pair is chosen anew, knowing the past."""
     if len(history) == trials:
         watch = Watch(book, 0.95, rest=False)
-        streams = Ranked(book, both_ways=False).play(*zip(*history, strict=True))
+        streams = Ranked(book.form, both_ways=False).play(*zip(*history, strict=True))
         watch.take(streams, len(history))
         return math.exp(watch.log_wealth[0])
     after = [
@@ -234,7 +234,7 @@ def value_of_the_game(book, pairs, scores, history, trials):
 def test_no_adaptive_pair_makes_the_wealth_grow(claim):
     lines = [(0.0, float(claim.delta(0.0))), (claim.epsilon_upper, claim.delta_upper)]
     pairs = Pairs(2, lines)
-    value = value_of_the_game(_book([claim], "coin"), pairs, (-np.inf, 1.0), [], 4)
+    value = value_of_the_game(_book(claim, "coin"), pairs, (-np.inf, 1.0), [], 4)
     assert 0.9 < value <= 1 + SOLVER
 
 
@@ -242,11 +242,11 @@ def test_no_adaptive_pair_makes_the_wealth_grow(claim):
 @pytest.mark.parametrize("claim", [ApproxDP(0.3, 0.05), GDP(mu=1.0)])
 def test_learned_bets_are_fair_at_best(form, claim):
     rng = np.random.default_rng(3)
-    book = _book([claim], form)
+    book = _book(claim, form)
     watch = Watch(book, 0.95, rest=False)
     worlds = rng.permuted(np.tile([0, 1], (150, 1)), axis=1).ravel()
     scores = worlds + 0.7 * rng.normal(size=worlds.size)
-    watch.take(Ranked(book, both_ways=False).play(worlds, scores), worlds.size)
+    watch.take(Ranked(book.form, both_ways=False).play(worlds, scores), worlds.size)
     f = with_cash(factors(watch.bettor._weights[0, 0], book.pays[0]))
     # The payoffs that are used are those of this bet, in the form that makes its mean at most 1.
     used = np.exp(watch.bettor._logs[0, 0, -1, :-1])

@@ -132,9 +132,8 @@ def test_modules_and_examples(dpassay, folder):
     assert dpassay("audit example:broken --trials 200 --quiet").code == 1
 
 
-@pytest.mark.parametrize("seed", [0, 7, 19])
-def test_exit_codes_of_the_bundled_learners(dpassay, seed):
-    options = f"--confidence 0.999999 --trials 120 --seed {seed} --json"
+def test_exit_codes_of_the_bundled_learners(dpassay):
+    options = "--confidence 0.999999 --trials 80 --seed 7 --json"
     for target, code in (("honest", 0), ("broken", 1)):
         done = dpassay(f"audit example:{target} {options}")
         assert (done.code, done.data["refuted"]) == (code, bool(code))

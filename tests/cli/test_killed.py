@@ -18,7 +18,7 @@ import pytest
 
 from dpassay.runs import open_log
 
-TRIALS, KILLS = 280, 7
+TRIALS, KILLS = 200, 4
 TARGET = """
     import os, time
 
@@ -103,7 +103,7 @@ def wait_until(condition, process):
 
 
 def test_kill_the_process(folder, undisturbed):
-    """Ten times kill -9 within one log, each time after a few more trials."""
+    """Again and again kill -9 within one log, each time after a few more trials."""
     moments, kept = random.Random(1), {}
     for kill in range(KILLS):
         process = start(folder, 0)
@@ -125,7 +125,7 @@ def test_kill_the_process(folder, undisturbed):
 
 @pytest.mark.parametrize("everyone", [False, True])
 def test_kill_workers(folder, undisturbed, everyone):
-    """Seven times a worker, or all of them, which is the executor."""
+    """Again and again a worker, or all of them, which is the executor."""
     moments, seen = random.Random(2 + everyone), 0
     process = start(folder, 2)
     for _ in range(KILLS):

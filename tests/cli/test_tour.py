@@ -59,7 +59,7 @@ def test_demo(dpassay, tmp_path):
 
 
 def test_demo_for_machines(dpassay, tmp_path, monkeypatch):
-    monkeypatch.setattr("dpassay.cli.demo.AUDIT_TRIALS", 400)
+    monkeypatch.setattr("dpassay.cli.demo.AUDIT_TRIALS", 80)
     data = dpassay(f"demo --out {tmp_path} --json").data
     assert data["refuted"] is True
     assert data["epsilon_lower"] == pytest.approx(2.795, abs=1e-4)
@@ -81,11 +81,11 @@ def test_demo_that_is_interrupted(dpassay, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("dpassay.zoo.learners.broken", interrupted)
-    monkeypatch.setattr("dpassay.cli.demo.AUDIT_TRIALS", 400)
+    monkeypatch.setattr("dpassay.cli.demo.AUDIT_TRIALS", 80)
     result = dpassay(f"demo --out {tmp_path / 'demo'}")
     assert result.code == 130
     assert "Traceback" not in result.err
-    assert "400 of 400 trials (100 %)" in result.err  # of the honest learner
+    assert "80 of 80 trials (100 %)" in result.err  # of the honest learner
     assert not (tmp_path / "demo").exists()
 
 

@@ -293,7 +293,7 @@ def test_audit_of_a_hostile_selection(honest):
         pair,
         claim=fitted.privacy_ if honest else run,
         score=float,
-        trials=500 if honest else 1200,
-        confidence=1 - 1e-6,
+        trials=300 if honest else 1200,
+        confidence=1 - 1e-6 if honest else 0.999,
     )
     assert verdict.refuted is not honest, str(verdict)

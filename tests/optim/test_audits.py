@@ -75,13 +75,13 @@ def test_so_have_the_other_kinds(kind, law):
         objective = LinearObjective(Huber(1.0), Rows(np.ones((1, 1)), 0.0), np.array([9.0]), 1)
         # The scores are 1 and -1, a gap of 2; the scale is 2 · 1/epsilon.
         chosen = fw.Selection(kind, 1.0, 2.0 / share)
-        options = {"steps": 12_000, "selection": chosen, "rng": 0}
+        options = {"steps": 8000, "selection": chosen, "rng": 0}
         return int(fw.frank_wolfe(objective, L1Ball(1, 1.0), **options).vertices.sum())
 
     expected = math.exp(-2) / 2 * (1 + law)
-    assert_rate(worse(1.0), 12_000, expected)
+    assert_rate(worse(1.0), 8000, expected)
     with pytest.raises(AssertionError, match="chance"):
-        assert_rate(worse(0.8), 12_000, expected)
+        assert_rate(worse(0.8), 8000, expected)
 
 
 # Stochastic Frank-Wolfe, exactly. One record on a segment: in its own batch "up" has chance
@@ -142,6 +142,6 @@ def test_stochastic_frank_wolfe(name, honest):
 
     verdict = da.audit(
         ups, PAIR, claim=da.account(plan.event), score=float, trials=300 if honest else 3000,
-        confidence=1 - 1e-6, rng=1,
+        confidence=1 - 1e-6 if honest else 0.999, rng=1,
     )  # fmt: skip
     assert verdict.refuted is not honest, str(verdict)

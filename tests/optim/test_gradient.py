@@ -367,8 +367,8 @@ def test_audit_refutes_noise_that_is_cut_to_70_percent(name, share, refuted):
         ((X, np.ones(2)), (X[1:], np.ones(1))),
         claim=da.account(event),
         score=float,
-        trials=trials if refuted else trials // 3,
-        confidence=1 - 1e-6,
+        trials=trials if refuted else 300,
+        confidence=0.999 if refuted else 1 - 1e-6,
         rng=1,
     )
     assert verdict.refuted == refuted

@@ -178,7 +178,7 @@ def test_gaussians_compose_exactly(parts):
     assert account(event, "pld").epsilon(1e-5) >= exact.epsilon(1e-5)
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(st.floats(0.8, 4), st.floats(0.01, 0.9), st.integers(1, 200))
 def test_more_noise_and_less_sampling_cost_less(sigma, q, steps):
     base = account(dp_sgd_event(sigma, q, steps), "pld").epsilon(1e-5)

@@ -37,7 +37,7 @@ def test_dp_sgd(epsilon, q, steps, expected):
     assert epsilon * (1 - 2e-6) <= price <= epsilon
 
 
-@settings(max_examples=8)
+@settings(max_examples=5)
 @given(st.floats(0.2, 8), st.floats(-8, -3), st.floats(0.005, 0.3), st.integers(1, 500))
 def test_calibrate_then_account_is_never_above_the_target(epsilon, exponent, q, steps):
     target = da.ApproxDP(epsilon, 10.0**exponent)

@@ -266,8 +266,7 @@ class Referee:
             seen = functools.reduce(_Trials.join, [*self._parts, seen])
         seen.bet(self._smaller)
         own = np.array(self._smaller.family.epsilons) <= self.rules.claimed
-        fell = self._smaller.refuted_at[own]
-        return int(fell.max()) if fell.all() else None
+        return self._smaller.all_refuted_at(int(own.sum()))
 
     def _all(self) -> _Trials:
         if not self._parts:

@@ -70,6 +70,9 @@ class Family:
                 "curves are not nested: delta falls from one to the next. Order them by loss."
             )
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Family":
+        return self  # nothing in it changes, and the books on its members are kept for this object
+
     def _check_labels(self, epsilons: FloatArray) -> None:
         """A refuted member must speak for its epsilon, and for all algorithms if it says so."""
         labels: list[float] = epsilons.tolist()

@@ -9,22 +9,20 @@ are valid) and :mod:`dpassay.bounds.wealth` (why wealth is evidence).
 
 import functools
 import math
-from collections.abc import Sequence
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpassay import _check
-from dpassay._special.margins import ARITHMETIC, down
-from dpassay.bounds.betting import FORMS, dearer
+from dpassay.bounds.betting import FORMS, FormName
 from dpassay.bounds.families import FAMILIES, Family, check_curve
+from dpassay.bounds.ladder import Ladder
 from dpassay.bounds.watch import Ranked, Shares, Watch
 from dpassay.bounds.wealth import Book
 from dpassay.errors import InvalidArgument
+from dpassay.privacy.curves import GDP, ApproxDP, Curve, PureDP
 from dpassay.types import FloatArray, LowerBound, PrivacyCurve
-
-FormName = Literal["coin", "pairs", "shared-seed"]
 
 
 class SequentialTest:
@@ -66,8 +64,8 @@ class SequentialTest:
     ) -> None:
         self.claim = check_curve("claim", claim)
         confidence = _check.confidence(confidence)
-        book = _book([claim], form)
-        self._ranked = Ranked(book, both_ways)
+        book = _book(self.claim, form)
+        self._ranked = Ranked(book.form, both_ways)
         chosen = self._ranked.shares if shares is None else shares
         self._watch = Watch(book, confidence, rest=False, shares=chosen)
         self._paths: list[FloatArray] = [np.empty(0)]
@@ -131,25 +129,36 @@ class SequentialTest:
         return self._paths[0].copy()
 
 
-def _book(claims: Sequence[PrivacyCurve], form: str) -> Book:
-    return Book.of(claims, FORMS[_check.choice("form", form, tuple(FORMS))])
+class _Itself:
+    """A claim as a key that no other claim is equal to."""
+
+    def __init__(self, claim: PrivacyCurve) -> None:
+        self.claim = claim
+
+    def __hash__(self) -> int:
+        return id(self.claim)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Itself) and self.claim is other.claim
 
 
-@functools.lru_cache(maxsize=16)
-def _family_book(family: Family, form: str) -> Book:
-    """The book on all members, which takes a second to prepare and does not change."""
-    return _book(family.curves, form)
+def _book(claim: PrivacyCurve, form: str) -> Book:
+    """The book on one claim; an accountant's curve is slow, and an audit asks for it twice."""
+    form = _check.choice("form", form, tuple(FORMS))
+    slow = isinstance(claim, Curve) and not isinstance(claim, PureDP | ApproxDP | GDP)
+    # A curve of someone else might change, and is read anew.
+    return _kept_book(_Itself(claim), form) if slow else Book.of([claim], FORMS[form])
+
+
+@functools.lru_cache(maxsize=32)
+def _kept_book(key: _Itself, form: str) -> Book:
+    return Book.of([key.claim], FORMS[form])
 
 
 def _checked_family(family: Any) -> Family:
     if not isinstance(family, Family):
         raise InvalidArgument(f"family={family!r} must be a Family, such as Family.gdp(1e-5).")
     return family
-
-
-def _leading(watch: Watch) -> int:
-    """The number of members, from the smallest on, that were all refuted."""
-    return int(np.logical_and.accumulate(watch.refuted_at > 0).sum())
 
 
 class ConfidenceSequence:
@@ -189,11 +198,11 @@ class ConfidenceSequence:
     ) -> None:
         self.family = _checked_family(family)
         confidence = _check.confidence(confidence)
-        book = _family_book(family, form)
+        _check.choice("form", form, tuple(FORMS))
         self._both_ways = both_ways
-        self._ranked = Ranked(book, both_ways)
+        self._ranked = Ranked(FORMS[form], both_ways)
         chosen = self._ranked.shares if shares is None else shares
-        self._watch = Watch(book, confidence, rest=True, shares=chosen)
+        self._ladder = Ladder(family, form, confidence, chosen)
         self._worlds: list[NDArray[Any]] = []
 
     def update(self, worlds: ArrayLike, scores: ArrayLike) -> float:
@@ -205,43 +214,46 @@ class ConfidenceSequence:
 
     def take(self, streams: NDArray[np.intp], worlds: ArrayLike) -> float:
         """Take trials that were already ranked; see :meth:`SequentialTest.take`."""
-        self._watch.take(streams, np.size(worlds))
+        self._ladder.take(streams)
         self._worlds.append(np.atleast_1d(np.asarray(worlds, dtype=float)))
         return self.epsilon
 
     @property
     def trials(self) -> int:
         """The number of trials taken."""
-        return self._watch.trials
+        return sum(worlds.size for worlds in self._worlds)
 
     @property
     def refuted_at(self) -> NDArray[np.int64]:
         """For each member the number of trials after which it was first refuted, 0 if it stands."""
-        return self._watch.refuted_at.copy()
+        return np.concatenate([watch.refuted_at for watch in self._ladder.groups()])
+
+    def all_refuted_at(self, n: int) -> int | None:
+        """The number of trials after which the n smallest members had fallen; None if one stands.
+
+        Unlike ``refuted_at`` this does not bet against larger members.
+        """
+        if self.n_refuted < n:
+            return None
+        fell = [self._ladder.group(number).refuted_at for number in range(math.ceil(n / _GROUP))]
+        return int(np.concatenate(fell)[:n].max())
 
     @property
     def n_refuted(self) -> int:
         """The number of members, from the smallest on, that were all refuted."""
-        return _leading(self._watch)
+        return self._ladder.n_refuted()
 
     @property
     def epsilon(self) -> float:
         """The lower bound on epsilon(delta) now; it never falls."""
-        return self._epsilon_of(self._watch)
-
-    def _epsilon_of(self, watch: Watch) -> float:
-        n_refuted = _leading(watch)
-        if n_refuted == 0:
-            return 0.0
-        last = n_refuted - 1
-        return _moved_up(self.family, last, watch.book.pays[last], float(watch.surplus[last]))
+        return self._ladder.epsilon()
 
     def bound(self) -> LowerBound:
         """The lower bound and what it rests on; its ceiling is the bound of a perfect attack."""
         return LowerBound(
             epsilon=self.epsilon,
             delta=self.family.delta,
-            confidence=self._watch.confidence,
+            confidence=self._ladder.confidence,
             method="sequential",
             assumption=self.family.assumption,
             ceiling=self._ceiling(),
@@ -256,34 +268,11 @@ class ConfidenceSequence:
     def _ceiling(self) -> float:
         """The bound of the same audit, had every score been its world."""
         worlds = np.concatenate([np.empty(0), *self._worlds])
-        watch = self._watch
-        ranked = Ranked(watch.book, self._both_ways)
-        perfect = Watch(watch.book, watch.confidence, rest=True, shares=ranked.shares)
-        perfect.take(ranked.play(worlds, worlds), worlds.size)
-        return self._epsilon_of(perfect)
-
-
-def _moved_up(family: Family, last: int, pays: FloatArray, surplus: float) -> float:
-    """The largest epsilon up to the next member that the surplus per trial pays for, from below.
-
-    It is above the refuted member's own epsilon, by one float at least, so that "refuted" and "the
-    bound is above it" are one statement. That float is paid for: every bet is priced ``ARITHMETIC``
-    too high (``Lines``), which is a thousand times what e^epsilon gains in one float.
-    """
-    if family.member is None:
-        return family.epsilons[last]
-    start = math.nextafter(family.epsilons[last], math.inf)
-    if not surplus > 2 * ARITHMETIC:  # the least that a step costs, see ``dearer``
-        return start
-    low = family.parameters[last]
-    high = family.parameters[last + 1] if last + 1 < len(family.parameters) else 2 * low or 1.0
-    if dearer(pays, family.member(high)) <= surplus:
-        low = high
-    for _ in range(30):
-        middle = (low + high) / 2
-        paid = dearer(pays, family.member(middle)) <= surplus
-        low, high = (middle, high) if paid else (low, middle)
-    return max(start, down(float(family.member(low).epsilon(family.delta)), ARITHMETIC))
+        own = self._ladder
+        ranked = Ranked(FORMS[own.form], self._both_ways)
+        perfect = Ladder(self.family, own.form, own.confidence, ranked.shares)
+        perfect.take(ranked.play(worlds, worlds))
+        return perfect.epsilon()
 
 
 class Betting(TypedDict, total=False):

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpassay import _check
 from dpassay._special.margins import ARITHMETIC, round_up
+from dpassay.bounds.betting import Form
 from dpassay.bounds.wealth import Bettor, Book, Rounds
 from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray
@@ -63,10 +64,10 @@ class Watch:
 class Ranked:
     """Streams of outcomes from scores: one, or with ``both_ways`` a second of their negatives."""
 
-    def __init__(self, book: Book, both_ways: bool) -> None:
-        self._form = book.form
+    def __init__(self, form: Form, both_ways: bool) -> None:
+        self._form = form
         self._signs = (1, -1) if both_ways else (1,)
-        self._rounds = [Rounds(book.form) for _ in self._signs]
+        self._rounds = [Rounds(form) for _ in self._signs]
         self.shares = tuple(1 / len(self._signs) for _ in self._signs)
 
     def play(self, worlds: ArrayLike, scores: ArrayLike) -> NDArray[np.intp]:

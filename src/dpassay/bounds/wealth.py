@@ -14,6 +14,7 @@ Everything is a function of the trial's number and of the trials before it, neve
 handed over: what is learned is learned at fixed round numbers.
 """
 
+import sys
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -181,8 +182,12 @@ class Book:
     @classmethod
     def of(cls, claims: Sequence[PrivacyCurve], form: Form) -> "Book":
         """The book on several claims, which will be bet against in the same rounds."""
-        lines = [Lines.of(claim) for claim in claims]
-        pays = _stack([line.pays for line in lines])
+        return cls.on([Lines.of(claim) for claim in claims], form)
+
+    @classmethod
+    def on(cls, lines: Sequence[Lines], form: Form, n_assets: int = 0) -> "Book":
+        """The book on claims that are given by their lines, with at least so many assets each."""
+        pays = _stack([line.pays for line in lines], n_assets)
         shares, masses = (np.stack(part) for part in zip(*map(alternatives, lines), strict=True))
         bets = log_optimal(pays[:, None], form.expect(masses), form)
         logs = form.log_factors(with_cash(factors(bets, pays[:, None])))
@@ -197,9 +202,9 @@ class Book:
         )
 
 
-def _stack(pays: Sequence[FloatArray]) -> FloatArray:
+def _stack(pays: Sequence[FloatArray], n_assets: int) -> FloatArray:
     """Payoffs of several claims in one array; assets that pay nothing fill it up."""
-    most = max(p.shape[1] for p in pays)
+    most = max(n_assets, *(p.shape[1] for p in pays))
     return np.stack([np.pad(p, ((0, 0), (0, most - p.shape[1]))) for p in pays])
 
 
@@ -253,6 +258,7 @@ class Bettor:
         self._lesson = next_lesson(self.rounds)
         streams, claims = np.nonzero(self._learning)
         if not streams.size:
+            self._lesson = sys.maxsize  # who learns no more plays all further rounds at once
             return
         form, pays, seen = self._book.form, self._book.pays[claims], self._counts[streams, :-1]
         evidence = PRIOR_ROUNDS * self._book.prior[claims] + form.evidence(seen)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpassay import _check
-from dpassay._special.margins import LEAST, met, up
+from dpassay._special.margins import CLOSED_FORM, LEAST, met, up
 from dpassay._special.search import first_true
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian, renyi, two_point
@@ -467,13 +467,25 @@ class Best(Curve):
         return f"Best({', '.join(repr(curve) for curve in self.curves)})"
 
     def _delta(self, epsilon: FloatArray) -> FloatArray:
+        return self._delta_down_to(0.0, epsilon)
+
+    def _delta_down_to(self, enough: float, epsilon: FloatArray) -> FloatArray:
+        """An upper bound on delta, not improved by a search where it is at most ``enough``."""
         searched = [c for c in self.curves if isinstance(c, Numeric) and c.is_searched]
         known = np.ones_like(epsilon)
         for curve in self.curves:
             known = known if curve in searched else np.minimum(known, curve.delta(epsilon))
         for curve in searched:
-            known = curve.delta_below(epsilon, known)
+            asked = np.flatnonzero(known > enough)
+            if asked.size:
+                known[asked] = curve.delta_below(epsilon[asked], known[asked])
         return known
+
+    @functools.cached_property
+    def _lines(self) -> Lines:
+        # Far out the numeric methods end at a floor below rounding, and searches beneath it would
+        # take most of the time, to move lines by less than they are rounded down.
+        return supporting_lines(functools.partial(self._delta_down_to, CLOSED_FORM))
 
     def _epsilon(self, delta: FloatArray) -> FloatArray:
         return _fold(np.minimum, (curve.epsilon(delta) for curve in self.curves))

@@ -16,7 +16,6 @@ from functools import cached_property
 from typing import cast
 
 import numpy as np
-from scipy import optimize
 
 from dpassay.privacy.fourier.inversion import Grid, Line, chernoff
 from dpassay.privacy.fourier.transform import Parts, cut_cumulants
@@ -257,5 +256,7 @@ def _root(line: Line, delta: float, low: float, high: float) -> float:
 
     def excess(x: float) -> float:
         return math.log(line.delta(np.array([x]))[0] / delta)
+
+    from scipy import optimize  # a quarter of a second, which most programs do without
 
     return cast(float, optimize.brentq(excess, low, high, xtol=1e-14 * high))
