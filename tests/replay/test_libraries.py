@@ -136,3 +136,21 @@ def test_diffprivlib(mechanisms):
         lambda x: mechanisms.Laplace(epsilon=0.5, sensitivity=0.5).randomise(total(x)), VALUES, "1"
     )
     assert (small.findings[0].rule, small.findings[0].site.file) == ("DPA201", __file__)
+
+
+def test_nothing_stays_replaced_after_ctrl_c():
+    from dpassay.mechanisms import choosing, exact
+
+    owners = [(exact, "add_noise"), (choosing, "choose")]
+    if importlib.util.find_spec("opendp") is not None:
+        owners.append((importlib.import_module("opendp.core"), "measurement_invoke"))
+    before = [getattr(owner, name) for owner, name in owners]
+
+    def release(x):
+        assert all(getattr(o, n) is not known for (o, n), known in zip(owners, before, strict=True))
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        da.check(release, VALUES)
+    assert [getattr(owner, name) for owner, name in owners] == before
+    assert current() is None

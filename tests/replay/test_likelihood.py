@@ -192,7 +192,7 @@ def test_refused(release):
     with pytest.raises(NoLikelihood, match=REFUSED[release]):
         for seed in range(6):
             ratio(release, data, data[:5], seed)
-    with pytest.raises(AuditStopped, match="not to be had"):
+    with pytest.raises(AuditStopped, match="cannot be used"):
         da.audit(release, (data, data[:5]), claim="0.01", evidence="replay", trials=6)
 
 

@@ -29,7 +29,7 @@ the world is an index (0 without, 1 with) and bins go from low to high scores.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import cast
+from typing import Literal, cast
 
 import numpy as np
 
@@ -240,6 +240,7 @@ def _independent(masses: FloatArray) -> FloatArray:
     return with_canary * without
 
 
+FormName = Literal["coin", "pairs", "shared-seed"]
 FORMS = {
     "coin": Form(
         trials=1,

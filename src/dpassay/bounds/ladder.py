@@ -1,36 +1,20 @@
-"""Bets against the members of a family of claims, no further up than a bound needs."""
+"""Bets against the members of a family of claims, from the smallest on."""
 
 import functools
 import math
 from collections.abc import Iterator
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpassay._special.margins import ARITHMETIC, down
-from dpassay.bounds.betting import FORMS, Lines, dearer
+from dpassay.bounds.betting import FORMS, FormName, Lines, dearer
 from dpassay.bounds.families import Family
 from dpassay.bounds.watch import Shares, Watch
 from dpassay.bounds.wealth import Book
 from dpassay.types import FloatArray
 
-FormName = Literal["coin", "pairs", "shared-seed"]
 _GROUP = 8  # members that are bet against together
-
-
-@functools.lru_cache(maxsize=16)
-def _family_lines(family: Family) -> tuple[Lines, ...]:
-    return tuple(Lines.of(curve) for curve in family.curves)
-
-
-@functools.lru_cache(maxsize=128)
-def group_book(family: Family, form: FormName, first: int) -> Book:
-    """The book on one group of members, which takes a while to prepare and does not change."""
-    lines = _family_lines(family)
-    # As many assets as any member has: a portfolio then does not depend on how members are grouped.
-    n_assets = max(line.pays.shape[1] for line in lines)
-    return Book.on(lines[first : first + _GROUP], FORMS[form], n_assets)
 
 
 class Ladder:
@@ -56,7 +40,7 @@ class Ladder:
     def group(self, number: int) -> Watch:
         """The bets against one group of members, after all rounds so far."""
         while number >= len(self._watches):
-            book = group_book(self.family, self.form, len(self._watches) * _GROUP)
+            book = _group_book(self.family, self.form, len(self._watches) * _GROUP)
             self._watches.append(Watch(book, self.confidence, rest=True, shares=self._shares))
             self._seen.append(0)
         watch, new = self._watches[number], self._parts[self._seen[number] :]
@@ -68,6 +52,11 @@ class Ladder:
     def groups(self) -> Iterator[Watch]:
         """All groups, each played when it is asked for."""
         return map(self.group, range(math.ceil(len(self.family.curves) / _GROUP)))
+
+    def first_refuted_at(self, n: int) -> NDArray[np.int64]:
+        """For each of the n smallest members after how many trials it fell; 0 if it stands."""
+        watches = (self.group(number) for number in range(math.ceil(n / _GROUP)))
+        return np.concatenate([watch.refuted_at for watch in watches])[:n]
 
     def n_refuted(self) -> int:
         """The number of members, from the smallest on, that were all refuted."""
@@ -85,15 +74,24 @@ class Ladder:
         if last < 0:
             return 0.0
         watch, place = self.group(last // _GROUP), last % _GROUP
-        return moved_up(self.family, last, watch.book.pays[place], float(watch.surplus[place]))
-
-    def first_refuted_at(self, n: int) -> NDArray[np.int64]:
-        """For each of the n smallest members after how many trials it fell; 0 if it stands."""
-        watches = (self.group(number) for number in range(math.ceil(n / _GROUP)))
-        return np.concatenate([watch.refuted_at for watch in watches])[:n]
+        return _move_up(self.family, last, watch.book.pays[place], float(watch.surplus[place]))
 
 
-def moved_up(family: Family, last: int, pays: FloatArray, surplus: float) -> float:
+@functools.lru_cache(maxsize=16)
+def _family_lines(family: Family) -> tuple[Lines, ...]:
+    return tuple(Lines.of(curve) for curve in family.curves)
+
+
+@functools.lru_cache(maxsize=128)
+def _group_book(family: Family, form: FormName, first: int) -> Book:
+    """The book on one group of members, which takes a while to prepare and does not change."""
+    lines = _family_lines(family)
+    # As many assets as any member has: a portfolio then does not depend on how members are grouped.
+    n_assets = max(line.pays.shape[1] for line in lines)
+    return Book.on(lines[first : first + _GROUP], FORMS[form], n_assets)
+
+
+def _move_up(family: Family, last: int, pays: FloatArray, surplus: float) -> float:
     """The largest epsilon up to the next member that the surplus per trial pays for, from below.
 
     It is above the refuted member's own epsilon, by one float at least, so that "refuted" and "the

@@ -85,5 +85,5 @@ def _audit_script(
         return found.refutation
     reasons = [entry.message for entry in found.not_checked]
     raise AuditStopped(
-        " ".join(reasons[-1:]) or "evidence='replay' is not to be had: nothing moved on any pair."
+        " ".join(reasons[-1:]) or "evidence='replay' cannot be used: nothing moved on any pair."
     )

@@ -69,8 +69,8 @@ def is_discrete(value: Any, depth: int = 0) -> bool:
         return all(is_discrete(part, depth + 1) for part in value.values())
     if isinstance(value, list | tuple | set | frozenset):
         return all(is_discrete(part, depth + 1) for part in value)
-    if hasattr(value, "to_numpy"):
-        return is_discrete(value.to_numpy(), depth + 1)
+    if type(value).__module__.startswith("pandas"):
+        return is_discrete(np.asarray(value), depth + 1)
     return all(is_discrete(part, depth + 1) for part in (_attributes(value) or {}).values())
 
 
