@@ -63,13 +63,20 @@ class Ladder:
                 break
         return leading
 
+    def all_refuted_at(self, n: int) -> int | None:
+        """After how many trials the n smallest members had all fallen; None if one stands."""
+        if self.n_refuted() < n:
+            return None
+        fell = [self.group(number).refuted_at for number in range(math.ceil(n / _GROUP))]
+        return int(np.concatenate(fell)[:n].max())
+
     def epsilon(self) -> float:
         """The largest epsilon at and below which everything is refuted; 0 if nothing is."""
         last = self.n_refuted() - 1
         if last < 0:
             return 0.0
         watch, place = self.group(last // _GROUP), last % _GROUP
-        return _move_up(self.family, last, watch.book.pays[place], float(watch.surplus[place]))
+        return move_up(self.family, last, watch.book.pays[place], float(watch.surplus[place]))
 
 
 @functools.lru_cache(maxsize=16)
@@ -86,7 +93,7 @@ def _group_book(family: Family, form: FormName, first: int) -> Book:
     return Book.on(lines[first : first + _GROUP], FORMS[form], n_assets)
 
 
-def _move_up(family: Family, last: int, pays: FloatArray, surplus: float) -> float:
+def move_up(family: Family, last: int, pays: FloatArray, surplus: float) -> float:
     """The largest epsilon up to the next member that the surplus per trial pays for, from below.
 
     It is above the refuted member's own epsilon, by one float at least, so that "refuted" and "the

@@ -233,10 +233,7 @@ class ConfidenceSequence:
 
         Unlike ``refuted_at`` this does not bet against larger members.
         """
-        if self.n_refuted < n:
-            return None
-        fell = [self._ladder.group(number).refuted_at for number in range(math.ceil(n / _GROUP))]
-        return int(np.concatenate(fell)[:n].max())
+        return self._ladder.all_refuted_at(n)
 
     @property
     def n_refuted(self) -> int:
