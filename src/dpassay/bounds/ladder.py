@@ -14,7 +14,7 @@ from dpassay.bounds.watch import Shares, Watch
 from dpassay.bounds.wealth import Book
 from dpassay.types import FloatArray
 
-GROUP = 8  # members that are bet against together
+_GROUP = 8  # members that are bet against together
 
 
 class Ladder:
@@ -40,7 +40,7 @@ class Ladder:
     def group(self, number: int) -> Watch:
         """The bets against one group of members, after all rounds so far."""
         while number >= len(self._watches):
-            book = _group_book(self.family, self.form, len(self._watches) * GROUP)
+            book = _group_book(self.family, self.form, len(self._watches) * _GROUP)
             self._watches.append(Watch(book, self.confidence, rest=True, shares=self._shares))
             self._seen.append(0)
         watch, new = self._watches[number], self._parts[self._seen[number] :]
@@ -51,7 +51,7 @@ class Ladder:
 
     def groups(self) -> Iterator[Watch]:
         """All groups, each played when it is asked for."""
-        return map(self.group, range(math.ceil(len(self.family.curves) / GROUP)))
+        return map(self.group, range(math.ceil(len(self.family.curves) / _GROUP)))
 
     def n_refuted(self) -> int:
         """The number of members, from the smallest on, that were all refuted."""
@@ -90,7 +90,7 @@ def _group_book(family: Family, form: FormName, first: int) -> Book:
     lines = _family_lines(family)
     # As many assets as any member has: a portfolio then does not depend on how members are grouped.
     n_assets = max(line.pays.shape[1] for line in lines)
-    return Book.on(lines[first : first + GROUP], FORMS[form], n_assets)
+    return Book.on(lines[first : first + _GROUP], FORMS[form], n_assets)
 
 
 def move_up(family: Family, last: int, pays: FloatArray, surplus: float) -> float:

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpassay import _check
 from dpassay.bounds.betting import FORMS, FormName
 from dpassay.bounds.families import FAMILIES, Family, check_curve
-from dpassay.bounds.ladder import GROUP, Ladder
+from dpassay.bounds.ladder import Ladder
 from dpassay.bounds.watch import Ranked, Shares, Watch
 from dpassay.bounds.wealth import Book
 from dpassay.errors import InvalidArgument
