@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dpassay.bounds import betting, wealth
 from dpassay.bounds.betting import FORMS, N_BINS, Lines
 from dpassay.bounds.families import Family
-from dpassay.bounds.ladder import _move_up
+from dpassay.bounds.ladder import move_up
 from dpassay.bounds.sequential import (
     ConfidenceSequence,
     SequentialTest,
@@ -622,7 +622,7 @@ def test_a_family_says_no_more_than_its_curves():
 def test_a_refuted_member_has_its_bound_above_it_and_has_paid_for_that(epsilon, delta):
     family = Family.approx_dp(delta, [epsilon, 600.0])
     lines = Lines.of(family.curves[0])
-    said = _move_up(family, 0, lines.pays, surplus=0.0)
+    said = move_up(family, 0, lines.pays, surplus=0.0)
     assert said == math.nextafter(epsilon, math.inf)
     with mp.workdps(40):  # no asset has a mean above 1 under the claim of the bound itself
         e, d0 = mp.mpf(said), mp.mpf(delta)

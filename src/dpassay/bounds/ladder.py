@@ -53,11 +53,6 @@ class Ladder:
         """All groups, each played when it is asked for."""
         return map(self.group, range(math.ceil(len(self.family.curves) / _GROUP)))
 
-    def first_refuted_at(self, n: int) -> NDArray[np.int64]:
-        """For each of the n smallest members after how many trials it fell; 0 if it stands."""
-        watches = (self.group(number) for number in range(math.ceil(n / _GROUP)))
-        return np.concatenate([watch.refuted_at for watch in watches])[:n]
-
     def n_refuted(self) -> int:
         """The number of members, from the smallest on, that were all refuted."""
         leading = 0
@@ -68,13 +63,20 @@ class Ladder:
                 break
         return leading
 
+    def all_refuted_at(self, n: int) -> int | None:
+        """After how many trials the n smallest members had all fallen; None if one stands."""
+        if self.n_refuted() < n:
+            return None
+        fell = [self.group(number).refuted_at for number in range(math.ceil(n / _GROUP))]
+        return int(np.concatenate(fell)[:n].max())
+
     def epsilon(self) -> float:
         """The largest epsilon at and below which everything is refuted; 0 if nothing is."""
         last = self.n_refuted() - 1
         if last < 0:
             return 0.0
         watch, place = self.group(last // _GROUP), last % _GROUP
-        return _move_up(self.family, last, watch.book.pays[place], float(watch.surplus[place]))
+        return move_up(self.family, last, watch.book.pays[place], float(watch.surplus[place]))
 
 
 @functools.lru_cache(maxsize=16)
@@ -91,7 +93,7 @@ def _group_book(family: Family, form: FormName, first: int) -> Book:
     return Book.on(lines[first : first + _GROUP], FORMS[form], n_assets)
 
 
-def _move_up(family: Family, last: int, pays: FloatArray, surplus: float) -> float:
+def move_up(family: Family, last: int, pays: FloatArray, surplus: float) -> float:
     """The largest epsilon up to the next member that the surplus per trial pays for, from below.
 
     It is above the refuted member's own epsilon, by one float at least, so that "refuted" and "the

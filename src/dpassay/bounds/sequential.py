@@ -233,9 +233,7 @@ class ConfidenceSequence:
 
         Unlike ``refuted_at`` this does not bet against larger members.
         """
-        if self.n_refuted < n:
-            return None
-        return int(self._ladder.first_refuted_at(n).max())
+        return self._ladder.all_refuted_at(n)
 
     @property
     def n_refuted(self) -> int:
