@@ -10,7 +10,6 @@ import io
 import os
 import runpy
 import shlex
-import shutil
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,12 +20,11 @@ from dpassay._scratch import temporary_folder
 from dpassay.auditing.adapters.script import Script, from_script
 from dpassay.auditing.checking import check
 from dpassay.auditing.findings import Check, Finding, Open
-from dpassay.errors import InvalidArgument, InvalidTarget, ScriptFailed
+from dpassay.auditing.working_copy import WorkingCopy, root_of
+from dpassay.errors import InvalidTarget, ScriptFailed
 from dpassay.replay.outputs import settle
 from dpassay.replay.tape import Site, current, play_on, stop
 
-MOST_BYTES = 500_000_000
-_LEFT_OUT = ("__pycache__", "node_modules", "venv", "env")
 _LINES = (
     "Add three lines:\n"
     "    from dpassay import probe\n"
@@ -54,67 +52,12 @@ def check_script(path: str | Path, arguments: Sequence[str] = (), **options: Any
     """
     file = from_script(path, arguments).path
     with temporary_folder() as scratch:
-        folder = _Folder(_root_of(file), scratch.resolve() / "work")
+        folder = WorkingCopy(root_of(file), scratch.resolve() / "work", remedy="")
         folder.restore()
-        copy = folder.scratch / file.relative_to(folder.root)
-        runner = _Runner(from_script(copy, arguments), folder)
+        runner = _Runner(from_script(folder.copy_of(file), arguments), folder)
         found = runner.discover()
         result = check(runner, found.data, own=found.canary, **options)
         return replace(_located(result, folder, found.note), mechanism=None)
-
-
-def _root_of(file: Path) -> Path:
-    here = Path.cwd().resolve()
-    return here if file.is_relative_to(here) else file.parent
-
-
-@dataclass(frozen=True)
-class _Folder:
-    """A folder and its scratch copy; hidden folders, environments and caches are left out."""
-
-    root: Path
-    scratch: Path
-    _known: dict[Path, tuple[int, int]] = field(default_factory=dict[Path, tuple[int, int]])
-
-    def restore(self) -> None:
-        """Make the copy what the folder is: only what a run has changed is copied again."""
-        wanted = self._files()
-        if sum(path.stat().st_size for path in wanted) > MOST_BYTES:
-            raise InvalidArgument(
-                f"the folder {str(self.root)!r} holds more than {MOST_BYTES // 10**6} MB, which is "
-                "copied for a check. Run it in a folder with the script and its data alone."
-            )
-        self.scratch.mkdir(exist_ok=True)
-        for path in [*self.scratch.rglob("*")]:
-            if path.is_file() or path.is_symlink():
-                known = self._known.get(path)
-                if known is None or known != _state(path):
-                    path.unlink()
-        for source in wanted:
-            copy = self.scratch / source.relative_to(self.root)
-            if not copy.exists():
-                copy.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(source, copy)
-                self._known[copy] = _state(copy)
-
-    def _files(self) -> list[Path]:
-        found: list[Path] = []
-        for folder, names, files in os.walk(self.root):
-            names[:] = [n for n in names if not n.startswith(".") and n not in _LEFT_OUT]
-            found += [Path(folder, name) for name in files if Path(folder, name).is_file()]
-        return sorted(found)
-
-    def original(self, file: str) -> str:
-        """The path in the user's folder of a path in the copy."""
-        path = Path(file)
-        if not path.is_relative_to(self.scratch):
-            return file
-        return str(self.root / path.relative_to(self.scratch))
-
-
-def _state(path: Path) -> tuple[int, int]:
-    stat = path.lstat()
-    return stat.st_mtime_ns, stat.st_size
 
 
 @dataclass(frozen=True)
@@ -129,7 +72,7 @@ class _Found:
 class _Runner:
     """The script as ``mechanism(data)``."""
 
-    def __init__(self, script: Script, folder: _Folder) -> None:
+    def __init__(self, script: Script, folder: WorkingCopy) -> None:
         self.script = script
         self.folder = folder
         self.standing_in = False
@@ -245,7 +188,7 @@ class _StandIn:
         return saved
 
 
-def _located(result: Check, folder: _Folder, note: str) -> Check:
+def _located(result: Check, folder: WorkingCopy, note: str) -> Check:
     """The check with the lines of the user's own files."""
 
     def moved(site: Site | None) -> Site | None:

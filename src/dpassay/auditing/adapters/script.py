@@ -33,6 +33,7 @@ class Script:
         arguments: what ``sys.argv`` holds after the path.
         modules: the files beside it that it imports. They are loaded anew for every trial, and
             with the script they enter the key of a run.
+        in_place: whether it runs where it is, and not in a scratch copy of the working folder.
         worlds: the pair to audit.
 
     """
@@ -40,6 +41,7 @@ class Script:
     path: Path
     arguments: tuple[str, ...] = ()
     modules: tuple[Path, ...] = ()
+    in_place: bool = False
     worlds: ClassVar[tuple[str, str]] = ("with the canary", "without the canary")
 
     def __call__(self, data: str, rng: np.random.Generator | None) -> Any:
