@@ -8,6 +8,7 @@ import sys
 import textwrap
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import cloudpickle
 import numpy as np
@@ -144,7 +145,7 @@ def test_no_outcome_is_dropped_for_what_it_was(write):
         log.write(".")
     import wave, a_package_that_is_missing
     """)
-    script = from_script(counted)
+    script = from_script(counted, in_place=True)
     for _ in range(3):
         with pytest.raises(ModuleNotFoundError):
             played(script, 0)
@@ -188,7 +189,42 @@ def test_nothing_leaks(write, monkeypatch):
     before = state()
     first = played(script, 0)
     assert state() == before
-    assert first == played(script, 1) == [1, 2, "", os.getcwd(), ["--fast"], True]
+    assert first == played(script, 1)
+    assert first[3] != os.getcwd()  # a scratch copy
+    assert [*first[:3], *first[4:]] == [1, 2, "", ["--fast"], True]
+
+
+def test_no_file_of_the_user_is_overwritten(write, tmp_path):
+    """Checkpoints that a script writes are thrown away, and its next run finds the user's own."""
+    script = from_script(
+        write("""
+        import os
+        from dpassay import probe
+
+        records = probe.data([0.0], canary=1.0)
+        here = os.path.dirname(__file__)
+        with open(os.path.join(here, "checkpoint"), "r+") as file:
+            found = file.read()
+            file.write("more")
+        open(os.path.join(here, "log"), "a").close()
+        probe.release([found, os.path.exists("checkpoint")])
+        """)
+    )
+    (tmp_path / "checkpoint").write_text("mine")
+    assert played(script, 0) == played(script, 1) == ["mine", True]
+    assert (tmp_path / "checkpoint").read_text() == "mine"
+    assert not (tmp_path / "log").exists()
+    (tmp_path / "checkpoint").write_text("mine, later")
+    assert played(script, 2) == ["mine, later", True]
+    played(replace(script, in_place=True), 0)
+    assert (tmp_path / "checkpoint").read_text().startswith("mine, latermore")
+    assert (tmp_path / "log").exists()
+
+
+def test_a_folder_that_is_too_large_is_refused(write, monkeypatch):
+    monkeypatch.setattr("dpassay.auditing.working_copy.MOST_BYTES", 10)
+    with pytest.raises(InvalidArgument, match=r"Run it in a folder .* or pass --in-place\.$"):
+        played(from_script(write(TRAIN)), 0)
 
 
 def test_a_module_that_was_loaded_before_is_put_back(write, tmp_path, monkeypatch):

@@ -86,8 +86,8 @@ def test_without_probes_the_lines_to_add_are_said(folder):
 
 
 def test_a_folder_that_is_too_large_is_refused(folder, monkeypatch):
-    monkeypatch.setattr("dpassay.auditing.checking_script.MOST_BYTES", 10)
-    with pytest.raises(InvalidArgument, match="copied"):
+    monkeypatch.setattr("dpassay.auditing.working_copy.MOST_BYTES", 10)
+    with pytest.raises(InvalidArgument, match="holds more than"):
         check_script("train.py", claim="1")
 
 

@@ -11,7 +11,7 @@ import os
 import runpy
 import shlex
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from dpassay.auditing.adapters.script import Script, from_script
 from dpassay.auditing.checking import check
 from dpassay.auditing.findings import Check, Finding, Open
 from dpassay.auditing.working_copy import WorkingCopy, root_of
-from dpassay.errors import InvalidTarget, ScriptFailed
+from dpassay.errors import InvalidArgument, InvalidTarget, ScriptFailed
 from dpassay.replay.outputs import settle
 from dpassay.replay.tape import Site, current, play_on, stop
 

@@ -9,7 +9,7 @@ import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dpassay.errors import InvalidArgument
+from dpassay.errors import InvalidTarget
 
 MOST_BYTES = 500_000_000
 _MOST_FILES = 20_000
@@ -46,7 +46,7 @@ class WorkingCopy:
         """Make the copy what the folder is.
 
         Raises:
-            InvalidArgument: the folder is too large.
+            InvalidTarget: the folder is too large.
 
         """
         wanted = {self.scratch / path.relative_to(self.root): path for path in self._files()}
@@ -73,7 +73,7 @@ class WorkingCopy:
             found += new
             size += sum(path.stat().st_size for path in new)
             if size > MOST_BYTES or len(found) > _MOST_FILES:
-                raise InvalidArgument(
+                raise InvalidTarget(
                     f"the folder {str(self.root)!r} holds more than {MOST_BYTES // 10**6} MB or "
                     f"{_MOST_FILES} files, and a copy of it is what the script runs in. Run it in "
                     f"a folder with the script and its data alone{self.remedy}."

@@ -53,6 +53,12 @@ def audit(
         Path | None, typer.Option(help="The other CSV of a command.", dir_okay=False)
     ] = None,
     arguments: Annotated[str, typer.Option(help="What a script finds in sys.argv.")] = "",
+    in_place: Annotated[
+        bool,
+        typer.Option(
+            "--in-place", help="Run a script where it is, not in a scratch copy of the folder."
+        ),
+    ] = False,
     source: Annotated[
         str | None,
         typer.Option(
@@ -142,7 +148,7 @@ def audit(
     from dpassay.auditing import audit as run_audit
     from dpassay.errors import VacuousAudit
 
-    subject = _subject(target, command, arguments, data, data_prime, score, source)
+    subject = _subject(target, command, arguments, data, data_prime, score, source, in_place)
     target, mechanism, pair = subject.name, subject.mechanism, subject.pair
     curve = _claim(target, claim, neighbouring)
     paper = Paper(report, about, proof, neighbouring)
@@ -258,6 +264,7 @@ def _subject(
     data_prime: Path | None,
     score: str | None,
     source: str | None,
+    in_place: bool,
 ) -> _Subject:
     from dpassay.auditing import load_target
     from dpassay.auditing.adapters import subjects
@@ -284,7 +291,7 @@ def _subject(
             f"target={target!r} is a whole script, which has its data: leave --data out, or name "
             f"a function, {target}:train."
         )
-    script = subjects.script_named(target, arguments)
+    script = subjects.script_named(target, arguments, in_place=in_place)
     number = subjects.released_number if score is None else scored
     return _Subject(target, script, script.worlds, number)
 

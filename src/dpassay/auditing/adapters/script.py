@@ -1,6 +1,8 @@
 """A whole script as a mechanism: each trial runs it from its first line to its last."""
 
+import atexit
 import contextlib
+import functools
 import os
 import random
 import runpy
@@ -17,7 +19,9 @@ import numpy as np
 
 from dpassay import _check, probe
 from dpassay._rng import generator
+from dpassay._scratch import temporary_folder
 from dpassay.auditing.adapters.sources import local_modules
+from dpassay.auditing.working_copy import WorkingCopy, root_of
 from dpassay.errors import InvalidArgument, ScriptFailed
 
 _ONE_AT_A_TIME = threading.Lock()  # A script owns its process: arguments, generators, folder.
@@ -50,7 +54,7 @@ class Script:
         with _ONE_AT_A_TIME:
             if self not in _READY:
                 self._rehearse(with_canary, seed)
-            return self._play(with_canary, seed)
+            return self._play_apart(with_canary, seed)
 
     def _rehearse(self, with_canary: bool, seed: int) -> None:
         """Run the script once and forget what came of it, whatever that was.
@@ -60,7 +64,22 @@ class Script:
         """
         _READY.add(self)  # once, even if the time of the trial is up before it ends
         with contextlib.suppress(Exception):
-            self._play(with_canary, seed)
+            self._play_apart(with_canary, seed)
+
+    def _play_apart(self, with_canary: bool, seed: int) -> Any:
+        """Run the script in its scratch copy, unless it is to run where it is."""
+        if self.in_place:
+            return self._play(with_canary, seed)
+        folder = _copy_for(root_of(self.path))
+        folder.restore()
+        copy = from_script(folder.copy_of(self.path), self.arguments)
+        before, known = Path.cwd(), self._pop_modules()
+        os.chdir(folder.scratch)
+        try:
+            return copy._play(with_canary, seed)
+        finally:
+            sys.modules.update(known)
+            os.chdir(before)
 
     def _play(self, with_canary: bool, seed: int) -> Any:
         """What the script releases when it is run once."""
@@ -99,7 +118,26 @@ class Script:
         return {name: sys.modules.pop(name) for name in names}
 
 
-def from_script(path: str | Path, arguments: Sequence[str] = ()) -> Script:
+@functools.cache
+def _copy_of(root: Path, process: int) -> WorkingCopy:
+    """The scratch copy of a folder for one process, which has it until it ends."""
+    stack = contextlib.ExitStack()
+    scratch = stack.enter_context(temporary_folder())
+    atexit.register(stack.close)
+    return WorkingCopy(root, scratch.resolve() / "work", remedy=", or pass --in-place")
+
+
+def _copy_for(root: Path) -> WorkingCopy:
+    copy = _copy_of(root, os.getpid())  # what was copied before a fork is the parent's
+    if copy.scratch.parent.is_dir():
+        return copy
+    _copy_of.cache_clear()  # a worker's temporary files go with the run that they were made for
+    return _copy_of(root, os.getpid())
+
+
+def from_script(
+    path: str | Path, arguments: Sequence[str] = (), *, in_place: bool = False
+) -> Script:
     """A script with the three lines of :mod:`dpassay.probe` as a mechanism.
 
     Every trial runs the script in this process as ``python path arguments`` would, with
@@ -114,11 +152,16 @@ def from_script(path: str | Path, arguments: Sequence[str] = ()) -> Script:
     noise for whoever knows the seed. Its audit stops and says so, unless ``fixed_seed="leak"`` is
     passed. Generators that it seeds from
     the operating system (``numpy.random.default_rng()``, Opacus' ``secure_mode``) are audited as
-    they are; such a trial cannot be replayed. Files that it writes, it writes in every trial.
+    they are; such a trial cannot be replayed.
+
+    The script runs in a scratch copy of the working folder (or of its own folder, if it lies
+    elsewhere), which is put back before every run: checkpoints and logs that it writes by relative
+    paths are thrown away, and none of the user's is overwritten.
 
     Args:
         path: the script.
         arguments: what it finds in ``sys.argv[1:]``.
+        in_place: run it where it is; then the files that it writes, it writes in every trial.
 
     Returns:
         ``script(world, rng)``, which returns what the script released; audit it on
@@ -139,7 +182,7 @@ def from_script(path: str | Path, arguments: Sequence[str] = ()) -> Script:
         raise InvalidArgument(
             f"arguments={arguments!r} must be a list of texts, such as shlex.split makes."
         )
-    return Script(file, tuple(map(str, arguments)), local_modules(file))
+    return Script(file, tuple(map(str, arguments)), local_modules(file), in_place)
 
 
 def _restore_environment(before: dict[str, str]) -> None:

@@ -18,13 +18,13 @@ def is_script(target: str) -> bool:
     return target.endswith(".py")
 
 
-def script_named(target: str, arguments: str = "") -> Script:
+def script_named(target: str, arguments: str = "", *, in_place: bool = False) -> Script:
     """The script of a target, with arguments as one would type them."""
     try:
         words = shlex.split(arguments)
     except ValueError as error:
         raise InvalidArgument(f"arguments={arguments!r} cannot be split: {error}.") from None
-    return from_script(target, words)
+    return from_script(target, words, in_place=in_place)
 
 
 def released_number(output: Any) -> float:
