@@ -13,7 +13,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick extras lint format docs bench clean
+.PHONY: help demo test wide quick extras lint format docs bench clean
 
 help:  ## what there is
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/'
@@ -41,6 +41,9 @@ extras: $(addprefix $(STAMPS)/,$(EVERYTHING))  ## install every optional part
 
 test: extras  ## install everything that the tests need, then run them all
 	DPASSAY_REQUIRE="packages $(DPASSAY_REQUIRE)" $(BIN)/pytest -n $(JOBS)
+
+wide: extras  ## the tests with the long simulations among them
+	DPASSAY_REQUIRE="packages $(DPASSAY_REQUIRE)" $(BIN)/pytest -n $(JOBS) --wide
 
 quick: $(STAMPS)/core $(STAMPS)/dev  ## the tests without training, on the core install: under two minutes
 	$(BIN)/pytest -n $(JOBS) -m "not training"

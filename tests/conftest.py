@@ -28,7 +28,18 @@ def pytest_configure(config):
     )
 
 
-def pytest_collection_modifyitems(items):
+def pytest_addoption(parser):
+    text = "Run the long simulations as well, see tests/lanes.py."
+    parser.addoption("--wide", action="store_true", help=text)
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--wide"):
+        wide = [item for item in items if lanes.is_wide(item.nodeid)]
+        # One that was asked for by name is run.
+        if wide and not any("::" in str(argument) for argument in config.args):
+            config.hook.pytest_deselected(items=wide)
+            items[:] = [item for item in items if item not in set(wide)]
     here = Path(__file__).parent
     for item in items:
         if lanes.is_slow(item.path, here):

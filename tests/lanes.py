@@ -1,7 +1,9 @@
-"""Which tests are not in the quick lane: they train, play long games or start programs.
+"""Which tests are not in the quick lane, and which only in the wide one.
 
-``make quick`` leaves them out. One table instead of a mark in every module, so that the quick lane
-can be read at one place.
+``make quick`` leaves out those that train, play long games or start programs. ``make test`` leaves
+out the wide ones alone: long simulations of how often something errs, and audits of whole learners,
+whose laws and noise are tested without a simulation beside them; ``make wide`` runs everything. One
+table instead of a mark in every module, so that the lanes can be read at one place.
 """
 
 from pathlib import Path
@@ -56,6 +58,50 @@ SLOW = (
     "test_typing",
     "zoo",
 )
+
+# Tests below tests/, by file and function; with a bracket, those of its cases that begin so.
+WIDE = (
+    "adversaries/test_game.py::test_no_adversary_refutes_the_truth",
+    "attacks/test_membership.py::test_bounds_hold_as_often_as_stated",
+    "attacks/test_membership.py::test_false_alarms_are_as_rare_as_stated",
+    "attacks/test_private_models.py::test_the_ceilings_hold",
+    "auditing/test_plan.py::test_orders_of_magnitude",
+    "auditing/test_plan.py::test_the_planned_number_has_the_stated_power",
+    "bounds/onerun/test_one_run.py::test_bounds_with_delta_are_wrong_at_most_as_often_as_they_say",
+    "bounds/test_location.py::test_it_errs_as_often_as_it_says",
+    "bounds/test_metrics.py::test_auc_interval_covers",
+    "bounds/test_pooled.py::test_it_is_valid_at_every_threshold",
+    "bounds/test_scores.py::test_bounds_cover_on_gaussian_scores",
+    "bounds/test_sequential.py::test_a_bound_is_the_same_in_any_batch[pairs",
+    "bounds/test_sequential.py::test_a_bound_is_the_same_in_any_batch[shared-seed",
+    "bounds/test_sequential.py::test_a_mechanism_that_just_meets_its_claim_is_rarely_refuted[pairs",
+    "bounds/test_sequential.py::"
+    "test_a_mechanism_that_just_meets_its_claim_is_rarely_refuted[shared-seed",
+    "bounds/test_sequential.py::test_dependent_pairs_are_not_safe_with_the_product_form",
+    "bounds/test_sequential.py::test_epsilon_4_is_soon_told_from_a_claim_of_2",
+    "learn/test_audits.py::test_gradient_steps",
+    "learn/test_audits.py::test_lasso",
+    "learn/test_audits.py::test_objective_perturbation[",
+    "learn/test_audits.py::test_search",
+    "learn/test_search.py::test_audit_of_a_hostile_selection",
+    "optim/test_audits.py::test_so_have_the_other_kinds",
+    "optim/test_audits.py::test_stochastic_frank_wolfe",
+    "optim/test_frank_wolfe.py::test_audit",
+    "optim/test_sparse_frank_wolfe.py::test_audit",
+    "reproduce/test_adversaries.py::test_figures_and_the_same_again_without_a_training",
+    "synth/test_dual_frank_wolfe.py::test_errors_on_a_tiny_universe",
+    "synth/test_dual_query.py::test_errors_on_a_tiny_universe",
+    "synth/test_fem.py::test_errors_on_a_tiny_universe",
+    "synth/test_mwem.py::test_errors_on_a_tiny_universe",
+    "synth/test_theorems.py::test_measured_errors_are_below",
+)
+
+
+def is_wide(nodeid):
+    """Whether a test, by its id from the root of the repository, is left out but by ``--wide``."""
+    name = nodeid.removeprefix("tests/")
+    function = name.partition("[")[0]
+    return any(function == wide or ("[" in wide and name.startswith(wide)) for wide in WIDE)
 
 
 def is_slow(path, tests):

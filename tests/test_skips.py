@@ -79,3 +79,16 @@ def test_lanes():
     src = HERE.parent / "src" / "dpassay"
     assert lanes.is_slow(src / "nets" / "network.py", HERE)
     assert not lanes.is_slow(src / "privacy" / "events.py", HERE)
+
+
+def test_the_wide_lane():
+    for name in lanes.WIDE:
+        file, _, function = name.partition("::")
+        assert f"def {function.partition('[')[0]}(" in (HERE / file).read_text(encoding="utf-8")
+    assert lanes.is_wide("tests/learn/test_audits.py::test_lasso[gumbel]")
+    assert lanes.is_wide("tests/learn/test_audits.py::test_objective_perturbation[less noise]")
+    exact = "tests/learn/test_audits.py::test_objective_perturbation_by_its_exact_law[20]"
+    assert not lanes.is_wide(exact)
+    form = "tests/bounds/test_sequential.py::test_a_bound_is_the_same_in_any_batch"
+    assert lanes.is_wide(f"{form}[pairs]")
+    assert not lanes.is_wide(f"{form}[coin]")
