@@ -23,6 +23,7 @@ def test_table_and_json(tmp_path):
 
 def test_a_ladder_on_a_narrow_terminal(monkeypatch):
     """The less a claim is exceeded, the more it takes; no number is cut."""
+    monkeypatch.setattr("dpassay.cli.plan._TIMES", (2, 4))
     data = json.loads(run("--claim", "gdp:1", "--json").stdout)
     counts = [[p["to_refute"] for p in rung["plans"]] for rung in data["ladder"]]
     numbers = [

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dpassay import _files
 from dpassay._scratch import temporary_folder
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def check_training(folder: Path) -> Checked:
     from dpassay.auditing.checking_script import check_script
 
     with temporary_folder() as scratch:
-        (scratch / NAME).write_text(SCRIPT)
+        _files.write(scratch / NAME, SCRIPT)
         found = check_script(scratch / NAME, claim=parse_claim(CLAIM), sampling_rate=0.1)
         words = str(found)  # the line is read from the file
         for place in (scratch, scratch.resolve()):

@@ -7,6 +7,7 @@ are given moves by no more than their sensitivity.
 """
 
 import contextlib
+import functools
 import importlib
 import math
 from collections.abc import Callable, Iterator
@@ -22,8 +23,10 @@ from dpassay.replay.primitives import note_noise
 from dpassay.replay.stated import keep_entry, keep_stated, quietly
 from dpassay.replay.tape import Tape, current, here
 
-mechanisms: Any = importlib.import_module("diffprivlib.mechanisms")
-base: Any = importlib.import_module("diffprivlib.mechanisms.base")
+
+def _library(part: str = "") -> Any:
+    """The package, which is only imported where it is used."""
+    return importlib.import_module(f"diffprivlib.mechanisms{part}")
 
 
 def _classes(root: type) -> list[type]:
@@ -35,7 +38,7 @@ def watching() -> Iterator[None]:
     """Write down what mechanisms are given and return, until the end."""
     with contextlib.ExitStack() as stack:
         owner: Any
-        for owner in dict.fromkeys(_classes(base.DPMechanism)):
+        for owner in dict.fromkeys(_classes(_library(".base").DPMechanism)):
             original = owner.__dict__.get("randomise")
             if original is not None:
                 stack.callback(setattr, owner, "randomise", original)
@@ -50,7 +53,8 @@ def _around(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(self, value)
         plain = strip(value)
         out = quietly(lambda: original(self, plain))
-        rule = next((_RULES[kind] for kind in type(self).__mro__ if kind in _RULES), _keep_other)
+        rules = _rules()
+        rule = next((rules[kind] for kind in type(self).__mro__ if kind in rules), _keep_other)
         return rule(tape, self, plain, out)
 
     return randomise
@@ -58,7 +62,7 @@ def _around(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def _keep_laplace(tape: Tape, mechanism: Any, value: Any, out: Any) -> Any:
     scale = mechanism.sensitivity / (mechanism.epsilon - math.log1p(-mechanism.delta))
-    bounded = type(mechanism) is not mechanisms.Laplace
+    bounded = type(mechanism) is not _library().Laplace
     if not bounded:
         note_noise(tape, "laplace", value, scale, out)
     law = "laplace, then bounded" if bounded else "laplace"
@@ -71,7 +75,7 @@ def _keep_gaussian(tape: Tape, mechanism: Any, value: Any, out: Any) -> Any:
 
 
 def _keep_geometric(tape: Tape, mechanism: Any, value: Any, out: Any) -> Any:
-    bounded = type(mechanism) is not mechanisms.Geometric
+    bounded = type(mechanism) is not _library().Geometric
     law = "two-sided geometric, then bounded" if bounded else "two-sided geometric"
     return _frozen(tape, mechanism, value, out, law, mechanism.sensitivity / mechanism.epsilon)
 
@@ -135,14 +139,18 @@ def _given(call: Randomised) -> Any:
     return call.value if call.value is not None else getattr(call.mechanism, "utility", None)
 
 
-_RULES: dict[type, Callable[..., Any]] = {
-    mechanisms.LaplaceBoundedDomain: _keep_other,
-    mechanisms.LaplaceBoundedNoise: _keep_other,
-    mechanisms.Staircase: _keep_other,
-    mechanisms.Snapping: _keep_other,
-    mechanisms.Laplace: _keep_laplace,
-    mechanisms.Gaussian: _keep_gaussian,
-    mechanisms.Geometric: _keep_geometric,
-    mechanisms.PermuteAndFlip: _keep_other,
-    mechanisms.Exponential: _keep_choice,
-}
+@functools.cache
+def _rules() -> dict[type, Callable[..., Any]]:
+    """How calls of each class are kept; those of a class count for its children."""
+    mechanisms = _library()
+    return {
+        mechanisms.LaplaceBoundedDomain: _keep_other,
+        mechanisms.LaplaceBoundedNoise: _keep_other,
+        mechanisms.Staircase: _keep_other,
+        mechanisms.Snapping: _keep_other,
+        mechanisms.Laplace: _keep_laplace,
+        mechanisms.Gaussian: _keep_gaussian,
+        mechanisms.Geometric: _keep_geometric,
+        mechanisms.PermuteAndFlip: _keep_other,
+        mechanisms.Exponential: _keep_choice,
+    }
