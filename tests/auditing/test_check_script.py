@@ -85,6 +85,21 @@ def test_without_probes_the_lines_to_add_are_said(folder):
         check_script("twice.py", claim="1")
 
 
+def test_without_torch_there_is_no_stand_in(folder, monkeypatch):
+    """As on a core install: scripts with probes are checked, others are told what to add."""
+    monkeypatch.setattr(
+        "dpassay.auditing.checking_script.importlib.util.find_spec", lambda *_: None
+    )
+    (folder / "plain.py").write_text("print(1)\n")
+    with pytest.raises(InvalidTarget, match="never makes a torch DataLoader"):
+        check_script("plain.py", claim="1")
+    (folder / "probed.py").write_text(
+        "import numpy as np\nfrom dpassay import probe\ndata = probe.data([1.0, 2.0])\n"
+        "probe.release(len(data) + np.random.laplace(scale=0.1))\n"
+    )
+    assert check_script("probed.py", claim="1").broken
+
+
 def test_a_folder_that_is_too_large_is_refused(folder, monkeypatch):
     monkeypatch.setattr("dpassay.auditing.working_copy.MOST_BYTES", 10)
     with pytest.raises(InvalidArgument, match="holds more than"):
