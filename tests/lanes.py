@@ -96,6 +96,7 @@ WIDE = (
     "optim/test_gradient.py::test_audit_refutes_noise_that_is_cut_to_70_percent",
     "optim/test_sparse_frank_wolfe.py::test_audit",
     "reproduce/test_adversaries.py::test_figures_and_the_same_again_without_a_training",
+    "reproduce/test_adversaries.py::test_numbers_are_those_of_the_figures",
     "synth/test_audits.py::test_mixtures",
     "synth/test_dual_frank_wolfe.py::test_errors_on_a_tiny_universe",
     "synth/test_dual_query.py::test_errors_on_a_tiny_universe",

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import opendp.core
 
 from dpassay.privacy import events
 from dpassay.replay.draws import strip
@@ -21,6 +20,8 @@ def watching() -> Iterator[None]:
 
     Queries of the Context API do not pass here: their data lies in a queryable.
     """
+    import opendp.core  # only where it is used, since not everybody has it
+
     original = opendp.core.measurement_invoke
     opendp.core.measurement_invoke = _around(original)
     try:
