@@ -131,10 +131,13 @@ def _with_evidence(
 ) -> Check:
     if not trials or found.pair is None or found.claim is None:
         return found
-    before = found.executions
-    more = None if progress is None else lambda number: progress(before + number)
+
+    def count(number: int) -> None:
+        if progress is not None:
+            progress(found.executions + number)
+
     try:
-        verdict = found.evidence(trials, confidence=confidence, rng=seed, progress=more)
+        verdict = found.evidence(trials, confidence=confidence, rng=seed, progress=count)
     except AuditStopped as why:
         return replace(found, not_checked=(*found.not_checked, Open(str(why))))
     executions = found.executions + (verdict.n_executions or 0)
