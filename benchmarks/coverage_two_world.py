@@ -24,7 +24,7 @@ from dpassay.bounds.counts import (
     evaluate,
     mu_of_rates,
 )
-from dpassay.bounds.scores import RULES, sorted_scores
+from dpassay.bounds.scores import RULES, sort_scores
 from dpassay.privacy import gaussian
 from dpassay.types import FloatArray
 
@@ -59,7 +59,7 @@ PAIRS = {"gaussian": (gaussian_pair, 1e-5), "geometric": (geometric_pair, 0.0)}
 
 def unpaid(x: FloatArray, y: FloatArray, method: str, delta: float) -> float:
     """The mutant: the best threshold of these scores, as if it had been fixed in advance."""
-    scores = sorted_scores(x, y)
+    scores = sort_scores(x, y)
     n_in, n_out = scores.sizes
     cuts = np.concatenate([scores.inside, np.nextafter(scores.outside, np.inf)])
     fp, fn = scores.counts(cuts)

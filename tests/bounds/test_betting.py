@@ -28,7 +28,7 @@ from dpassay.bounds.betting import (
     with_cash,
 )
 from dpassay.privacy import GDP, RDP, ZCDP, ApproxDP, PureDP, account, dp_sgd_event
-from dpassay.privacy.curves import Numeric
+from dpassay.privacy.combined import Numeric
 
 COIN = FORMS["coin"]
 SEEDS = st.integers(0, 10**6)

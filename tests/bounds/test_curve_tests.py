@@ -6,7 +6,7 @@ from scipy import stats
 
 from dpassay.bounds.bands import BANDS, common_level
 from dpassay.bounds.curve_tests import check_claim, lower_bound_in_family
-from dpassay.bounds.scores import limits_at_cuts, lower_bound, sorted_scores
+from dpassay.bounds.scores import limits_at_cuts, lower_bound, sort_scores
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP, ZCDP, ApproxDP, PureDP, gaussian
 from rates import assert_rate_at_most
@@ -39,7 +39,7 @@ def test_refutes_where_the_tradeoff_function_is_crossed(claim, band, mu):
     x, y = normal_scores(11, mu, 300, 200)
     found = check_claim(claim, x, y, band=band)
     level = common_level(band, 300, 200, 1 - 0.95)
-    _, fpr, fnr = limits_at_cuts(sorted_scores(x, y), band, level)
+    _, fpr, fnr = limits_at_cuts(sort_scores(x, y), band, level)
     assert found.refuted == bool(np.any(claim.tradeoff(fpr) > fnr + 1e-9))
     assert found.refuted == (found.p_value <= 1 - 0.95)
     assert found.refuted == (found.margin > 1e-9)

@@ -5,7 +5,7 @@ import pytest
 from scipy import special
 
 from dpassay.bounds import lower_bound_from_steps
-from dpassay.bounds.composed import rounded_down
+from dpassay.bounds.composed import round_down_loss
 from dpassay.bounds.steps import epsilon_of_steps
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import account, dp_sgd_event, gaussian
@@ -63,7 +63,7 @@ def test_two_steps_from_below(mu, q, delta):
 
 
 def test_the_mean_of_what_rounding_took_off_pays_only_for_itself():
-    pmf, remainder = rounded_down(1.2, 0.2, 1e-3, 9.0)
+    pmf, remainder = round_down_loss(1.2, 0.2, 1e-3, 9.0)
     x = np.linspace(-12, 14, 400_001)
     density = 0.8 * np.exp(-(x**2) / 2) + 0.2 * np.exp(-((x - 1.2) ** 2) / 2)
     loss = np.log1p(0.2 * np.expm1(1.2 * x - 0.72))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         auc,
         tpr_at_fpr,
     )
-    from dpassay.bounds.onerun import one_run
+    from dpassay.bounds.onerun import DPSGDForm, one_run
     from dpassay.bounds.pooled import lower_bound_pooled
     from dpassay.bounds.scores import lower_bound
     from dpassay.bounds.sequential import (
@@ -46,6 +46,7 @@ _PUBLIC = {
     "advantage": "dpassay.bounds.metrics",
     "auc": "dpassay.bounds.metrics",
     "tpr_at_fpr": "dpassay.bounds.metrics",
+    "DPSGDForm": "dpassay.bounds.onerun",
     "one_run": "dpassay.bounds.onerun",
     "sequential_bound": "dpassay.bounds.sequential",
     "sequential_test": "dpassay.bounds.sequential",
@@ -57,6 +58,7 @@ _PUBLIC = {
 __all__ = [
     "ClaimCheck",
     "ConfidenceSequence",
+    "DPSGDForm",
     "Family",
     "Interval",
     "SequentialTest",

@@ -37,7 +37,7 @@ from dpassay.types import FloatArray
 
 @dataclass(frozen=True)
 class Band:
-    """A way to pay for all thresholds at once.
+    """Upper limits on error rates that hold at all thresholds together.
 
     ``limits(counts, n, level)`` are upper limits on the rates, which hold at all thresholds
     together except with probability ``price(n, level)`` at most. ``ranks(n)`` are the counts of

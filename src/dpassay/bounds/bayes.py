@@ -90,7 +90,7 @@ def _scaled_log(power: float, step: FloatArray, base: float) -> FloatArray:
 
 
 class _Posterior:
-    """P(epsilon > x) for every x."""
+    """The posterior of epsilon: the probability that it is above x, for every x."""
 
     def __init__(self, tp: int, fn: int, fp: int, tn: int, delta: float) -> None:
         self.delta = delta

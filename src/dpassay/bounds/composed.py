@@ -16,6 +16,7 @@ rounding of double precision, for which there is a margin.
 """
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from scipy import special
@@ -27,11 +28,16 @@ from dpassay.privacy.loss_distribution import Composition
 from dpassay.privacy.loss_pmf import LossPmf
 from dpassay.types import FloatArray
 
+MOST_MU = 20.0  # beyond it the noise is below 5 % of the clipping norm: as good as none
+_MOST_RATE = 1 - 1e-9
 _CELLS = 1 << 20
 _FINE = 1e-3  # the interval of the grid, in deviations of one loss
 _FAR = 12.0  # deviations of the noise beyond which a mean has nothing to gain
 _ETA = 1e-3  # the share of delta that is given up, see below
 _MARGIN = 100 * NUMERICAL  # of delta: transforms err relative to the largest cell
+
+Phase = tuple[float, float, int]
+"""A number of like steps: (mu or noise multiplier, sampling rate, how many)."""
 
 
 def epsilon_lower(mu: float, sampling_rate: float, steps: int, delta: float) -> float:
@@ -44,13 +50,25 @@ def epsilon_lower(mu: float, sampling_rate: float, steps: int, delta: float) -> 
         delta: in (0, 1).
 
     """
+    return epsilon_of_phases([(mu, sampling_rate, steps)], delta)
+
+
+def epsilon_of_phases(phases: Sequence[Phase], delta: float) -> float:
+    """A lower bound on epsilon(delta) of several kinds of steps, composed.
+
+    Larger mu and rates that are 1 are lowered to what a grid holds: privacy only grows by that.
+    """
+    phases = [(min(mu, MOST_MU), min(rate, _MOST_RATE), steps) for mu, rate, steps in phases]
+    draws = sum(rate * steps for _, rate, steps in phases)
     # Losses beyond this many deviations are rounded down to it; they are worth 1e-6 of delta.
-    reach = -float(normal_lower(max(min(1e-6 * delta / (sampling_rate * steps), 0.1), TINY)))
-    interval = _interval(mu, sampling_rate, steps, reach)
-    pmf, remainder = rounded_down(mu, sampling_rate, interval, reach)
-    composed = Composition([(pmf, steps)])
-    spread = pmf.interval * math.sqrt(steps * math.log(1 / (_ETA * delta)) / 2)
-    shift = max(steps * remainder - spread, 0.0)
+    reach = -float(normal_lower(max(min(1e-6 * delta / draws, 0.1), TINY)))
+    interval = _interval(phases, reach)
+    rounded = [round_down_loss(mu, rate, interval, reach) for mu, rate, _ in phases]
+    each = list(zip(rounded, (steps for _, _, steps in phases), strict=True))
+    composed = Composition([(pmf, steps) for (pmf, _), steps in each])
+    n_steps = sum(steps for _, steps in each)
+    spread = interval * math.sqrt(n_steps * math.log(1 / (_ETA * delta)) / 2)
+    shift = max(sum(steps * remainder for (_, remainder), steps in each) - spread, 0.0)
     needed = delta * (1 + _MARGIN + (_ETA if shift > 0 else 0.0))
 
     def shown(epsilon: FloatArray) -> FloatArray:
@@ -64,7 +82,7 @@ def epsilon_lower(mu: float, sampling_rate: float, steps: int, delta: float) -> 
     return float(last_true(shown, low, high, within=1e-12)) if shown(low) else 0.0
 
 
-def rounded_down(
+def round_down_loss(
     mu: float, sampling_rate: float, interval: float, reach: float
 ) -> tuple[LossPmf, float]:
     """The law of one loss under P rounded down, and the mean of what that took off, from below.
@@ -85,14 +103,21 @@ def rounded_down(
     return LossPmf(interval, first, np.maximum(probs, 0.0), 0.0), remainder
 
 
-def _interval(mu: float, sampling_rate: float, steps: int, reach: float) -> float:
+def _interval(phases: Sequence[Phase], reach: float) -> float:
     """Fine enough for one loss; as fine as the number of cells allows for one and for the sum."""
-    width = float(_loss(np.array([mu + reach]), mu, sampling_rate)[0])
+    deviations, widths = zip(*(_scale(mu, rate, reach) for mu, rate, _ in phases), strict=True)
+    variance = sum(d**2 * steps for d, (_, _, steps) in zip(deviations, phases, strict=True))
+    least = max(*widths, 20 * math.sqrt(variance)) / _CELLS
+    return max(_FINE * min(deviations), least)
+
+
+def _scale(mu: float, sampling_rate: float, reach: float) -> tuple[float, float]:
+    """The deviation of one loss, and from its least value to the largest that is kept."""
     x, density = _nodes(mu, sampling_rate)
     loss = _loss(x, mu, sampling_rate)
     deviation = math.sqrt(max(float(density @ loss**2) - float(density @ loss) ** 2, 0.0))
-    least = max(width - math.log1p(-sampling_rate), 20 * deviation * math.sqrt(steps)) / _CELLS
-    return max(_FINE * deviation, least)
+    width = float(_loss(np.array([mu + reach]), mu, sampling_rate)[0])
+    return deviation, width - math.log1p(-sampling_rate)
 
 
 def _loss(x: FloatArray, mu: float, q: float) -> FloatArray:

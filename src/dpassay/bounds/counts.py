@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -26,7 +26,8 @@ from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian
 from dpassay.types import FloatArray, LowerBound
 
-METHODS = ("clopper-pearson", "jeffreys", "katz", "bayes", "gdp")
+CountMethod = Literal["clopper-pearson", "jeffreys", "katz", "bayes", "gdp"]
+METHODS: tuple[CountMethod, ...] = get_args(CountMethod)
 
 
 @dataclass(frozen=True)
@@ -236,7 +237,7 @@ def lower_bound_from_counts(
     tn: int,
     delta: float,
     confidence: float = 0.95,
-    method: str = "clopper-pearson",
+    method: CountMethod = "clopper-pearson",
 ) -> LowerBound:
     """A lower bound on epsilon(delta) from the counts of one test that was fixed in advance.
 

@@ -12,15 +12,17 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpassay import _check
 from dpassay._special.margins import ARITHMETIC, round_down
+from dpassay._special.search import first_true
 from dpassay.bounds.bands import BANDS, common_level, total_price
 from dpassay.bounds.labels import epsilon_label
-from dpassay.bounds.scores import Scores, limits_at_cuts, sorted_scores
+from dpassay.bounds.scores import Scores, limits_at_cuts, sort_scores
 from dpassay.types import FloatArray, LowerBound, PrivacyCurve
 
 _SMALLEST_LEVEL = 1e-30
@@ -71,7 +73,7 @@ def check_claim(
     scores_out: ArrayLike,
     *,
     confidence: float = 0.95,
-    band: str = "band",
+    band: Literal["band", "bonferroni", "dkw"] = "band",
 ) -> ClaimCheck:
     """Whether scores of trials with and without the canary refute a claim anywhere on its curve.
 
@@ -93,7 +95,7 @@ def check_claim(
     """
     _check.choice("band", band, tuple(BANDS))
     alpha = 1 - _check.confidence(confidence)
-    scores = sorted_scores(scores_in, scores_out)
+    scores = sort_scores(scores_in, scores_out)
     points = _Points(claim)
     level, p_value = _smallest_level(points, scores, band)
     refuted = p_value <= alpha
@@ -134,7 +136,7 @@ class _Points:
         best = int(np.argmax(shown - self.delta))
         return best, float(shown[best])
 
-    def refuted(self, fpr: FloatArray, fnr: FloatArray) -> bool:
+    def is_refuted_by(self, fpr: FloatArray, fnr: FloatArray) -> bool:
         best, shown = self.most_exceeded(fpr, fnr)
         return bool(shown > self.delta[best])
 
@@ -145,18 +147,14 @@ def _smallest_level(points: _Points, scores: Scores, band: str) -> tuple[float, 
     Limits fall as the level rises: if one level refutes, so do all above it.
     """
 
-    def refutes(log_level: float) -> bool:
-        return points.refuted(*limits_at_cuts(scores, band, math.exp(log_level))[1:])
+    def refutes(log_level: Any) -> bool:
+        return points.is_refuted_by(*limits_at_cuts(scores, band, math.exp(log_level))[1:])
 
     low, high = math.log(_SMALLEST_LEVEL), math.log(0.5)
     if not refutes(high):
         return 0.5, 1.0
-    if refutes(low):
-        high = low
-    while high - low > 1e-3:
-        middle = (low + high) / 2
-        low, high = (low, middle) if refutes(middle) else (middle, high)
-    return math.exp(high), total_price(band, *scores.sizes, math.exp(high))
+    level = math.exp(first_true(refutes, low, high, absolute=1e-3))
+    return level, total_price(band, *scores.sizes, level)
 
 
 def delta_shown(epsilon: FloatArray, fpr: FloatArray, fnr: FloatArray) -> FloatArray:
@@ -210,7 +208,7 @@ def lower_bound_in_family(
     _check.choice("band", band, tuple(BANDS))
     low, high = _check.number("low", low), _check.number("high", high, low=low, low_open=True)
     delta, confidence = _check.delta(delta), _check.confidence(confidence)
-    scores = sorted_scores(scores_in, scores_out)
+    scores = sort_scores(scores_in, scores_out)
     n_in, n_out = scores.sizes
     level = common_level(band, n_in, n_out, 1 - confidence)
     _, fpr, fnr = limits_at_cuts(scores, band, level)
@@ -243,11 +241,11 @@ def _largest_refuted(
     fnr: FloatArray,
 ) -> float | None:
     """The largest refuted parameter, rounded down; None if even the smallest stands."""
-    if not points(low).refuted(fpr, fnr):
+    if not points(low).is_refuted_by(fpr, fnr):
         return None
-    if points(high).refuted(fpr, fnr):
+    if points(high).is_refuted_by(fpr, fnr):
         return high
     while high - low > 1e-6 * max(abs(low), abs(high)):
         middle = (low + high) / 2
-        low, high = (middle, high) if points(middle).refuted(fpr, fnr) else (low, middle)
+        low, high = (middle, high) if points(middle).is_refuted_by(fpr, fnr) else (low, middle)
     return low

@@ -12,7 +12,8 @@ from dpassay._special.margins import ARITHMETIC, NUMERICAL, down, round_up
 from dpassay.bounds.labels import epsilon_label
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian
-from dpassay.privacy.curves import GDP, ApproxDP, PureDP, check_same_relation
+from dpassay.privacy.combined import check_same_relation
+from dpassay.privacy.curves import GDP, ApproxDP, PureDP
 from dpassay.types import FloatArray, PrivacyCurve
 
 EPSILONS = tuple(float(epsilon) for epsilon in np.geomspace(0.1, 12, 40))

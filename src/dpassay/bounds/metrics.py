@@ -6,6 +6,7 @@ its ``assumption`` says otherwise.
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +23,7 @@ from dpassay._special.quantiles import (
 )
 from dpassay._special.search import first_true
 from dpassay.bounds.bands import BANDS, common_level
-from dpassay.bounds.scores import sorted_scores
+from dpassay.bounds.scores import sort_scores
 from dpassay.types import FloatArray
 
 
@@ -48,7 +49,7 @@ def auc(
     scores_out: ArrayLike,
     *,
     confidence: float = 0.95,
-    method: str = "chernoff",
+    method: Literal["chernoff", "delong"] = "chernoff",
 ) -> Interval:
     """The area under the ROC curve, P(in > out) + P(in = out) / 2, with an interval.
 
@@ -68,7 +69,7 @@ def auc(
     """
     _check.choice("method", method, ("chernoff", "delong"))
     alpha = 1 - _check.confidence(confidence)
-    scores = sorted_scores(scores_in, scores_out)
+    scores = sort_scores(scores_in, scores_out)
     won_in, won_out = _placements(scores.inside, scores.outside), _placements(*scores[::-1])
     area = float(won_in.mean())
     variance = sum(float(np.var(w)) / max(w.size - 1, 1) for w in (won_in, won_out))
@@ -120,7 +121,7 @@ def tpr_at_fpr(
     """
     fpr = _check.number("fpr", fpr, low=0, high=1, low_open=True, high_open=True)
     share = (1 - _check.confidence(confidence)) / 4
-    scores = sorted_scores(scores_in, scores_out)
+    scores = sort_scores(scores_in, scores_out)
     n_in, n_out = scores.sizes
     outside = scores.outside[::-1]  # the largest first
     few, many = _ranks_around(fpr, n_out, share)
@@ -175,7 +176,7 @@ def advantage(
     """
     _check.choice("band", band, tuple(BANDS))
     alpha = 1 - _check.confidence(confidence)
-    scores = sorted_scores(scores_in, scores_out)
+    scores = sort_scores(scores_in, scores_out)
     n_in, n_out = scores.sizes
     level = common_level(band, n_in, n_out, alpha / 2)
     # Of thresholds with the same scores outside above them, the one just above the next is best.

@@ -19,7 +19,7 @@ from dpassay._special.quantiles import binomial_upper, normal_upper
 from dpassay._special.search import last_true
 from dpassay.bounds.counts import epsilon_of_mu
 from dpassay.bounds.location import positive_delta
-from dpassay.bounds.scores import CHOOSING, Scores, checked_scores
+from dpassay.bounds.scores import CHOOSING, Scores, check_scores
 from dpassay.types import FloatArray, LowerBound
 
 METHOD = "gdp, pooled errors"
@@ -67,7 +67,7 @@ def lower_bound_pooled(
     remedy = "Errors are pooled by a theorem on tails; for 95 % pass confidence=0.95."
     _check.number("confidence", confidence, low=0.75, high=1, high_open=True, remedy=remedy)
     fixed = not isinstance(threshold, str)
-    arrays = checked_scores(scores_in, scores_out, at_least=1 if fixed else 2)
+    arrays = check_scores(scores_in, scores_out, at_least=1 if fixed else 2)
     if fixed:
         words = "fixed in advance"
         threshold = _check.number("threshold", threshold, finite=False, remedy="Or pass 'split'.")

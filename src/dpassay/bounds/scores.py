@@ -7,7 +7,7 @@ Each rule here pays in its own way, and says so in the ``selection`` of the resu
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,6 +18,7 @@ from dpassay._special.quantiles import binomial_upper
 from dpassay.bounds.bands import BANDS, common_level
 from dpassay.bounds.counts import (
     METHODS,
+    CountMethod,
     Counts,
     assumption,
     bound_at,
@@ -28,7 +29,8 @@ from dpassay.bounds.counts import (
 from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray, LowerBound
 
-RULES = ("auto", "split", "kfold", *BANDS)
+ThresholdRule = Literal["auto", "split", "kfold", "band", "bonferroni", "dkw"]
+RULES: tuple[ThresholdRule, ...] = get_args(ThresholdRule)
 FOLDS = 5
 CHOOSING = 0.25  # of the scores choose the threshold; a larger part leaves too few to test it
 _WITH_BANDS = ("clopper-pearson", "gdp")
@@ -62,7 +64,7 @@ class Scores(NamedTuple):
         return np.concatenate([np.nextafter(above, np.inf), self.inside[ranks(n_in).astype(int)]])
 
 
-def checked_scores(
+def check_scores(
     scores_in: ArrayLike, scores_out: ArrayLike, at_least: int = 1
 ) -> list[FloatArray]:
     """Both arrays of scores, refused if they hold NaN or too few; infinities are scores."""
@@ -79,9 +81,9 @@ def checked_scores(
     return arrays
 
 
-def sorted_scores(scores_in: ArrayLike, scores_out: ArrayLike) -> Scores:
+def sort_scores(scores_in: ArrayLike, scores_out: ArrayLike) -> Scores:
     """Both arrays of scores, checked and in ascending order."""
-    return Scores(*(np.sort(x) for x in checked_scores(scores_in, scores_out)))
+    return Scores(*(np.sort(x) for x in check_scores(scores_in, scores_out)))
 
 
 def lower_bound(
@@ -90,8 +92,8 @@ def lower_bound(
     *,
     delta: float,
     confidence: float = 0.95,
-    method: str = "clopper-pearson",
-    threshold: str | float = "auto",
+    method: CountMethod = "clopper-pearson",
+    threshold: ThresholdRule | float = "auto",
     rng: RngLike = 0,
 ) -> LowerBound:
     """A lower bound on epsilon(delta) from the scores of trials with and without the canary.
@@ -130,18 +132,18 @@ def lower_bound(
     if not isinstance(threshold, str):
         remedy = f"Or pass one of {', '.join(map(repr, RULES))}."
         fixed = _check.number("threshold", threshold, finite=False, remedy=remedy)
-        return _at_fixed(sorted_scores(scores_in, scores_out), fixed, statement)
+        return _at_fixed(sort_scores(scores_in, scores_out), fixed, statement)
     rule = _check.choice("threshold", threshold, RULES, remedy="Or pass a number.")
     if rule == "auto":
         rule = "band" if method in _WITH_BANDS else "split"
     if rule in BANDS:
-        return _at_any(sorted_scores(scores_in, scores_out), rule, statement)
-    arrays = checked_scores(scores_in, scores_out, at_least=2 if rule == "split" else FOLDS)
+        return _at_any(sort_scores(scores_in, scores_out), rule, statement)
+    arrays = check_scores(scores_in, scores_out, at_least=2 if rule == "split" else FOLDS)
     return _BY_PARTS[rule](arrays, statement, _rng.generator(rng))
 
 
 class _Statement(NamedTuple):
-    """What is to be bounded, and how."""
+    """Where a bound is stated, its confidence and its method."""
 
     delta: float
     confidence: float

@@ -147,15 +147,15 @@ def _book(claim: PrivacyCurve, form: str) -> Book:
     form = _check.choice("form", form, tuple(FORMS))
     slow = isinstance(claim, Curve) and not isinstance(claim, PureDP | ApproxDP | GDP)
     # A curve of someone else might change, and is read anew.
-    return _kept_book(_Itself(claim), form) if slow else Book.of([claim], FORMS[form])
+    return _keep_book(_Itself(claim), form) if slow else Book.of([claim], FORMS[form])
 
 
 @functools.lru_cache(maxsize=32)
-def _kept_book(key: _Itself, form: str) -> Book:
+def _keep_book(key: _Itself, form: str) -> Book:
     return Book.of([key.claim], FORMS[form])
 
 
-def _checked_family(family: Any) -> Family:
+def _check_family(family: Any) -> Family:
     if not isinstance(family, Family):
         raise InvalidArgument(f"family={family!r} must be a Family, such as Family.gdp(1e-5).")
     return family
@@ -196,7 +196,7 @@ class ConfidenceSequence:
         both_ways: bool = False,
         shares: Shares | None = None,
     ) -> None:
-        self.family = _checked_family(family)
+        self.family = _check_family(family)
         confidence = _check.confidence(confidence)
         _check.choice("form", form, tuple(FORMS))
         self._both_ways = both_ways
@@ -263,7 +263,7 @@ class ConfidenceSequence:
         )
 
     def _ceiling(self) -> float:
-        """The bound of the same audit, had every score been its world."""
+        """The bound that a perfect attack would have got on the same worlds."""
         worlds = np.concatenate([np.empty(0), *self._worlds])
         own = self._ladder
         ranked = Ranked(FORMS[own.form], self._both_ways)

@@ -11,7 +11,7 @@ Poisson as stated.
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from numpy.typing import ArrayLike
 
@@ -25,7 +25,6 @@ from dpassay.privacy import gaussian
 from dpassay.types import FloatArray, LowerBound
 
 _SMALLEST_MU = 1e-4  # of a step; below it no number of steps that can be run shows anything
-_LARGEST_MU = 20.0  # beyond it the noise is below 5 % of the clipping norm: as good as none
 
 
 def lower_bound_from_steps(
@@ -36,7 +35,7 @@ def lower_bound_from_steps(
     steps: int,
     delta: float,
     confidence: float = 0.95,
-    estimator: str = "threshold",
+    estimator: Literal["threshold", "location"] = "threshold",
     threshold: str | float = "split",
     sigma: float | None = None,
 ) -> LowerBound:
@@ -143,4 +142,4 @@ def epsilon_of_steps(mu: float, sampling_rate: float, steps: int, delta: float) 
         return epsilon_of_mu(mu * math.sqrt(steps), delta)
     if mu < _SMALLEST_MU:
         return 0.0
-    return epsilon_lower(min(mu, _LARGEST_MU), sampling_rate, steps, delta)
+    return epsilon_lower(mu, sampling_rate, steps, delta)

@@ -53,7 +53,7 @@ class Watch:
         return path
 
     def _note(self, path: FloatArray, trials: NDArray[np.int64]) -> None:
-        """Keep what the path after so many trials shows."""
+        """Note which claims fell on this path of log wealth, and when."""
         self.log_wealth = path[:, -1].copy()
         reached = path >= self.enough
         new = reached.any(axis=1) & (self.refuted_at == 0)

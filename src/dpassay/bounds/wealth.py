@@ -61,7 +61,7 @@ class PastRanks:
         self._past: tuple[list[float], list[float]] = ([], [])
 
     def add(self, world: int, score: float) -> None:
-        """Let a trial that was played belong to the past."""
+        """Add the score of a played trial to those that later scores are ranked among."""
         if len(self._past[0]) + len(self._past[1]) < POOL:
             insort(self._past[world], score)
 

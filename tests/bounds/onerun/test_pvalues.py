@@ -279,6 +279,11 @@ def test_hoeffding_is_never_above_the_exact_bound(guesses, leak, data):
     assert max(closed, 0) <= epsilon_of(Exact(leak), guesses, correct) + 1e-9
 
 
+@pytest.mark.parametrize("guesses", range(790, 870, 4))
+def test_perfect_guesses_count_where_tails_leave_the_range_of_the_library(guesses):
+    assert 5.0 < epsilon_of(Exact(0.04), guesses, guesses) < pure_epsilon(guesses, guesses, LEVEL)
+
+
 def test_reserve_pays_for_any_leak():
     assert reserve(0.0, LEVEL) == (LEVEL, 0.0)
     left, floor = reserve(0.02, LEVEL)

@@ -1,5 +1,6 @@
 """Auditing in one run: many canaries, a fair coin each, and how many were told apart."""
 
 from dpassay.bounds.onerun.bound import one_run
+from dpassay.bounds.onerun.dpsgd import DPSGDForm
 
-__all__ = ["one_run"]
+__all__ = ["DPSGDForm", "one_run"]

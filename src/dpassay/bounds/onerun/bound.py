@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpassay import _check
 from dpassay._rng import RngLike, generator
-from dpassay.bounds.onerun import fdp
+from dpassay.bounds.onerun import fdp, independent
 from dpassay.bounds.onerun import guesses as rules
+from dpassay.bounds.onerun.dpsgd import DPSGDForm
 from dpassay.bounds.onerun.guesses import Audit, Bound, Found
 from dpassay.bounds.onerun.pvalues import (
     Chosen,
@@ -23,6 +24,7 @@ from dpassay.bounds.onerun.pvalues import (
 )
 from dpassay.bounds.onerun.ranking import IntArray
 from dpassay.errors import InvalidArgument
+from dpassay.privacy.events import Event
 from dpassay.types import FloatArray, LowerBound, PrivacyCurve
 
 
@@ -52,7 +54,8 @@ _STEINKE = _by_p_value(lambda audit: Steinke(audit.canaries, audit.delta))
 _EXACT = _by_p_value(lambda audit: Exact(audit.leak))
 
 _RULES: dict[str, Callable[[Audit, Any], Found]] = {
-    "automatic": rules.automatic,
+    # Not by the published p-value: by its price of delta bounds would fall with m.
+    "automatic": lambda audit, _: rules.automatic(audit, _EXACT),
     "uniform": rules.uniform,
     "split": rules.split,
     "grid": rules.grid,
@@ -78,6 +81,7 @@ _METHODS = {
     "hoeffding": OneRunMethod("split", ("fixed", "split", "grid", "bonferroni"), _hoeffding),
     "fdp": OneRunMethod("grid", ("fixed", "grid")),  # its bound depends on the family
     "betting": OneRunMethod("betting"),
+    "product": OneRunMethod("weighted", ("fixed",)),  # as is that of this one
 }
 
 
@@ -91,8 +95,9 @@ def one_run(
     guesses: str | int | tuple[int, int] = "auto",
     sides: str = "both",
     max_guesses: int | None = None,
-    claim: PrivacyCurve | None = None,
-    family: str | fdp.Family = "gdp",
+    claim: PrivacyCurve | Event | None = None,
+    family: str | fdp.Family | DPSGDForm = "gdp",
+    centre: float | None = None,
     rng: RngLike = 0,
 ) -> LowerBound:
     """A lower bound on epsilon at ``delta`` from a single run with many canaries.
@@ -108,23 +113,31 @@ def one_run(
         confidence: the probability that the statement holds, over coins, run and ties.
         method: "steinke", the published p-value; "exact", the smallest valid one (larger bounds,
             same assumptions; see :mod:`dpassay.bounds.onerun.pvalues`); "fdp", whole trade-off
-            functions, larger still if the ``family`` is right; "betting", an e-process;
-            "hoeffding", a closed form.
+            functions, larger still if the ``family`` is right; "product", the same for canaries
+            that are independent given the coins, much larger (see
+            :mod:`dpassay.bounds.onerun.product`, which also proves that those of DP-SGD are);
+            "betting", an e-process; "hoeffding", a closed form.
         guesses: how many. A number is the total, half of each kind (the odd one "in"); a pair
             counts the highest and the lowest scores. Or a rule that looks at the data and pays for
             it: "uniform" (all numbers, calibrated exactly), "split", "grid" (powers of two),
-            "bonferroni". "auto" is the one with the largest bounds in our benchmark: "uniform"
-            for "steinke" and "exact" (a tenth of each kind if m delta is too large for that),
-            "grid" for "fdp", "split" for "hoeffding". Given numbers must not depend on these
-            scores.
+            "bonferroni". "auto" is the one with the largest bounds in our benchmark: for "steinke"
+            and "exact" alike "uniform" and, if m delta is large, the better of that and of 0.3 %
+            of the canaries by the exact p-value; "grid" for "fdp", "split" for "hoeffding"; for
+            "product" all canaries are guessed and the most certain weigh most. Given numbers must
+            not depend on these scores.
         sides: "both" kinds of guess, or only the "top" or the "bottom" scores. One kind is
             better when, say, a few members stand out and non-members never do.
         max_guesses: the most guesses that a rule may consider; all by default.
-        claim: a privacy curve to be tested as well (method "fdp"); ``details`` then has its
-            ``claim_p_value``.
-        family: for "fdp": "gdp"; "approx", (epsilon, delta)-DP, which assumes nothing; or a
-            function from a positive number to a curve, larger meaning less private.
-        rng: breaks ties between equal scores and makes the split.
+        claim: a privacy curve to be tested as well (methods "fdp" and "product"), whose p-value
+            is then that of the result; for "product" also an event.
+        family: for "fdp" and "product": "gdp"; "approx", (epsilon, delta)-DP, which for "fdp"
+            assumes nothing; or a function from a positive number to a curve, larger meaning less
+            private, such as ``GDP``. For "product" also a :class:`dpassay.bounds.DPSGDForm`, which
+            is then the claim as well, unless another is given.
+        centre: for "product": scores above it say "in", those below it "out", and those that are
+            farthest from it are the most certain. 0 for log-likelihood ratios; by default the
+            median. A canary whose score is the centre is guessed last, by a coin.
+        rng: breaks ties between equal scores, makes the split and draws null laws.
 
     Returns:
         The bound. Its ceiling is what perfect guesses would have given under the same rule; its
@@ -141,11 +154,19 @@ def one_run(
     """
     _check.choice("method", method, tuple(_METHODS))
     audit = _audit(scores, members, delta, confidence, sides, max_guesses, rng)
+    if method == "product":
+        return _product(audit, guesses, family, claim, centre)
+    if centre is not None:
+        raise InvalidArgument(
+            f"centre={centre!r} must be None for method={method!r}, which guesses the highest and "
+            "lowest scores. Pass method='product'."
+        )
     if method == "fdp":
         return _fdp(audit, guesses, family, claim)
     if claim is not None or family != "gdp":
         raise InvalidArgument(
-            f"method={method!r} takes no claim or family. Pass method='fdp' to test curves."
+            f"method={method!r} takes no claim or family. Pass method='fdp' or method='product' "
+            "to test curves."
         )
     found = _find(audit, method, guesses, _METHODS[method].bound)
     return _result(found, method, "none", {})
@@ -227,13 +248,43 @@ def _numbers(guesses: Any, audit: Audit) -> tuple[int, int]:
     return top, bottom
 
 
+def _product(
+    audit: Audit,
+    guesses: str | int | tuple[int, int],
+    family: str | fdp.Family | DPSGDForm,
+    claim: PrivacyCurve | Event | None,
+    centre: float | None,
+) -> LowerBound:
+    """The bound for independent canaries, by the weighted count or by a fixed number of guesses."""
+    if isinstance(guesses, str) and guesses != "auto":
+        raise InvalidArgument(
+            f"guesses={guesses!r} has no proof with method='product'. Pass 'auto' or numbers."
+        )
+    if audit.max_guesses < audit.canaries:
+        raise InvalidArgument(
+            f"max_guesses={audit.max_guesses} has no meaning with method='product', whose rule "
+            "does not look for a number of guesses. Pass guesses= instead."
+        )
+    if centre is not None:
+        centre = _check.number("centre", centre, remedy="It is 0 for log-likelihood ratios.")
+    numbers = None if isinstance(guesses, str) else _numbers(guesses, audit)
+    if numbers and centre is not None and not isinstance(guesses, tuple | list):
+        numbers = sum(numbers)  # the most certain, of whichever kind
+    return independent.find_bound(audit, numbers, family, claim, centre)
+
+
 def _fdp(
     audit: Audit,
     guesses: str | int | tuple[int, int],
-    family: str | fdp.Family,
-    claim: PrivacyCurve | None,
+    family: str | fdp.Family | DPSGDForm,
+    claim: PrivacyCurve | Event | None,
 ) -> LowerBound:
     """The largest member of the family that is refuted, as an epsilon at delta."""
+    if isinstance(family, DPSGDForm) or isinstance(claim, Event):
+        raise InvalidArgument(
+            "method='fdp' takes curves: pass method='product' for a form of DP-SGD, or "
+            "claim=account(event)."
+        )
     member, assumption = fdp.family_member(family, audit.delta)
     if audit.delta == 0 and family == "gdp":
         raise InvalidArgument(

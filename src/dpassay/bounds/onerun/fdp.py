@@ -66,7 +66,7 @@ def gaussian_inverse(mu: float) -> Inverse:
 
 def curve_inverse(curve: PrivacyCurve) -> Inverse:
     """f(1 - x) from below, by lines that each delta(epsilon) of the curve gives."""
-    epsilon = _epsilon_grid(curve)
+    epsilon = epsilon_grid(curve)
     rest = 1 - np.asarray(curve.delta(epsilon))
     # f(y) >= max(1 - delta - e^epsilon y, e^-epsilon (1 - delta - y), 0) at y = 1 - x. As lines in
     # x they would cancel: e^epsilon is up to 1e26, and y is exact where it matters.
@@ -80,8 +80,8 @@ def curve_inverse(curve: PrivacyCurve) -> Inverse:
     return inverse
 
 
-def _epsilon_grid(curve: PrivacyCurve) -> FloatArray:
-    """Evenly spaced up to where delta has stopped falling or is out of reach of any count."""
+def epsilon_grid(curve: PrivacyCurve) -> FloatArray:
+    """Evenly spaced up to where delta stops falling or no count sees it; then a corner, if any."""
     probe = np.concatenate([[0.0], np.geomspace(1e-6, 60.0, 400)])
     delta = np.asarray(curve.delta(probe))
     top = float(probe[np.argmax(delta <= max(float(delta[-1]) * (1 + NUMERICAL), 1e-14))])

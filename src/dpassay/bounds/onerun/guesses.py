@@ -9,7 +9,8 @@ A *rule* takes the audit and a method's bound and returns what was found. All of
   :class:`~dpassay.bounds.onerun.pvalues.Chosen` pays;
 - grid: powers of two, the level shared equally among them; bonferroni: all numbers likewise;
 - uniform: the largest bound of all looks, calibrated exactly (:mod:`~dpassay.bounds.onerun.walk`);
-- automatic: uniform, or a fixed tenth of the scores where m delta is too large for it.
+- automatic: uniform; where m delta is large, the better of it and a fixed number, at shares of the
+  level.
 """
 
 from collections.abc import Callable
@@ -25,6 +26,9 @@ from dpassay.types import FloatArray
 
 SIDES = {"both": (1, 1), "top": (1, 0), "bottom": (0, 1)}
 SPLIT = 0.3  # the share of canaries on which the number of guesses is chosen
+_UNIFORM_LEAK = 6.0  # levels that m delta may be worth in the uniform rule: 0.3 at 95 %
+_LEAST_GUESSES, _FEW = 300, 0.003  # of the automatic rule where it is worth more
+_FIXED_SHARE = 0.8  # of the error probability, to a fixed number of guesses
 
 
 @dataclass(frozen=True)
@@ -154,23 +158,43 @@ def _share(audit: Audit, bound: Bound, candidates: Candidates) -> Found:
 
 
 def automatic(audit: Audit, bound: Bound) -> Found:
-    """Uniform, unless delta is so large that few blocks fit: then a tenth of the scores per kind.
+    """Uniform while delta can give few guesses away; beyond that, beside it, a fixed number.
 
-    Which of the two depends on m, delta and the level alone.
+    Blocks of the uniform rule grow with (m delta / level)², so that with many canaries its first
+    look takes in a large share of them, where guesses are poor: bounds would fall with m. Those of
+    a fixed share do not, but so few guesses cannot show a large epsilon, which the uniform rule
+    does. Hence both, at shares of the level. What is done depends on m, delta and the level alone.
     """
-    if 4 * _block(audit) <= audit.most_units or audit.canaries < 10:
+    few = audit.leak <= _UNIFORM_LEAK * audit.level and 4 * _block(audit) <= audit.most_units
+    if few or audit.canaries < 10:
         return uniform(audit)
-    units = min(audit.canaries // 10, audit.most_units)
-    text = "a tenth of the scores for each kind of guess, fixed in advance"
-    return _best(audit, audit.candidates(np.array([units])), audit.level, bound, text)
+    every = uniform(audit, share=1 - _FIXED_SHARE)
+    some = _few(audit, bound)
+    best = max(some, every, key=lambda found: found.epsilon)
+    text = f"the larger of {some.selection} and {every.selection}"
+    return replace(
+        best, ceiling=max(some.ceiling, every.ceiling), looks=1 + every.looks, selection=text
+    )
+
+
+def _few(audit: Audit, bound: Bound) -> Found:
+    """The bound for three in a thousand canaries, or 300 of them, at most a fifth."""
+    wanted = max(_LEAST_GUESSES, round(_FEW * audit.canaries))
+    units = max(min(wanted, audit.canaries // 5, audit.max_guesses) // audit.per_unit, 1)
+    text = f"{units * audit.per_unit} guesses ({_FIXED_SHARE:g} of the error probability)"
+    level = _FIXED_SHARE * audit.level
+    return _best(audit, audit.candidates(np.array([units])), level, bound, text)
 
 
 def _block(audit: Audit) -> int:
     return walk.block_units(audit.leak, audit.level, audit.per_unit, audit.most_units)
 
 
-def uniform(audit: Audit, bound: Bound | None = None) -> Found:
-    """The largest bound over all looks, calibrated exactly for all of them together."""
+def uniform(audit: Audit, bound: Bound | None = None, share: float = 1.0) -> Found:
+    """The largest bound over all looks, calibrated exactly for all of them together.
+
+    ``share`` of the error probability is spent. Blocks are those of the whole level.
+    """
     unit = min(_block(audit), max(audit.most_units // 4, 1))
     block = unit * audit.per_unit
 
@@ -179,7 +203,7 @@ def uniform(audit: Audit, bound: Bound | None = None) -> Found:
 
     looks = walk.looks(audit.most_units // unit) * unit
     text = f"largest over {looks.size} numbers of guesses, calibrated exactly for all of them"
-    return _best(audit, audit.candidates(looks), audit.level, calibrated, text)
+    return _best(audit, audit.candidates(looks), share * audit.level, calibrated, text)
 
 
 def betting(audit: Audit, bound: Bound | None = None) -> Found:

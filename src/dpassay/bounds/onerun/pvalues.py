@@ -64,6 +64,7 @@ from dpassay.types import FloatArray
 
 PValue = Callable[[ArrayLike, ArrayLike, ArrayLike], FloatArray]
 """(epsilon, guesses, correct) -> an upper bound on P(N >= correct)."""
+_SMALLEST_RATIO = 1e-240  # smaller tails are bounds, a thousand times too large at times
 
 
 def pure_epsilon(guesses: ArrayLike, correct: ArrayLike, level: float) -> FloatArray:
@@ -120,9 +121,10 @@ def leak_rate_bound(epsilon: ArrayLike, guesses: ArrayLike, correct: ArrayLike) 
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         beta = tail(epsilon, n, v)
         rate = np.exp(np.log(beta) - np.log(v) - log_pmf(n - v, n, error))
-        # Where B underflows: b falls at least as fast as a geometric series from v on.
+        # Where B is so small that ``tail`` only bounds it: b falls at least as fast as a geometric
+        # series from v on.
         far = 1 / (v - (n - v) * odds * v / (v + 1))
-    return np.where(v > 0, np.where(beta > 1e-280, rate, far), np.inf)
+    return np.where(v > 0, np.where(beta > _SMALLEST_RATIO, rate, far), np.inf)
 
 
 @dataclass(frozen=True)

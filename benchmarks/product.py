@@ -1,0 +1,120 @@
+"""What one training shows: shares of epsilon, with the number of canaries, beside jax_privacy.
+
+Run with ``python -m benchmarks.product`` (ten minutes of CPU time; ``--quick``: one; a name of
+a table runs that alone). Scores are Gaussian, coins fair, delta 1e-5, confidence 0.95. Tables:
+"shares", mean bound over epsilon by method; "default", the default where nothing is assumed as the
+number of canaries grows; "peer", bounds and CPU seconds of jax_privacy's ``CanaryScoreAuditor`` on
+the same scores (``pip install jax-privacy``).
+"""
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from benchmarks.onerun import HINT, auditor, cpu, gaussian
+from dpassay.bounds import lower_bound_gaussian_location, one_run
+from dpassay.privacy import GDP
+from dpassay.privacy import gaussian as formulae
+
+DELTA, LEVEL = 1e-5, 0.05
+EPSILONS = (1.0, 2.0, 4.0, 8.0)
+SEEDS = {1000: 30, 10_000: 12, 100_000: 4}
+Row = dict[str, Any]
+
+
+def mu_of(epsilon: float) -> float:
+    return float(formulae.mu_of(np.float64(epsilon), np.float64(DELTA)))
+
+
+def bound(draw: Any, **options: Any) -> float:
+    return one_run(*draw, delta=DELTA, **options).epsilon
+
+
+def by_location(scores: Any, members: Any) -> float:
+    """The bound that knows that scores are Gaussian: as sharp as any can be."""
+    sides = scores[members], scores[~members]
+    return lower_bound_gaussian_location(*sides, delta=DELTA).epsilon
+
+
+def shares(quick: bool = False) -> Iterator[Row]:
+    """Mean bound over epsilon."""
+    for epsilon in EPSILONS:
+        for canaries, seeds in SEEDS.items():
+            repeats = max(seeds // 4, 2) if quick else seeds
+            rng = np.random.default_rng([int(epsilon), canaries])
+            draws = [gaussian(canaries, mu_of(epsilon), rng) for _ in range(repeats)]
+            row: Row = {"epsilon": epsilon, "canaries": canaries}
+            for name, options in {
+                "none": {"method": "exact"},
+                "half": {"method": "product", "guesses": canaries // 2},
+                "all": {"method": "product", "guesses": canaries},
+                "weighted": {"method": "product"},
+            }.items():
+                row[name] = float(np.mean([bound(draw, **options) for draw in draws])) / epsilon
+            row["noncentral t"] = float(np.mean([by_location(*draw) for draw in draws])) / epsilon
+            yield row
+
+
+def default(quick: bool = False) -> Iterator[Row]:
+    """The mean bound of the default over five seeds as the number of canaries grows."""
+    for mu in (0.5, 1.0, 2.0):
+        for canaries in (10_000, 100_000, 1_000_000, *(() if quick else (10_000_000,))):
+            rng = np.random.default_rng([int(10 * mu), canaries])
+            found = [bound(gaussian(canaries, mu, rng)) for _ in range(5)]
+            truth = GDP(mu=mu).epsilon(DELTA)
+            yield {"mu": mu, "epsilon": truth, "canaries": canaries, "none": float(np.mean(found))}
+
+
+def peer(quick: bool = False) -> Iterator[Row]:
+    """Bounds and CPU seconds on the same scores; each as it comes without options."""
+    for mu in (0.5, 1.0):
+        for canaries in (1000, 10_000, 100_000):
+            draw = gaussian(canaries, mu, np.random.default_rng([1, canaries]))
+            row: Row = {"mu": mu, "epsilon": GDP(mu=mu).epsilon(DELTA), "canaries": canaries}
+            for name, call in _calls(draw).items():
+                row[f"{name} s"], row[name] = cpu(call)
+            yield row
+    draw = gaussian(1_000_000, 1.0, np.random.default_rng(2))
+    seconds, value = cpu(lambda: bound(draw, method="product"))
+    row = {"mu": 1.0, "epsilon": GDP(mu=1.0).epsilon(DELTA), "canaries": 1_000_000}
+    yield row | {"product s": seconds, "product": value}
+
+
+def _calls(draw: Any) -> dict[str, Callable[[], Any]]:
+    ours: dict[str, Callable[[], Any]] = {
+        "none": lambda: bound(draw),
+        "product": lambda: bound(draw, method="product"),
+    }
+    theirs = auditor(*draw)
+    if theirs is None:
+        return ours | {"peer": lambda: HINT}
+    return ours | {
+        "peer one-run": lambda: float(theirs.epsilon_one_run(LEVEL, DELTA)),
+        "peer f-DP": lambda: float(theirs.epsilon_one_run_fdp(LEVEL, DELTA)),
+    }
+
+
+def run(quick: bool = False) -> dict[str, list[Row]]:
+    """All three tables."""
+    return {name: list(rows(quick)) for name, rows in TABLES.items()}
+
+
+TABLES = {"shares": shares, "default": default, "peer": peer}
+
+
+def main(quick: bool = False, names: tuple[str, ...] = tuple(TABLES)) -> None:
+    for name in names:
+        print(f"-- {name}")
+        for row in TABLES[name](quick):
+            print(", ".join(f"{key} {_shown(value)}" for key, value in row.items()), flush=True)
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    chosen = tuple(name for name in TABLES if name in sys.argv)
+    main("--quick" in sys.argv, chosen or tuple(TABLES))
