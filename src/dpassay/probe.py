@@ -11,19 +11,30 @@ times, with and without the canary as a fair coin says, and compares what it rel
 worlds differ by one record added, so the claim must be one of add/remove. ``dpassay check train.py
 --claim 3,1e-5`` runs it a few times on neighbouring data and names the line that leaks; it needs no
 canary.
+
+One more line needs no audit around it. It is live in the training that it stands in::
+
+    watch = probe.optimizer(optimizer)                          # after Opacus' make_private
+    ...                                                         # the loop as it is
+    print(watch.judge(delta=1e-5))
 """
 
 import contextlib
 import copy
+import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from dpassay._rng import RngLike
 from dpassay.errors import InvalidTarget
 
-__all__ = ["OWN", "Checking", "Trial", "checking", "data", "playing", "release"]
+if TYPE_CHECKING:
+    from dpassay.canaries.watch import Watch
+
+__all__ = ["OWN", "Checking", "Trial", "checking", "data", "optimizer", "playing", "release"]
 
 OWN = object()
 """In a check: the data is the script's own."""
@@ -183,6 +194,63 @@ def release(output: Any, *, score: Callable[[Any], float] | None = None) -> None
         trial.released.append(_fit_of(output, *trial.canary))
     else:
         trial.released.append(copy.deepcopy(output))
+
+
+def optimizer(
+    optimizer: Any,
+    *,
+    canaries: int = 5000,
+    rng: RngLike = 0,
+    where: Literal["noise", "clipping"] = "noise",
+    accountant: Any = None,
+    noise_multiplier: float | None = None,
+    sampling_rate: float | None = None,
+    clip: float | None = None,
+    divisor: float | None = None,
+) -> "Watch":
+    """Put canary gradients into this very training, and return the watch that judges it.
+
+    The optimizer is instrumented in place: the loop goes on calling ``optimizer.step()``. Each
+    canary is a block of parameters of its own, with a gradient of the clipping norm that is in the
+    training if a fair coin says so, and then in each step with the sampling rate. The model gets
+    noise of the canaries, far below that of its privacy. ``watch.judge(delta=1e-5)`` says whether
+    the noise is what the accountant was told; see :class:`dpassay.canaries.watch.Watch`.
+
+    Args:
+        optimizer: what Opacus' ``make_private`` returned; noise, norm, divisor and sampling rate
+            are read from it and its accountant. Or a plain optimizer of torch in a loop that
+            clips and adds noise itself; then ``noise_multiplier``, ``sampling_rate``, ``clip`` and
+            ``divisor`` are stated.
+        canaries: how many, at most one per parameter: 5000 show about 80 % of epsilon = 1 and 95 %
+            of epsilon = 4.
+        rng: seed or generator of coins, blocks and draws: the audit's own, never that of torch.
+        where: "noise": canaries are added behind the noise, which costs next to nothing.
+            "clipping": they go through the optimizer's clipping as rows of a hundred times the
+            clipping norm, so that clipping is tested too.
+        accountant: that of the privacy engine, if it cannot be read from the optimizer's hook.
+        noise_multiplier: deviation of the noise over ``clip``; for a plain optimizer.
+        sampling_rate: the probability with which a record is in a step; likewise, or where Opacus
+            has no accountant.
+        clip: the norm that gradients are clipped to; for a plain optimizer.
+        divisor: by which the noisy sum is divided; for a plain optimizer.
+
+    Raises:
+        InvalidArgument: an optimizer that no proof covers (adaptive or per-layer clipping, FSDP),
+            or a number that is missing.
+
+    """
+    torch_side = importlib.import_module("dpassay.canaries.watch_torch")
+    return torch_side.watch_optimizer(
+        optimizer,
+        canaries=canaries,
+        rng=rng,
+        where=where,
+        accountant=accountant,
+        noise_multiplier=noise_multiplier,
+        sampling_rate=sampling_rate,
+        clip=clip,
+        divisor=divisor,
+    )
 
 
 # ------------------------------------------------------------------------- records and a canary
