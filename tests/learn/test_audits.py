@@ -334,8 +334,8 @@ class NoisySum(PrivateMixin, RegressorMixin, BaseEstimator):
 
     def fit(self, X, y):
         noise = gaussian_multiplier(epsilon=self.epsilon, delta=self.delta) * (1 + 1e-9)
-        self._spend(Gaussian(noise, self.neighbouring), self._public_records(X))
-        release = gaussian(y.sum(), sensitivity=1.0, mu=1 / noise, rng=self._rng())
+        with self._spending(Gaussian(noise, self.neighbouring), self._public_records(X)):
+            release = gaussian(y.sum(), sensitivity=1.0, mu=1 / noise, rng=self._rng())
         self.sum_, self.noise_ = release.value, release.noise
         return self
 

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dpassay.errors import InvalidArgument
 from dpassay.learn import PrivateLasso, PrivateRidge
 from dpassay.learn.base import PrivateMixin, generator_of, noise_level
-from dpassay.learn.declared import bounded_features, bounded_targets, label_set, row_norms
+from dpassay.learn.declared import bound_features, bound_targets, label_set, row_norms
 from dpassay.mechanisms import gaussian
 from dpassay.privacy import Gaussian, gaussian_noise_multiplier
 
@@ -48,8 +48,8 @@ class PrivateMean(PrivateMixin, RegressorMixin, BaseEstimator):
     def fit(self, X, y):
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
         budget = self._budget()
-        bounded_features(X, self.data_norm, None)
-        targets = bounded_targets(y, self.target_bound)
+        bound_features(X, self.data_norm, None)
+        targets = bound_targets(y, self.target_bound)
         n = self._public_records(X)
         if not budget.is_private:
             self._spend_nothing_private(budget, n)
@@ -58,13 +58,13 @@ class PrivateMean(PrivateMixin, RegressorMixin, BaseEstimator):
         event = Gaussian(
             gaussian_noise_multiplier(budget.epsilon, budget.delta), budget.neighbouring
         )
-        self._spend(event, n)
-        release = gaussian(
-            targets.values.sum(),
-            sensitivity=budget.record_changes * targets.bound,
-            mu=1 / event.noise_multiplier,
-            rng=self._rng(),
-        )
+        with self._spending(event, n):
+            release = gaussian(
+                targets.values.sum(),
+                sensitivity=budget.record_changes * targets.bound,
+                mu=1 / event.noise_multiplier,
+                rng=self._rng(),
+            )
         self.noise_ = release.noise
         self.mean_ = release.value / n + targets.centre
         return self
@@ -170,7 +170,7 @@ def test_misuse_names_the_argument(setting, message):
 
 def test_rows_beyond_the_norm_are_clipped_and_others_left():
     rows = np.array([[3.0, 4.0], [0.3, 0.4], [0.0, 0.0], [1e200, -1e200]])
-    features = bounded_features(rows, 1.0, None)
+    features = bound_features(rows, 1.0, None)
     np.testing.assert_allclose(features.values[:3], [[0.6, 0.8], [0.3, 0.4], [0, 0]])
     assert row_norms(features.values).max() <= 1 + 1e-15
     assert features.norm == 1.0
@@ -178,27 +178,27 @@ def test_rows_beyond_the_norm_are_clipped_and_others_left():
 
 def test_the_infinity_norm_clips_entries():
     rows = np.array([[3.0, -0.5], [-2.0, 0.4]])
-    features = bounded_features(rows, 1.0, None, "inf")
+    features = bound_features(rows, 1.0, None, "inf")
     np.testing.assert_array_equal(features.values, [[1.0, -0.5], [-1.0, 0.4]])
-    again = bounded_features(sparse.csr_matrix(rows), 1.0, None, "inf")
+    again = bound_features(sparse.csr_matrix(rows), 1.0, None, "inf")
     np.testing.assert_array_equal(again.values.toarray(), features.values)
 
 
 def test_input_is_not_modified():
     for rows in (np.full((2, 2), 9.0), sparse.csr_matrix(np.full((2, 2), 9.0))):
-        bounded_features(rows, 1.0, None)
-        bounded_features(rows, 1.0, (-1, 1))
+        bound_features(rows, 1.0, None)
+        bound_features(rows, 1.0, (-1, 1))
         assert rows.max() == 9.0
 
 
 def test_bounds_centre_and_scale():
     rows = np.array([[0.0, 10.0], [5.0, 30.0], [20.0, 20.0]])
-    features = bounded_features(rows, None, ([0, 10], [10, 30]))
+    features = bound_features(rows, None, ([0, 10], [10, 30]))
     np.testing.assert_array_equal(features.values, [[-1, -1], [0, 1], [1, 0]])
     assert features.norm == math.sqrt(2)
-    assert bounded_features(rows, None, (0, 10), "inf").norm == 1.0
-    assert bounded_features(rows, 0.5, (0, 10)).norm == 0.5
-    assert bounded_features(rows, 9.0, (0, 10)).norm == math.sqrt(2)
+    assert bound_features(rows, None, (0, 10), "inf").norm == 1.0
+    assert bound_features(rows, 0.5, (0, 10)).norm == 0.5
+    assert bound_features(rows, 9.0, (0, 10)).norm == math.sqrt(2)
 
 
 @given(st.integers(0, 2**32), st.booleans(), st.sampled_from(["l2", "inf"]))
@@ -207,7 +207,7 @@ def test_every_row_ends_inside(seed, is_sparse, kind):
     rows = rng.standard_cauchy((6, 4)) * 10 ** rng.uniform(-3, 3)
     norm = 10 ** rng.uniform(-2, 2)
     bounds = (-rng.uniform(0.1, 3, 4), rng.uniform(0.1, 3, 4)) if seed % 2 else None
-    features = bounded_features(sparse.csr_matrix(rows) if is_sparse else rows, norm, bounds, kind)
+    features = bound_features(sparse.csr_matrix(rows) if is_sparse else rows, norm, bounds, kind)
     values = features.values.toarray() if is_sparse else features.values
     assert features.norm <= norm
     order = 2 if kind == "l2" else np.inf
@@ -219,7 +219,7 @@ def test_coefficients_return_to_the_units_of_the_data():
     rows = rng.uniform(0, 10, (5, 3))
     coef, intercept = rng.normal(size=(2, 3)), rng.normal(size=2)
     for data in (rows, sparse.csr_matrix(rows)):
-        features = bounded_features(data, None, (0, 10))
+        features = bound_features(data, None, (0, 10))
         own_coef, own_intercept = features.restore(coef, intercept)
         seen = rows @ own_coef.T + own_intercept
         np.testing.assert_allclose(seen, features.values @ coef.T + intercept)
@@ -227,11 +227,11 @@ def test_coefficients_return_to_the_units_of_the_data():
 
 def test_sparse_stays_sparse_and_uncentred():
     rows = sparse.random(20, 30, 0.1, "csr", rng=np.random.default_rng(0)) * 5
-    features = bounded_features(rows, 0.5, ([-1] * 30, 2))
+    features = bound_features(rows, 0.5, ([-1] * 30, 2))
     assert features.values.nnz == rows.nnz
     assert not features.centre.any()
     with pytest.raises(InvalidArgument, match="contain 0"):
-        bounded_features(rows, None, (1, 2))
+        bound_features(rows, None, (1, 2))
 
 
 @pytest.mark.parametrize(
@@ -239,17 +239,17 @@ def test_sparse_stays_sparse_and_uncentred():
 )
 def test_wrong_bounds(bounds):
     with pytest.raises(InvalidArgument, match="bounds"):
-        bounded_features(X, None, bounds)
+        bound_features(X, None, bounds)
 
 
 # Targets and labels.
 
 
 def test_targets_are_clipped_and_centred():
-    targets = bounded_targets(np.array([-1.0, 3.0, 9.0]), (2, 6))
+    targets = bound_targets(np.array([-1.0, 3.0, 9.0]), (2, 6))
     np.testing.assert_array_equal(targets.values, [-2, -1, 2])
     assert (targets.bound, targets.centre) == (2.0, 4.0)
-    assert bounded_targets(np.array([5.0]), 3).values == [3.0]
+    assert bound_targets(np.array([5.0]), 3).values == [3.0]
 
 
 def test_declared_labels():

@@ -14,7 +14,7 @@ from dpassay.learn import (
     logistic_plans,
     search_price,
 )
-from dpassay.learn.declared import bounded_features, row_norms
+from dpassay.learn.declared import bound_features, row_norms
 from dpassay.optim.gradient import noisy_gradient_descent
 from dpassay_reproduce.printed.ridge import PrintedRidge
 
@@ -28,7 +28,7 @@ def in_parts(k):
 @pytest.mark.parametrize("declared", [(1.0, None), (None, (-1, 1))])
 def test_an_entry_in_parts_is_clipped_as_a_whole(kind, declared):
     given = in_parts(100)
-    features = bounded_features(given, *declared, kind)
+    features = bound_features(given, *declared, kind)
     assert abs(features.values.toarray()).max() <= 1
     assert given.nnz == 100, "the caller's matrix stays as it is"
 
@@ -39,7 +39,7 @@ def test_rounding_keeps_clipped_rows_inside(form, norm):
     rng = np.random.default_rng(0)
     X = (10 ** rng.uniform(-4, 2, (20, 3000))).astype(np.float32)
     for kind, order in (("l2", 2), ("inf", np.inf)):
-        values = bounded_features(form(X), norm, None, kind).values
+        values = bound_features(form(X), norm, None, kind).values
         values = values.toarray() if sparse.issparse(values) else values
         assert values.dtype == np.float32
         sizes = np.linalg.norm(values.astype(float), ord=order, axis=1)

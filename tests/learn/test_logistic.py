@@ -19,7 +19,6 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import dpassay as da
 from dpassay.errors import InvalidArgument
 from dpassay.learn.base import Budget
-from dpassay.learn.ledger import Ledger
 from dpassay.learn.logistic import PrivateLogisticRegression
 from dpassay.learn.logistic_facts import LogisticFacts
 from dpassay.learn.logistic_frank_wolfe import FrankWolfe
@@ -28,6 +27,7 @@ from dpassay.learn.perturbation import ObjectivePerturbation, OutputPerturbation
 from dpassay.optim.conditioning import column_sizes, condition_rows, second_moment, typical_norm
 from dpassay.optim.losses import Logistic, Multinomial, Rows
 from dpassay.privacy import gaussian
+from dpassay.privacy.ledger import Ledger
 from rates import assert_rate
 
 SOLVERS = ["gd", "sgd", "frank-wolfe", "output", "objective"]

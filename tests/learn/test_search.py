@@ -69,8 +69,9 @@ class Recorder(PrivateMixin, RegressorMixin, BaseEstimator):
             return self
         noise = gaussian_multiplier(epsilon=budget.epsilon, delta=budget.delta)
         noise *= 1 + 1e-9
-        self._spend(self.event or Gaussian(noise, budget.neighbouring), self._public_records(X))
-        release = gaussian(y.sum(), sensitivity=1.0, mu=1 / noise, rng=self._rng())
+        event = self.event or Gaussian(noise, budget.neighbouring)
+        with self._spending(event, self._public_records(X)):
+            release = gaussian(y.sum(), sensitivity=1.0, mu=1 / noise, rng=self._rng())
         self.sum_, self.noise_ = release.value, release.noise
         return self
 

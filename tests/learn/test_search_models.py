@@ -58,9 +58,9 @@ def test_every_fit_is_within_what_a_run_may_cost_and_near_it(name, relation):
     spent = []
 
     class Spy(type(estimator)):
-        def _spend(self, event, n_records, assumptions=()):
+        def _spending(self, event, n_records, assumptions=()):
             spent.append((event, n_records, self.epsilon))
-            super()._spend(event, n_records, assumptions)
+            return super()._spending(event, n_records, assumptions)
 
     model = Spy(**estimator.get_params()).set_params(neighbouring=relation)
     found = search(model, grid, law=law).fit(X, y)

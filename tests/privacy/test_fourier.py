@@ -11,7 +11,7 @@ import dpassay as da
 from dpassay._special.margins import UNIT
 from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import events, gaussian
-from dpassay.privacy.fourier import Fourier, sampled_gaussians
+from dpassay.privacy.fourier import Fourier, price_gaussians
 from dpassay.privacy.fourier.direction import Direction
 from dpassay.privacy.fourier.laws import SampledGaussian, exp_remainder
 from dpassay.privacy.fourier.transform import cumulant
@@ -166,7 +166,7 @@ def test_cumulants_are_within_their_errors_at_any_number_of_steps(kind, case):
 def test_one_step_is_never_below_its_closed_form(rate, noise):
     epsilons = np.array([0.0, 1e-4, 0.01, 0.1, 0.3, 1.0, 2.0])
     removing, adding = profiles(events.Sampled(events.Gaussian(noise), rate))
-    curve = sampled_gaussians([(noise, rate, 1)])
+    curve = price_gaussians([(noise, rate, 1)])
     for direction, truth in zip(curve.directions, (removing, adding), strict=True):
         assert np.all(direction.delta(epsilons) >= truth(epsilons))
     both = np.maximum(removing(epsilons), adding(epsilons))
@@ -179,14 +179,14 @@ def test_one_step_without_replacement_is_never_below_its_closed_form(rate, noise
     epsilons = np.array([0.0, 1e-4, 0.01, 0.1, 0.3, 1.0])
     event = events.Sampled(events.Gaussian(noise, "replace-one"), rate, "without-replacement")
     truth = profiles(event)[0](epsilons)
-    ours = sampled_gaussians([(noise, rate, 1)], replace=True).delta(epsilons)
+    ours = price_gaussians([(noise, rate, 1)], replace=True).delta(epsilons)
     assert np.all(ours >= truth)
     assert np.all(ours[truth > 1e-9] <= 1.02 * truth[truth > 1e-9])
 
 
 @pytest.mark.parametrize(("noise", "steps"), [(10.0, 100), (300.0, 10**5), (1e4, 10**8)])
 def test_rates_near_one_are_gaussian_dp(noise, steps):
-    curve = sampled_gaussians([(noise, 1 - 1e-15, steps)])
+    curve = price_gaussians([(noise, 1 - 1e-15, steps)])
     for delta in (0.1, 1e-6, 1e-15, 1e-30):
         truth = float(gaussian.epsilon_of(delta, math.sqrt(steps) / noise))
         assert truth * (1 - 1e-12) <= curve.epsilon(delta) <= truth * (1 + 2e-4) + 1e-9
@@ -194,7 +194,7 @@ def test_rates_near_one_are_gaussian_dp(noise, steps):
 
 @pytest.mark.parametrize(("rate", "noise", "steps", "delta", "epsilon"), TABLE)
 def test_table(rate, noise, steps, delta, epsilon):
-    ours = sampled_gaussians([(noise, rate, steps)])
+    ours = price_gaussians([(noise, rate, steps)])
     found = ours.epsilon(delta)
     assert found == pytest.approx(epsilon, rel=2e-3)
     assert ours.delta(found) <= delta
@@ -217,7 +217,7 @@ def test_a_law_below_the_truth_would_be_seen():
     cells = SampledGaussian(1.0, 0.01, spacing=0.3)
     truth = profiles(events.Sampled(events.Gaussian(1.0), 0.01))[0](np.array([0.1]))
     rounded_up = Direction(lambda tail: [(cells.remove(tail), 1)])
-    collapsed = Direction(lambda tail: [(cells.collapsed(tail), 1)])
+    collapsed = Direction(lambda tail: [(cells.collapse(tail), 1)])
     assert collapsed.delta(np.array([0.1])) < truth < rounded_up.delta(np.array([0.1]))
 
 
@@ -227,7 +227,7 @@ def test_different_steps_and_plain_gaussians_compose():
         (*(da.dp_sgd_event(s, q, n) for s, q, n in parts), events.Repeated(events.Gaussian(9.0), 4))
     )
     ours, pld = da.account(event, "fourier"), da.account(event, "pld")
-    direct = sampled_gaussians(parts, 4 / 81)
+    direct = price_gaussians(parts, 4 / 81)
     for delta in (1e-3, 1e-6, 1e-9):
         assert ours.epsilon(delta) == direct.epsilon(delta)
         assert ours.epsilon(delta) == pytest.approx(pld.epsilon(delta), rel=3e-4)
@@ -235,7 +235,10 @@ def test_different_steps_and_plain_gaussians_compose():
 
 
 def test_counts_add():
-    whole, halves = sampled_gaussians([(0.9, 0.02, 500)]), sampled_gaussians([(0.9, 0.02, 250)] * 2)
+    whole, halves = (
+        price_gaussians([(0.9, 0.02, 500)]),
+        price_gaussians([(0.9, 0.02, 250)] * 2),
+    )
     assert whole.epsilon(1e-6) == pytest.approx(halves.epsilon(1e-6), rel=1e-6)
 
 
@@ -246,25 +249,25 @@ def test_without_replacement_agrees_with_the_distribution():
     for delta in (1e-3, 1e-7):
         assert ours.epsilon(delta) == pytest.approx(pld.epsilon(delta), rel=3e-4)
     with pytest.raises(UnsupportedEvent, match="add-remove"):
-        sampled_gaussians([(2.0, 0.1, 200)], replace=True).delta_lower(1.0)
+        price_gaussians([(2.0, 0.1, 200)], replace=True).delta_lower(1.0)
 
 
 # How curves behave.
 
 
 def test_more_steps_cost_more_and_more_epsilon_needs_less_delta():
-    epsilons = [sampled_gaussians([(0.6, 1e-5, 10**k)]).epsilon(1e-6) for k in range(3, 13)]
+    epsilons = [price_gaussians([(0.6, 1e-5, 10**k)]).epsilon(1e-6) for k in range(3, 13)]
     assert epsilons == sorted(epsilons)
-    curve = sampled_gaussians([(0.6, 1e-3, 10**4)])
+    curve = price_gaussians([(0.6, 1e-3, 10**4)])
     deltas = curve.delta(np.linspace(0, 6, 80))
     assert np.all(np.diff(deltas) < 0)
 
 
 def test_answers_do_not_depend_on_what_was_asked_before():
-    curve = sampled_gaussians([(1.0, 0.01, 1000)])
+    curve = price_gaussians([(1.0, 0.01, 1000)])
     x = np.linspace(0, 3, 7)
     together = curve.delta(x)
-    alone = [sampled_gaussians([(1.0, 0.01, 1000)]).delta(e) for e in x]
+    alone = [price_gaussians([(1.0, 0.01, 1000)]).delta(e) for e in x]
     assert together == pytest.approx(alone, rel=1e-13)
     assert curve.delta(x[3]) == together[3]
     assert curve.epsilon([1e-5, 1e-3]).tolist() == [curve.epsilon(1e-5), curve.epsilon(1e-3)]
@@ -273,7 +276,7 @@ def test_answers_do_not_depend_on_what_was_asked_before():
 @pytest.mark.parametrize("delta", [0.9, 1e-2, 1e-9, 1e-25, 1e-60, 1e-200])
 @pytest.mark.parametrize(("rate", "noise", "steps"), [(1e-3, 0.3, 10**5), (0.05, 2.0, 500)])
 def test_epsilon_is_seen_to_suffice(delta, rate, noise, steps):
-    curve = sampled_gaussians([(noise, rate, steps)])
+    curve = price_gaussians([(noise, rate, steps)])
     epsilon = curve.epsilon(delta)
     assert math.isinf(epsilon) or curve.delta(epsilon) <= delta
 
@@ -282,7 +285,7 @@ def test_epsilon_is_seen_to_suffice(delta, rate, noise, steps):
 @pytest.mark.parametrize("rate", [1e-15, 0.5, 1 - 2**-53])
 @pytest.mark.parametrize("steps", [100, 10**25])
 def test_extreme_events_have_a_price_without_warnings(noise, rate, steps):
-    curve = sampled_gaussians([(noise, rate, steps)])
+    curve = price_gaussians([(noise, rate, steps)])
     deltas = curve.delta(np.array([0.0, 1e-9, 1.0, 700.0, np.inf]))
     assert np.all((deltas >= 0) & (deltas <= 1))
     assert curve.epsilon(1e-5) >= 0
@@ -290,7 +293,7 @@ def test_extreme_events_have_a_price_without_warnings(noise, rate, steps):
 
 
 def test_the_ends_of_the_curve():
-    curve = sampled_gaussians([(1.0, 0.01, 1000)])
+    curve = price_gaussians([(1.0, 0.01, 1000)])
     assert curve.delta(np.inf) == 0
     assert curve.epsilon(1.0) == 0
     assert curve.tradeoff(0.0) == pytest.approx(1, abs=1e-9)

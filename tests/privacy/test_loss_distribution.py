@@ -165,8 +165,8 @@ def test_a_tilt_looks_at_the_mass_not_at_empty_cells():
     pmf = LossPmf(1.0, 0, probs, 0.0)
     exact = np.logaddexp(np.log1p(-1e-12), np.log(1e-12) + 10 * 3.0)
     assert pmf.cumulant(3.0) == pytest.approx(exact, rel=1e-12)
-    assert pmf.tilted(3.0).probs[10] == pytest.approx(np.exp(np.log(1e-12) + 30 - exact))
-    assert pmf.tilted(700.0).moments()[0] == pytest.approx(10.0)
+    assert pmf.tilt_by(3.0).probs[10] == pytest.approx(np.exp(np.log(1e-12) + 30 - exact))
+    assert pmf.tilt_by(700.0).moments()[0] == pytest.approx(10.0)
 
 
 @pytest.mark.parametrize("epsilon", [-3.0, 0.05, 1.0, 3.0, 4.9])

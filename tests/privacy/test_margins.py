@@ -14,7 +14,7 @@ import dpassay as da
 from dpassay.errors import InvalidArgument, UnsupportedEvent
 from dpassay.privacy import RDP, composition, renyi, sampled_gaussian, selection
 from dpassay.privacy.accounting import METHODS, PROOFS, account
-from dpassay.privacy.curves import Numeric
+from dpassay.privacy.combined import Numeric
 from dpassay.privacy.events import (
     Approx,
     BoundedRange,

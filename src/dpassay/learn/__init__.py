@@ -9,17 +9,17 @@ from dpassay._lazy import lazily
 
 if TYPE_CHECKING:
     from dpassay.learn.lasso import PrivateLasso
-    from dpassay.learn.ledger import Ledger
     from dpassay.learn.logistic import PrivateLogisticRegression
     from dpassay.learn.ridge import PrivateRidge
     from dpassay.learn.search import PrivateSearchCV
+    from dpassay.privacy.ledger import Ledger
 
 _PUBLIC = {
     "PrivateLasso": "dpassay.learn.lasso",
     "PrivateRidge": "dpassay.learn.ridge",
     "PrivateLogisticRegression": "dpassay.learn.logistic",
     "PrivateSearchCV": "dpassay.learn.search",
-    "Ledger": "dpassay.learn.ledger",
+    "Ledger": "dpassay.privacy.ledger",
 }
 
 __all__ = [

@@ -5,9 +5,9 @@ parameters are the fields of a dataclass (``eq=False, repr=False``: those are sc
 makes the ``__init__`` that scikit-learn asks for: it keeps each parameter and checks nothing.
 Its ``fit`` goes through the same steps in the same order::
 
-    X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
-    features = self._bounded_features(X)
-    targets = bounded_targets(y, self.target_bound)
+    X, y = check_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+    features = self._bound_features(X)
+    targets = bound_targets(y, self.target_bound)
     plan = self._make_plan(...)                               # from public quantities alone
     solution = self._carry_out(plan, features, targets.values, self._public_records(X))
     self.coef_, self.intercept_ = features.restore(solution.coef, solution.intercept)
@@ -17,7 +17,8 @@ clipped, silently, because to say how many were would be to say something about 
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
@@ -28,15 +29,18 @@ from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay._threads import limit_threads
 from dpassay.errors import InvalidArgument
-from dpassay.learn.declared import Features, Norm, as_they_are, bounded_features
-from dpassay.learn.ledger import Ledger
+from dpassay.learn.declared import Features, Norm, as_they_are, bound_features
 from dpassay.learn.plans import LearnerPlan, Solution
 from dpassay.privacy import Event, NonPrivate, account
 from dpassay.privacy.budget import Budget, budget
+from dpassay.privacy.ledger import Ledger, spending
 from dpassay.types import Neighbouring, NoiseLevel, PrivacyCurve
 
 RandomState = RngLike | np.random.RandomState
 """What scikit-learn takes as ``random_state``, and what NumPy has since."""
+Pair = tuple[float, float]
+Bounds = tuple[ArrayLike, ArrayLike] | Sequence[Pair] | Mapping[str, Pair]
+"""Bounds of features: for all of them or lows and highs, one pair per feature, or by name."""
 NON_PRIVATE = "epsilon=inf: no privacy was asked for"
 
 
@@ -67,18 +71,19 @@ class PrivateMixin:
             return X.shape[0]
         return _check.count("n_records", self.n_records, remedy="It is a public constant.")
 
-    def _spend(self, event: Event, n_records: int, assumptions: Sequence[str] = ()) -> None:
-        """Write the event to the ledger, which may refuse it, and state it as the fit's own.
+    @contextmanager
+    def _spending(
+        self, event: Event, n_records: int, assumptions: Sequence[str] = ()
+    ) -> Generator[None]:
+        """Charge the event to the ledger, which may refuse it, and state it as the fit's own.
 
-        To be called before anything is computed from the values of the data.
+        Whatever is computed from the values of the data is computed inside this block.
         """
-        if self.ledger is not None:
-            must_be = "a Ledger, e.g. Ledger('spent.db', budget=ApproxDP(3.0, 1e-5))."
-            ledger = _check.instance("ledger", self.ledger, Ledger, must_be)
-            ledger.record(event, what=type(self).__name__, n_records=n_records)
-        self.event_ = event
-        self.assumptions_ = (f"n={n_records}", *assumptions)
-        self.n_records_ = n_records
+        with spending(self.ledger, event, what=type(self).__name__, n_records=n_records):
+            self.event_ = event
+            self.assumptions_ = (f"n={n_records}", *assumptions)
+            self.n_records_ = n_records
+            yield
 
     def _carry_out(
         self,
@@ -89,8 +94,10 @@ class PrivateMixin:
         assumptions: Sequence[str] = (),
     ) -> Solution:
         """State the event of a plan, which the ledger may refuse; then fit the data as planned."""
-        self._spend(plan.event, n_records, assumptions)
-        with limit_threads(features.n_numbers):
+        with (
+            self._spending(plan.event, n_records, assumptions),
+            limit_threads(features.n_numbers),
+        ):
             solution = plan.solve(features.values, y, self._rng())
         self.noise_ = solution.noise
         return solution
@@ -104,9 +111,9 @@ class PrivateMixin:
         return _check.number(name, value, low=0, low_open=True, remedy=remedy)
 
     def _spend_nothing_private(self, budget: Budget, n_records: int) -> None:
-        """As ``_spend``, for a fit without privacy; the ledger is told all the same."""
-        self._spend(NonPrivate(budget.neighbouring), n_records, (NON_PRIVATE,))
-        self.noise_ = noise_level(self._rng())
+        """State that a fit has no privacy; the ledger is told all the same."""
+        with self._spending(NonPrivate(budget.neighbouring), n_records, (NON_PRIVATE,)):
+            self.noise_ = noise_level(self._rng())
 
     def _rng(self) -> RngLike:
         """None for secure noise; otherwise a generator that replays."""
@@ -139,21 +146,22 @@ class PrivateLinearModel(PrivateMixin):
     delta: float = 1e-5
     _: KW_ONLY
     data_norm: float | None = None
-    bounds: tuple[ArrayLike, ArrayLike] | None = None
+    bounds: Bounds | None = None
     fit_intercept: bool = True
     neighbouring: Neighbouring = "add-remove"
     n_records: int | None = None
     ledger: Ledger | None = None
     random_state: RandomState = None
 
-    def _bounded_features(self, X: Any, kind: Norm = "l2") -> "Features":
+    def _bound_features(self, X: Any, kind: Norm = "l2") -> "Features":
         """The rows inside their declared bound."""
-        return bounded_features(X, self.data_norm, self.bounds, kind)
+        names = getattr(self, "feature_names_in_", None)
+        return bound_features(X, self.data_norm, self.bounds, kind, names)
 
     def _features_without_privacy(self, X: Any, kind: Norm = "l2") -> "Features":
         """The rows inside their bound if one was declared, else as they are."""
         declared = self.data_norm is not None or self.bounds is not None
-        return self._bounded_features(X, kind) if declared else as_they_are(X)
+        return self._bound_features(X, kind) if declared else as_they_are(X)
 
 
 # What scikit-learn says of X and y without quoting them. Whatever else it says is not passed on:
@@ -177,7 +185,7 @@ _WITHOUT_RECORDS = (
 _QUOTED = re.compile(r"(:?\n?array=|: ').*?(?=\nReshape|$)|Singleton array .*? cannot", re.DOTALL)
 
 
-def checked_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+def check_data(estimator: Any, X: Any, y: Any = "no_validation", **options: Any) -> Any:
     """``validate_data`` of scikit-learn, whose errors are told without the records they quote."""
     from sklearn.utils.validation import validate_data
 

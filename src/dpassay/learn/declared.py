@@ -1,6 +1,7 @@
 """Rows, targets and labels inside what was declared of them; nothing is read off the data."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -45,16 +46,20 @@ class Features:
         return coef, intercept - coef @ self.centre
 
 
-def bounded_features(X: Any, data_norm: Any, bounds: Any, kind: Norm = "l2") -> Features:
+def bound_features(
+    X: Any, data_norm: Any, bounds: Any, kind: Norm = "l2", names: Sequence[str] | None = None
+) -> Features:
     """The rows of X, clipped to what was declared.
 
     Args:
         X: dense (n, p) or CSR, validated; it is not modified.
         data_norm: bound on every row, in the l2 or the infinity norm according to ``kind``. With
             ``bounds`` it applies after scaling.
-        bounds: (low, high), numbers or one per feature: entries are clipped to them, then centred
-            and scaled to [-1, 1] (sparse: scaled by max(|low|, |high|), so that zeros stay).
+        bounds: (low, high), numbers or one per feature; a list of such pairs of numbers, one per
+            feature; or a mapping from names of features to pairs. Entries are clipped to them, then
+            centred and scaled to [-1, 1] (sparse: scaled by max(|low|, |high|); zeros stay).
         kind: the norm that the solver's sensitivity is stated in.
+        names: of the features, if X had any.
 
     Raises:
         InvalidArgument: neither bound is declared; one is not positive or not finite.
@@ -71,7 +76,7 @@ def bounded_features(X: Any, data_norm: Any, bounds: Any, kind: Norm = "l2") -> 
     centre, scale = np.zeros(p), np.ones(p)
     norm = math.inf
     if bounds is not None:
-        X, centre, scale = _scale_to_bounds(X, bounds)
+        X, centre, scale = _scale_to_bounds(X, bounds, names)
         norm = math.sqrt(p) if kind == "l2" else 1.0
     if data_norm is not None:
         remedy = "It bounds the norm of every row."
@@ -87,8 +92,10 @@ def as_they_are(X: Any) -> Features:
     return Features(X, math.inf, "l2", np.zeros(p), np.ones(p))
 
 
-def _scale_to_bounds(X: Any, bounds: Any) -> tuple[Any, FloatArray, FloatArray]:
-    low, high = _low_and_high(bounds, X.shape[1])
+def _scale_to_bounds(
+    X: Any, bounds: Any, names: Sequence[str] | None
+) -> tuple[Any, FloatArray, FloatArray]:
+    low, high = _low_and_high(_as_ends(bounds, X.shape[1], names), X.shape[1])
     if not sparse.issparse(X):
         centre, scale = (low + high) / 2, (high - low) / 2
         return (np.clip(X, low, high) - centre) / scale, centre, scale
@@ -98,6 +105,55 @@ def _scale_to_bounds(X: Any, bounds: Any) -> tuple[Any, FloatArray, FloatArray]:
     columns = X.indices
     data = np.clip(X.data, low[columns], high[columns]) / scale[columns]
     return sparse.csr_matrix((data, columns, X.indptr), X.shape), np.zeros_like(scale), scale
+
+
+def _as_ends(bounds: Any, n_features: int, names: Sequence[str] | None) -> Any:
+    """Bounds by name or feature as (lows, highs); all else as it is."""
+    if isinstance(bounds, Mapping):
+        return _as_ends(_in_order(bounds, names), n_features, names)
+    pairs = isinstance(bounds, list | tuple) and all(map(_is_pair, bounds)) and len(bounds) > 0
+    if not pairs:
+        return bounds
+    if isinstance(bounds, list):
+        if len(bounds) != n_features:
+            raise InvalidArgument(
+                f"bounds has {len(bounds)} pairs for {n_features} features. Give one (low, high) "
+                "per feature, or one for all as a tuple."
+            )
+        return tuple(zip(*bounds, strict=True))
+    if n_features == 2 and all(isinstance(part, tuple) for part in bounds):
+        raise InvalidArgument(
+            "bounds is a tuple of two pairs for two features: each could be a feature or an end. "
+            "Pass a list of pairs, one (low, high) per feature, or a mapping by name."
+        )
+    return bounds
+
+
+def _is_pair(part: Any) -> bool:
+    return isinstance(part, list | tuple) and len(part) == 2 and all(map(np.isscalar, part))
+
+
+def _in_order(bounds: Mapping[Any, Any], names: Sequence[str] | None) -> list[Any]:
+    """Pairs in the order of the features."""
+    if names is None:
+        raise InvalidArgument(
+            "bounds names features, but X has no names. Pass X as a frame, or bounds as a list of "
+            "pairs, one (low, high) per feature."
+        )
+    known = {str(name): pair for name, pair in bounds.items()}
+    missing = [name for name in names if name not in known]
+    if missing:
+        raise InvalidArgument(
+            f"bounds for column {missing[0]!r} are missing. Reading them from the data would leak "
+            f"it; declare them, e.g. bounds={{{missing[0]!r}: (0, 120)}}."
+        )
+    unknown = [name for name in known if name not in set(names)]
+    if unknown:
+        raise InvalidArgument(f"bounds names {unknown[0]!r}, which is no column of X.")
+    wrong = [name for name in names if not _is_pair(known[name])]
+    if wrong:
+        raise InvalidArgument(f"bounds[{wrong[0]!r}] must be a pair of numbers (low, high).")
+    return [known[name] for name in names]
 
 
 def _low_and_high(bounds: Any, n_features: int) -> tuple[FloatArray, FloatArray]:
@@ -160,7 +216,7 @@ class Targets:
     centre: float
 
 
-def bounded_targets(y: Any, target_bound: Any) -> Targets:
+def bound_targets(y: Any, target_bound: Any) -> Targets:
     """The targets, clipped to what was declared and centred.
 
     Args:

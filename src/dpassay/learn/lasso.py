@@ -9,7 +9,7 @@ from scipy import sparse
 from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay.learn.base import Budget
-from dpassay.learn.declared import Targets, bounded_targets
+from dpassay.learn.declared import Targets, bound_targets
 from dpassay.learn.plans import Solution
 from dpassay.learn.regressor import LinearRegressor
 from dpassay.optim import frank_wolfe as fw
@@ -44,7 +44,8 @@ class PrivateLasso(LinearRegressor):
         steps: None for the number with the least bound on the excess risk, a function of public
             quantities (:func:`dpassay.optim.frank_wolfe.plan`).
         data_norm: the bound on the infinity norm of a row; entries are clipped to it.
-        bounds: (low, high), numbers or one per feature. One of the two must be declared.
+        bounds: (low, high), numbers or one per feature; a list of pairs, one per feature; or a
+            mapping by column name. One of the two must be declared.
         target_bound: Y for |y| <= Y, or (low, high); targets are clipped to it.
         fit_intercept: whether to fit one.
         neighbouring: "add-remove" or "replace-one".
@@ -98,8 +99,8 @@ class PrivateLasso(LinearRegressor):
         n_records = self._public_records(X)
         if not budget.is_private:
             return self._fit_minimum(X, y, budget, n_records, radius)
-        features = self._bounded_features(X, "inf")
-        targets = bounded_targets(y, self.target_bound)
+        features = self._bound_features(X, "inf")
+        targets = bound_targets(y, self.target_bound)
         loss = self._loss(radius * features.norm, targets.bound)
         run = self._make_plan(
             L1Ball(X.shape[1] + bool(self.fit_intercept), radius),
@@ -133,7 +134,7 @@ class PrivateLasso(LinearRegressor):
         self._spend_nothing_private(budget, n_records)
         features, targets = self._features_without_privacy(X, "inf"), Targets(y, math.inf, 0.0)
         if self.target_bound is not None:
-            targets = bounded_targets(y, self.target_bound)
+            targets = bound_targets(y, self.target_bound)
         unbounded = self.residual_bound is None and targets.bound == math.inf
         loss = Squared() if unbounded else self._loss(radius * features.norm, targets.bound)
         scale = features.norm if features.norm < math.inf else 1.0

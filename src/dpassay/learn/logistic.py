@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
-from dpassay.learn.base import Budget, PrivateLinearModel, checked_data
+from dpassay.learn.base import Budget, PrivateLinearModel, check_data
 from dpassay.learn.declared import Features, label_set
 from dpassay.learn.logistic_facts import LogisticFacts, LogisticPlan
 from dpassay.learn.logistic_plans import PLANS, choose_solver, plan_for
@@ -38,8 +38,8 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
             from rules on public quantities (:mod:`dpassay.learn.logistic_plans`).
         data_norm: the bound on the l2 norm of a row (the infinity norm for "frank-wolfe"); longer
             rows are shortened to it. With ``bounds`` it applies after scaling.
-        bounds: (low, high), numbers or one per feature; entries are clipped to them. One of the two
-            must be declared.
+        bounds: (low, high), numbers or one per feature; a list of pairs, one per feature; or a
+            mapping by column name. Entries are clipped to them. One of the two must be declared.
         classes: the label set; None takes that of the data as public, and the claim says so.
         fit_intercept: whether to fit one.
         max_iter: steps; None leaves it to the rule.
@@ -85,14 +85,14 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
             BudgetExceeded: the ledger refused; nothing was computed.
 
         """
-        X, y = checked_data(self, X, y, accept_sparse="csr", dtype=_DTYPES)
+        X, y = check_data(self, X, y, accept_sparse="csr", dtype=_DTYPES)
         check_classification_targets(y)
         budget = self._budget()
         _check.choice("solver", self.solver, SOLVERS)
         self.classes_, codes, assumptions = label_set(y, self.classes)
         if not budget.is_private:
             return self._fit_plain(X, codes, budget)
-        features = self._bounded_features(X, self._norm())
+        features = self._bound_features(X, self._norm())
         facts = self._facts(features, budget)
         plan = self._make_plan(facts)
         solution = self._carry_out(plan, features, codes, facts.n_records, assumptions)
@@ -155,7 +155,7 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         must not see others change with a record (:func:`~dpassay.optim.products.row_products`).
         """
         check_is_fitted(self)
-        X = checked_data(self, X, accept_sparse="csr", dtype=_DTYPES, reset=False)
+        X = check_data(self, X, accept_sparse="csr", dtype=_DTYPES, reset=False)
         X = X if is_sparse(X) else np.ascontiguousarray(X)
         scores = row_products(X, self.coef_.T) + self.intercept_
         return scores[:, 0] if len(self.classes_) == 2 else scores

@@ -106,7 +106,7 @@ class FrankWolfe:
     def _epsilon(self) -> float:
         """The epsilon of one selection; there is one more than steps, which chooses the unit."""
         budget = self.facts.budget
-        return fw.calibrated_selection(
+        return fw.calibrate_selection(
             "gumbel",
             sensitivity=1.0,
             steps=self.steps + 1,

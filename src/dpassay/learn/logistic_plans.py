@@ -93,7 +93,7 @@ class GradientDescent:
 
     @property
     def event(self) -> Event:
-        """Three releases, and the steps."""
+        """The three releases that condition the rows, and the noisy steps."""
         return self._event(self.noise_multiplier)
 
     def _event(self, noise_multiplier: float) -> Event:

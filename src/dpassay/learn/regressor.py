@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dpassay.learn.base import PrivateLinearModel, checked_data
+from dpassay.learn.base import PrivateLinearModel, check_data
 from dpassay.learn.declared import Features, Targets
 from dpassay.types import FloatArray
 
@@ -24,7 +24,7 @@ class LinearRegressor(PrivateLinearModel, RegressorMixin, BaseEstimator):
 
     def _read(self, X: Any, y: Any) -> tuple[Any, Any]:
         """X, dense or CSR, and y, checked by scikit-learn."""
-        return checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
+        return check_data(self, X, y, accept_sparse="csr", dtype=np.float64, y_numeric=True)
 
     def _keep(self, coef: FloatArray, intercept: Any, features: Features, targets: Targets) -> None:
         """Take over what was learned from bounded features and centred targets."""
@@ -34,5 +34,5 @@ class LinearRegressor(PrivateLinearModel, RegressorMixin, BaseEstimator):
     def predict(self, X: Any) -> FloatArray:
         """``X @ coef_ + intercept_``."""
         check_is_fitted(self)
-        X = checked_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = check_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return X @ self.coef_ + self.intercept_

@@ -5,7 +5,7 @@ from typing import Any
 
 from dpassay import _check
 from dpassay.learn.base import Budget
-from dpassay.learn.declared import bounded_targets
+from dpassay.learn.declared import bound_targets
 from dpassay.learn.plans import LearnerPlan
 from dpassay.learn.regressor import LinearRegressor
 from dpassay.learn.ridge_plans import PLANS, RidgeFacts, choose_solver
@@ -28,8 +28,8 @@ class PrivateRidge(LinearRegressor):
             choice rests on public quantities.
         data_norm: the bound on the l2 norm of a row; longer rows are shortened to it. With
             ``bounds`` it applies after scaling.
-        bounds: (low, high), numbers or one per feature; entries are clipped to them. One of the two
-            must be declared.
+        bounds: (low, high), numbers or one per feature; a list of pairs, one per feature; or a
+            mapping by column name. Entries are clipped to them. One of the two must be declared.
         target_bound: Y for |y| <= Y, or (low, high); targets are clipped to it.
         residual_bound: where residuals are clipped, in the units of y; None leaves it to the rule.
         fit_intercept: whether to fit one; where privacy is bought, it is penalised as well.
@@ -74,8 +74,8 @@ class PrivateRidge(LinearRegressor):
             return self._fit_ridge(X, y, budget, 1.0 if alpha is None else alpha)
         remedy = "All solvers have Gaussian noise; PrivateLasso can be purely epsilon-DP."
         _check.number("delta", budget.delta, low=0, high=1, low_open=True, remedy=remedy)
-        features = self._bounded_features(X)
-        targets = bounded_targets(y, self.target_bound)
+        features = self._bound_features(X)
+        targets = bound_targets(y, self.target_bound)
         facts = RidgeFacts(
             n_records=self._public_records(X),
             n_features=X.shape[1],
@@ -104,7 +104,7 @@ class PrivateRidge(LinearRegressor):
         self._spend_nothing_private(budget, self._public_records(X))
         features = self._features_without_privacy(X)
         if self.target_bound is not None:
-            targets = bounded_targets(y, self.target_bound)
+            targets = bound_targets(y, self.target_bound)
             y = targets.values + targets.centre
         ridge = Ridge(alpha=alpha, fit_intercept=self.fit_intercept).fit(features.values, y)
         self.coef_, self.intercept_ = features.restore(ridge.coef_, ridge.intercept_)

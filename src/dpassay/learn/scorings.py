@@ -12,7 +12,7 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 
 from dpassay.errors import InvalidArgument
-from dpassay.learn.declared import bounded_targets
+from dpassay.learn.declared import bound_targets
 from dpassay.types import FloatArray
 
 Scoring = Callable[[Any, Any, Any], FloatArray]
@@ -35,7 +35,7 @@ def _nearness_of_probabilities(model: Any, X: Any, y: Any) -> FloatArray:
 def _errors(model: Any, X: Any, y: Any) -> FloatArray:
     """Errors over the range of the target, in [-1, 1]."""
     bound = private_part(model).target_bound
-    targets, predicted = bounded_targets(y, bound), bounded_targets(model.predict(X), bound)
+    targets, predicted = bound_targets(y, bound), bound_targets(model.predict(X), bound)
     return (predicted.values - targets.values) / (2 * targets.bound)
 
 

@@ -41,9 +41,8 @@ from sklearn.utils.validation import check_is_fitted
 from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay.errors import DpassayError, InvalidArgument
-from dpassay.learn.base import Budget, PrivateMixin, RandomState, checked_data
+from dpassay.learn.base import Budget, PrivateMixin, RandomState, check_data
 from dpassay.learn.declared import label_set
-from dpassay.learn.ledger import Ledger
 from dpassay.learn.scorings import Scoring, private_part, scoring_of
 from dpassay.learn.search_price import (
     affordable_epsilon,
@@ -54,6 +53,7 @@ from dpassay.learn.search_price import (
     too_dear,
 )
 from dpassay.mechanisms import gaussian, secure_generator
+from dpassay.privacy.ledger import Ledger
 from dpassay.privacy.selection import LAWS, gamma_of
 from dpassay.types import FloatArray, NoiseLevel
 
@@ -126,7 +126,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
             DpassayError: no run was drawn (Poisson law only), whatever the data.
 
         """
-        X, y = checked_data(self, X, y, accept_sparse="csr", dtype=np.float64, **self._kind_of_y())
+        X, y = check_data(self, X, y, accept_sparse="csr", dtype=np.float64, **self._kind_of_y())
         settings = self._settings()
         candidate(self.estimator, {}, {})  # refuses what is not private
         budget = self._budget()
@@ -141,20 +141,20 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
         )
         rng = self._rng()
         draws: Any = secure_generator() if rng is None else rng
-        self._spend(event, n_records, assumptions)
-        validation = draws.random(X.shape[0]) < share
-        run = _Run(
-            training=(X[~validation], y[~validation]),
-            validation=(X[validation], y[validation]),
-            scoring=scoring,
-            expected_size=share * n_records,
-            noise=noise,
-            law=self.law,
-            rng=rng,
-        )
-        self._keep_best(
-            run, candidates, _number_of_runs(self.n_runs, self.law, self.shape, draws), draws
-        )
+        with self._spending(event, n_records, assumptions):
+            validation = draws.random(X.shape[0]) < share
+            run = _Run(
+                training=(X[~validation], y[~validation]),
+                validation=(X[validation], y[validation]),
+                scoring=scoring,
+                expected_size=share * n_records,
+                noise=noise,
+                law=self.law,
+                rng=rng,
+            )
+            self._keep_best(
+                run, candidates, _number_of_runs(self.n_runs, self.law, self.shape, draws), draws
+            )
         return self
 
     def _keep_best(self, run: "_Run", candidates: list[Any], n: int, draws: Any) -> None:
@@ -214,7 +214,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _best(self, method: str, X: Any) -> Any:
         check_is_fitted(self)
-        X = checked_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = check_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return getattr(self.best_estimator_, method)(X)
 
     def predict(self, X: Any) -> Any:
@@ -234,7 +234,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
     def score(self, X: Any, y: Any) -> float:
         """The accuracy or R² of the best model on these data; not private."""
         check_is_fitted(self)
-        X = checked_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = check_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         return self.best_estimator_.score(X, y)
 
     @property

@@ -71,10 +71,8 @@ def gaussian(
     """The value plus Gaussian noise in every entry, as much as one statement of privacy needs.
 
     Args:
-        value: a number, or an array of any shape; finite. An integer type declares that the query
-            has integer values on every data set, which then need no rounding to a lattice.
-        sensitivity: the most that one record changes the value as it was computed, in floats, in
-            the l2 norm over all entries.
+        value: as for :func:`laplace`.
+        sensitivity: as for :func:`laplace`, but in the l2 norm over all entries.
         epsilon: together with ``delta``: the least noise that is (epsilon, delta)-DP, by the exact
             curve of Balle and Wang (2018), not by sqrt(2 log(1.25/delta))/epsilon, which is too
             much for small epsilon and too little for large.

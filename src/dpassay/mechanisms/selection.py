@@ -28,6 +28,7 @@ Laplace or exponential noise by a factor of at most exp(c/scale).
 """
 
 from fractions import Fraction
+from typing import TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -88,14 +89,16 @@ def exponential(
     )
 
 
+class Choosing(TypedDict, total=False):
+    """Options of a selection that :func:`permute_and_flip` hands on; see :func:`exponential`."""
+
+    monotone: bool
+    rng: Rng
+    neighbouring: Neighbouring
+
+
 def permute_and_flip(
-    scores: ArrayLike,
-    *,
-    sensitivity: float,
-    epsilon: float,
-    monotone: bool = False,
-    rng: Rng = None,
-    neighbouring: Neighbouring = "add-remove",
+    scores: ArrayLike, *, sensitivity: float, epsilon: float, **options: Unpack[Choosing]
 ) -> Release[int]:
     """The index of a candidate, never a worse choice than the exponential mechanism's: epsilon-DP.
 
@@ -112,13 +115,7 @@ def permute_and_flip(
 
     """
     return report_noisy_max(
-        scores,
-        sensitivity=sensitivity,
-        epsilon=epsilon,
-        noise="exponential",
-        monotone=monotone,
-        rng=rng,
-        neighbouring=neighbouring,
+        scores, sensitivity=sensitivity, epsilon=epsilon, noise="exponential", **options
     )
 
 

@@ -9,6 +9,7 @@ can shift (Casacuberta et al. 2022): sum integers, or use :func:`math.fsum`, whe
 """
 
 from fractions import Fraction
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +19,8 @@ from dpassay.errors import InvalidArgument
 from dpassay.mechanisms._rounding import at_least, root_at_least
 from dpassay.types import Neighbouring
 
-NORMS = ("l1", "l2")
+Norm = Literal["l1", "l2"]
+NORMS: tuple[Norm, ...] = get_args(Norm)
 
 
 def count_sensitivity(neighbouring: Neighbouring = "add-remove") -> float:
@@ -30,7 +32,7 @@ def count_sensitivity(neighbouring: Neighbouring = "add-remove") -> float:
 def histogram_sensitivity(
     *,
     n_marginals: int = 1,
-    norm: str = "l1",
+    norm: Norm = "l1",
     neighbouring: Neighbouring = "add-remove",
 ) -> float:
     """The sensitivity of the counts of all cells, each record in one cell of every marginal.
@@ -56,7 +58,7 @@ def sum_sensitivity(
     low: ArrayLike,
     high: ArrayLike,
     *,
-    norm: str = "l1",
+    norm: Norm = "l1",
     neighbouring: Neighbouring = "add-remove",
 ) -> float:
     """The sensitivity of the sum of records whose every column is clipped to [low, high].
@@ -82,7 +84,7 @@ def mean_sensitivity(
     high: ArrayLike,
     *,
     n_records: int,
-    norm: str = "l1",
+    norm: Norm = "l1",
     neighbouring: Neighbouring = "add-remove",
 ) -> float:
     """The sensitivity of the sum over a *public* number of records, clipped to [low, high].
@@ -104,7 +106,7 @@ def clipped_sum_sensitivity(
     clip_norm: float,
     *,
     clipped_in: str = "l2",
-    norm: str = "l2",
+    norm: Norm = "l2",
     n_entries: int | None = None,
     neighbouring: Neighbouring = "add-remove",
 ) -> float:

@@ -8,7 +8,8 @@ from dpassay.privacy.calibration import (
     laplace_noise_multiplier,
     randomized_response_noise,
 )
-from dpassay.privacy.curves import GDP, PLD, RDP, ZCDP, ApproxDP, Best, PureDP
+from dpassay.privacy.combined import Best
+from dpassay.privacy.curves import GDP, PLD, RDP, ZCDP, ApproxDP, PureDP
 from dpassay.privacy.events import (
     Approx,
     BoundedRange,
@@ -29,6 +30,7 @@ from dpassay.privacy.events import (
     to_dp_accounting,
 )
 from dpassay.privacy.groups import replace_one_from_add_remove
+from dpassay.privacy.ledger import Ledger
 
 __all__ = [
     "GDP",
@@ -42,6 +44,7 @@ __all__ = [
     "Event",
     "Gaussian",
     "Laplace",
+    "Ledger",
     "NonPrivate",
     "Pure",
     "PureDP",

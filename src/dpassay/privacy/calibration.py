@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dpassay import _check
 from dpassay.errors import CalibrationError, InvalidArgument, UnsupportedEvent
 from dpassay.privacy import accounting, gaussian
+from dpassay.privacy.accounting import AccountMethod
 from dpassay.privacy.curves import GDP, ZCDP, ApproxDP, PureDP
 from dpassay.privacy.events import Event
 from dpassay.types import PrivacyCurve
@@ -40,10 +41,11 @@ def calibrate(
     8.449358
 
     """
-    _check.choice("method", method, ("best", *accounting.PROOFS), "An estimate calibrates nothing.")
+    proofs: tuple[AccountMethod, ...] = ("best", *accounting.PROOFS)
+    proof = _check.choice("method", method, proofs, "An estimate calibrates nothing.")
     if target.kind == "estimate":
         raise InvalidArgument(f"target={target!r} is an estimate; a target must be a statement.")
-    stages, goal = _stages(_checked(make_event, target), target, method)
+    stages, goal = _stages(_refuse_other_neighbours(make_event, target), target, proof)
     noise, slope = 1.0, -1.0
     for price, tolerance in stages:
         try:
@@ -54,7 +56,7 @@ def calibrate(
     return noise
 
 
-def _checked(
+def _refuse_other_neighbours(
     make_event: Callable[[float], Event], target: PrivacyCurve
 ) -> Callable[[float], Event]:
     """The same function, refusing every event that is about other neighbours than the target."""
@@ -75,11 +77,11 @@ def _checked(
 
 
 def _stages(
-    make_event: Callable[[float], Event], target: PrivacyCurve, method: str
+    make_event: Callable[[float], Event], target: PrivacyCurve, method: AccountMethod
 ) -> tuple[list[tuple[Price, float]], float]:
     """Prices with the tolerance to solve each to, cheap ones first; the last one decides."""
 
-    def by(attribute: str, priced_by: str) -> Price:
+    def by(attribute: str, priced_by: AccountMethod) -> Price:
         return lambda noise: getattr(accounting.account(make_event(noise), priced_by), attribute)
 
     if isinstance(target, ZCDP):
@@ -93,7 +95,9 @@ def _stages(
         )
     delta = target.delta_upper if isinstance(target, ApproxDP) else 0.0
 
-    def epsilon(noise: float, with_method: str = method, interval: float | None = None) -> float:
+    def epsilon(
+        noise: float, with_method: AccountMethod = method, interval: float | None = None
+    ) -> float:
         event = make_event(noise)
         return accounting.account(event, with_method, interval=interval).epsilon(delta)
 

@@ -137,10 +137,10 @@ def amplify(epsilon: float, delta: float, sampling_rate: float) -> tuple[float, 
     """
     q = _check.sampling_rate(sampling_rate)
     epsilon, delta = _check.epsilon(epsilon, finite=True), _check.delta(delta)
-    return float(amplified(epsilon, q)), delta if q == 1 else product_up(q, delta)
+    return float(amplify_unchecked(epsilon, q)), delta if q == 1 else product_up(q, delta)
 
 
-def amplified(epsilon: Any, sampling_rate: float) -> FloatArray:
+def amplify_unchecked(epsilon: Any, sampling_rate: float) -> FloatArray:
     """The epsilon of :func:`amplify`, unchecked; inf stays so."""
     log_q = math.log(sampling_rate)
     x: FloatArray = np.asarray(epsilon, float)
@@ -155,7 +155,7 @@ def amplified(epsilon: Any, sampling_rate: float) -> FloatArray:
     return np.where((x > 0) & (value == 0), LEAST, value)
 
 
-def unamplified(epsilon: FloatArray, sampling_rate: float) -> FloatArray:
+def undo_amplification(epsilon: FloatArray, sampling_rate: float) -> FloatArray:
     """The epsilon that sampling brings down to this one, log(1 + (e^epsilon - 1)/q)."""
     with np.errstate(over="ignore"):
         inside = np.log1p(np.expm1(np.minimum(epsilon, 700.0)) / sampling_rate)

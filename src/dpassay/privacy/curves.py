@@ -5,21 +5,21 @@ at smaller epsilons: delta(x) = (e^epsilon - e^x) / (e^epsilon + 1) for x < epsi
 """
 
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpassay import _check
-from dpassay._special.margins import CLOSED_FORM, LEAST, met, up
+from dpassay._special.margins import up
 from dpassay._special.search import first_true
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian, renyi, two_point
 from dpassay.privacy.loss_distribution import Composition
 from dpassay.privacy.tradeoff import Lines, supporting_lines
-from dpassay.types import FloatArray, Kind, Neighbouring, PrivacyCurve
+from dpassay.types import FloatArray, Kind, Neighbouring
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,6 +27,16 @@ if TYPE_CHECKING:
 KINDS = ("exact", "upper bound", "estimate")
 Floats = FloatArray | Sequence[float]
 _EPSILON_MAX = 1e6
+
+
+class Statement(TypedDict, total=False):
+    """What a curve states beside its numbers: the fields of :class:`Curve`, by name."""
+
+    neighbouring: Neighbouring
+    kind: Kind
+    method: str
+    assumptions: tuple[str, ...]
+    n_records: int | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +131,24 @@ def _like(x: FloatArray, values: FloatArray) -> Any:
     return float(values[0]) if x.ndim == 0 else values.reshape(x.shape)
 
 
+class _TwoPoint(Curve):
+    """All that one pair (epsilon, delta) implies, by :mod:`dpassay.privacy.two_point`."""
+
+    def _pair(self) -> tuple[float, float]:
+        raise NotImplementedError
+
+    def _delta(self, epsilon: FloatArray) -> FloatArray:
+        return two_point.delta_at(epsilon, *self._pair())
+
+    def _epsilon(self, delta: FloatArray) -> FloatArray:
+        return two_point.epsilon_at(delta, *self._pair())
+
+    def _tradeoff(self, fpr: FloatArray) -> FloatArray:
+        return two_point.tradeoff_at(fpr, *self._pair())
+
+
 @dataclass(frozen=True, init=False, repr=False)
-class PureDP(Curve):
+class PureDP(_TwoPoint):
     """epsilon-DP: every log-likelihood ratio is at most epsilon. Attained by randomized response.
 
     >>> PureDP(epsilon=1.0).delta(0.0)
@@ -139,37 +165,21 @@ class PureDP(Curve):
         epsilon: float | None = None,
         *,
         epsilon_upper: float | None = None,
-        neighbouring: Neighbouring = "add-remove",
-        kind: Kind = "exact",
-        method: str = "stated",
-        assumptions: tuple[str, ...] = (),
-        n_records: int | None = None,
+        **statement: Unpack[Statement],
     ) -> None:
-        super().__init__(
-            neighbouring=neighbouring,
-            kind=kind,
-            method=method,
-            assumptions=assumptions,
-            n_records=n_records,
-        )
+        super().__init__(**statement)
         given = epsilon_upper if epsilon is None else epsilon
         object.__setattr__(self, "epsilon_upper", _check.epsilon(given))
 
     def __repr__(self) -> str:
         return f"PureDP(epsilon={self.epsilon_upper:g})"
 
-    def _delta(self, epsilon: FloatArray) -> FloatArray:
-        return two_point.delta_at(epsilon, self.epsilon_upper, 0.0)
-
-    def _epsilon(self, delta: FloatArray) -> FloatArray:
-        return two_point.epsilon_at(delta, self.epsilon_upper, 0.0)
-
-    def _tradeoff(self, fpr: FloatArray) -> FloatArray:
-        return two_point.tradeoff_at(fpr, self.epsilon_upper, 0.0)
+    def _pair(self) -> tuple[float, float]:
+        return self.epsilon_upper, 0.0
 
 
 @dataclass(frozen=True, init=False, repr=False)
-class ApproxDP(Curve):
+class ApproxDP(_TwoPoint):
     """(epsilon, delta)-DP and all that it implies at other epsilons.
 
     >>> ApproxDP(epsilon=0.21, delta=1e-5).tradeoff(0.95078)
@@ -188,19 +198,9 @@ class ApproxDP(Curve):
         *,
         epsilon_upper: float | None = None,
         delta_upper: float | None = None,
-        neighbouring: Neighbouring = "add-remove",
-        kind: Kind = "exact",
-        method: str = "stated",
-        assumptions: tuple[str, ...] = (),
-        n_records: int | None = None,
+        **statement: Unpack[Statement],
     ) -> None:
-        super().__init__(
-            neighbouring=neighbouring,
-            kind=kind,
-            method=method,
-            assumptions=assumptions,
-            n_records=n_records,
-        )
+        super().__init__(**statement)
         given = epsilon_upper if epsilon is None else epsilon
         object.__setattr__(self, "epsilon_upper", _check.epsilon(given))
         given = delta_upper if delta is None else delta
@@ -209,14 +209,8 @@ class ApproxDP(Curve):
     def __repr__(self) -> str:
         return f"ApproxDP(epsilon={self.epsilon_upper:g}, delta={self.delta_upper:g})"
 
-    def _delta(self, epsilon: FloatArray) -> FloatArray:
-        return two_point.delta_at(epsilon, self.epsilon_upper, self.delta_upper)
-
-    def _epsilon(self, delta: FloatArray) -> FloatArray:
-        return two_point.epsilon_at(delta, self.epsilon_upper, self.delta_upper)
-
-    def _tradeoff(self, fpr: FloatArray) -> FloatArray:
-        return two_point.tradeoff_at(fpr, self.epsilon_upper, self.delta_upper)
+    def _pair(self) -> tuple[float, float]:
+        return self.epsilon_upper, self.delta_upper
 
 
 @dataclass(frozen=True, repr=False)
@@ -302,11 +296,11 @@ class ZCDP(Curve):
         with np.errstate(divide="ignore"):
             target = np.log(delta)
 
-        def reached(a: FloatArray) -> FloatArray:
+        def reaches(a: FloatArray) -> FloatArray:
             best = (2 * a - 1) * rho + np.log1p(-1 / a)  # the epsilon for which this order is best
             return renyi.log_delta_at(best, a, a * rho) <= target
 
-        order = self._order(reached, delta.shape)
+        order = self._order(reaches, delta.shape)
         by_order = renyi.epsilon_at(delta, order, up(order * rho))
         return np.where(delta >= renyi.total_variation(rho), 0.0, by_order)
 
@@ -391,127 +385,15 @@ class PLD(Curve):
         return max(direction.infinite for direction in self.directions)
 
     def _delta(self, epsilon: FloatArray) -> FloatArray:
-        here = _fold(np.maximum, (direction.delta(epsilon) for direction in self.directions))
-        return _fold(np.minimum, [here, *(curve.delta(epsilon) for curve in self.finer)])
+        here = functools.reduce(
+            np.maximum, (direction.delta(epsilon) for direction in self.directions)
+        )
+        return functools.reduce(np.minimum, [here, *(curve.delta(epsilon) for curve in self.finer)])
 
     def _epsilon(self, delta: FloatArray) -> FloatArray:
         result = np.zeros_like(delta)
         for direction in self.directions:
             result = direction.epsilon(delta, result)
-        return _fold(np.minimum, [result, *(curve.epsilon(delta) for curve in self.finer)])
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class Numeric(Curve):
-    """A curve given by a function: from delta to epsilon, or from epsilon to delta."""
-
-    name: str
-    epsilon_at: Callable[[FloatArray], FloatArray] | None = None
-    delta_at: Callable[[FloatArray], FloatArray] | None = None
-    kind: Kind = field(default="upper bound", kw_only=True)
-
-    def __repr__(self) -> str:
-        return self.name
-
-    def _epsilon(self, delta: FloatArray) -> FloatArray:
-        if self.epsilon_at is None:
-            return super()._epsilon(delta)
-        return self.epsilon_at(delta)
-
-    def _delta(self, epsilon: FloatArray) -> FloatArray:
-        if self.delta_at is not None:
-            return self.delta_at(epsilon)
-        return self.delta_below(epsilon, np.ones_like(epsilon))
-
-    @property
-    def is_searched(self) -> bool:
-        """Whether delta has to be searched for, which is slow."""
-        return self.delta_at is None
-
-    def delta_below(self, epsilon: FloatArray, known: FloatArray) -> FloatArray:
-        """The lesser of delta(epsilon) and ``known``; searched for only where it is lesser.
-
-        There epsilon(known) is less than epsilon: one look, where a search takes a hundred. A gain
-        of less than one part in 10^9 is not worth the search.
-        """
-        # delta(inf) is the limit of delta at finite epsilons: what is infinite does not meet it.
-        finite = np.minimum(epsilon, np.finfo(float).max)
-        result = known.copy()
-        lesser = np.flatnonzero(self._epsilon(known * (1 - 1e-9)) <= finite)
-        if lesser.size:
-            x, high = finite[lesser], known[lesser]
-            found = first_true(
-                lambda d: self._epsilon(d) <= x, np.zeros_like(x), np.maximum(high, LEAST)
-            )
-            result[lesser] = np.minimum(up(met(found)), high)  # epsilon_at may meet requests so
-        return result
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class Best(Curve):
-    """The smallest of several valid curves, point by point: a minimum of proofs is a proof.
-
-    All curves must be about the same neighbouring relation, which is the one of the result.
-    """
-
-    curves: tuple[PrivacyCurve, ...]
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "curves", tuple(self.curves))
-        if not self.curves:
-            raise InvalidArgument("curves is empty; it must hold at least one privacy curve.")
-        check_same_relation("neighbouring", self.neighbouring, "curves", self.curves)
-
-    def __repr__(self) -> str:
-        return f"Best({', '.join(repr(curve) for curve in self.curves)})"
-
-    def _delta(self, epsilon: FloatArray) -> FloatArray:
-        return self._delta_down_to(0.0, epsilon)
-
-    def _delta_down_to(self, enough: float, epsilon: FloatArray) -> FloatArray:
-        """An upper bound on delta, not improved by a search where it is at most ``enough``."""
-        searched = [c for c in self.curves if isinstance(c, Numeric) and c.is_searched]
-        known = np.ones_like(epsilon)
-        for curve in self.curves:
-            known = known if curve in searched else np.minimum(known, curve.delta(epsilon))
-        for curve in searched:
-            asked = np.flatnonzero(known > enough)
-            if asked.size:
-                known[asked] = curve.delta_below(epsilon[asked], known[asked])
-        return known
-
-    @functools.cached_property
-    def _lines(self) -> Lines:
-        # Far out the numeric methods end at a floor below rounding, and searches beneath it would
-        # take most of the time, to move lines by less than they are rounded down.
-        return supporting_lines(functools.partial(self._delta_down_to, CLOSED_FORM))
-
-    def _epsilon(self, delta: FloatArray) -> FloatArray:
-        return _fold(np.minimum, (curve.epsilon(delta) for curve in self.curves))
-
-    def _tradeoff(self, fpr: FloatArray) -> FloatArray:
-        # The lines see every curve; a closed form is closer where there is one.
-        closed = [c.tradeoff(fpr) for c in self.curves if isinstance(c, PureDP | ApproxDP | GDP)]
-        return _fold(np.maximum, [self._lines(fpr), *closed])
-
-
-def check_same_relation(
-    name: str, relation: str, others: str, curves: Iterable[PrivacyCurve]
-) -> None:
-    """Refuse curves about another neighbouring relation: their numbers mean different things."""
-    for i, curve in enumerate(curves):
-        if curve.neighbouring != relation:
-            raise InvalidArgument(
-                f"{others}[{i}].neighbouring={curve.neighbouring!r} must be {name}={relation!r}. "
-                "Curves of different relations cannot be compared; state all under one, or see "
-                "dpassay.privacy.replace_one_from_add_remove."
-            )
-
-
-def _fold(combine: Callable[..., FloatArray], parts: Iterable[FloatArray]) -> FloatArray:
-    parts = list(parts)
-    result = parts[0]
-    for part in parts[1:]:
-        result = combine(result, part)
-    return result
+        return functools.reduce(
+            np.minimum, [result, *(curve.epsilon(delta) for curve in self.finer)]
+        )

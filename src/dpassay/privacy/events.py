@@ -11,14 +11,15 @@ why this vocabulary exists; :func:`to_dp_accounting` and :func:`from_dp_accounti
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument, UnsupportedEvent
 from dpassay.privacy.selection import LAWS
 from dpassay.types import Neighbouring
 
-SCHEMES = ("poisson", "without-replacement")
+Scheme = Literal["poisson", "without-replacement"]
+SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
 MOST_STEPS = 10**18  # more than anybody takes; floats hold it to rounding, which the prices cover
 
 
@@ -40,7 +41,7 @@ class Event:
 
         """
         stated = [part.name for part in fields(cast(Any, self)) if part.init]
-        written = {name: _written(getattr(self, name)) for name in stated}
+        written = {name: _write(getattr(self, name)) for name in stated}
         return {"kind": type(self).__name__, **written}
 
 
@@ -176,7 +177,7 @@ class Sampled(Event):
 
     event: Event
     sampling_rate: float
-    scheme: str = "poisson"
+    scheme: Scheme = "poisson"
     neighbouring: Neighbouring = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -249,9 +250,9 @@ class Selected(Event):
         _check.number("shape", self.shape, low=0, high=100, remedy="1 is geometric.")
 
 
-def _written(value: Any) -> Any:
+def _write(value: Any) -> Any:
     if isinstance(value, tuple):
-        return [_written(part) for part in cast(tuple[Any, ...], value)]
+        return [_write(part) for part in cast(tuple[Any, ...], value)]
     return value.as_dict() if isinstance(value, Event) else value
 
 
@@ -307,7 +308,7 @@ def dp_sgd_event(
     steps: int,
     *,
     neighbouring: Neighbouring = "add-remove",
-    scheme: str = "poisson",
+    scheme: Scheme = "poisson",
 ) -> Repeated:
     """The event of DP-SGD: ``steps`` Gaussian releases, each on a random batch.
 

@@ -11,7 +11,8 @@ import numpy as np
 
 from dpassay._special.margins import LEAST, up
 from dpassay.errors import InvalidArgument
-from dpassay.privacy.curves import GDP, ZCDP, ApproxDP, Curve, Numeric, PureDP
+from dpassay.privacy.combined import Numeric
+from dpassay.privacy.curves import GDP, ZCDP, ApproxDP, Curve, PureDP
 from dpassay.types import FloatArray, PrivacyCurve
 
 _SPLITS = np.linspace(0.0, 1.0, 129)
@@ -41,13 +42,13 @@ def replace_one_from_add_remove(curve: PrivacyCurve) -> Curve:
         )
     if curve.kind == "estimate":
         raise InvalidArgument(f"curve={curve!r} is an estimate; a group price must be a bound.")
-    grouped = _grouped(curve)
+    grouped = _group(curve)
     return replace(
         grouped, neighbouring="replace-one", method=curve.method, assumptions=curve.assumptions
     )
 
 
-def _grouped(curve: PrivacyCurve) -> Curve:
+def _group(curve: PrivacyCurve) -> Curve:
     if isinstance(curve, GDP):
         return GDP(2 * curve.mu, kind="upper bound")
     if isinstance(curve, PureDP):

@@ -36,7 +36,7 @@ class LossPmf:
         weights, top = self._weights(tilt)
         return float(top + np.log(np.sum(weights)))
 
-    def tilted(self, tilt: float) -> "LossPmf":
+    def tilt_by(self, tilt: float) -> "LossPmf":
         """The finite part, reweighted by e^{tilt * loss} and normalised."""
         weights, _ = self._weights(tilt)
         return LossPmf(self.interval, self.first, weights / weights.sum(), 0.0)

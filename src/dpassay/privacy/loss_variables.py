@@ -126,7 +126,7 @@ class LaplaceLoss:
         )
 
 
-def _checked_pld(curve: Any) -> PLD:
+def _check_pld(curve: Any) -> PLD:
     if not isinstance(curve, PLD):
         raise InvalidArgument(f"curve={curve!r} must be a PLD, from account(event, 'pld').")
     return curve
@@ -139,7 +139,7 @@ class DiscreteLoss:
     """
 
     def __init__(self, curve: PLD, direction: int = 0) -> None:
-        curve = _checked_pld(curve)
+        curve = _check_pld(curve)
         high = len(curve.directions) - 1
         remedy = "0 is removing a record, 1 adding one where that differs."
         which = _check.count("direction", direction, low=0, high=high, remedy=remedy)

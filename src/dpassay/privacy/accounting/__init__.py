@@ -11,7 +11,7 @@ well. A new method takes one module here and one row in the table at the end.
 import dataclasses
 import math
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, Literal
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument, UnsupportedEvent
@@ -19,16 +19,22 @@ from dpassay.privacy import events
 from dpassay.privacy.accounting import clt, fourier, gdp, pld, rdp, theorems, zcdp
 from dpassay.privacy.accounting.leaves import Leaves, flatten, price_runs
 from dpassay.privacy.accounting.pld import grid
-from dpassay.privacy.curves import Best, Curve, PureDP
+from dpassay.privacy.combined import Best
+from dpassay.privacy.curves import Curve, PureDP
 
 _MANY = 5_000_000  # steps from which on a PLD is slower and looser than the Fourier accountant
 
-__all__ = ["ESTIMATES", "METHODS", "PROOFS", "account", "flatten", "grid"]
+__all__ = ["ESTIMATES", "METHODS", "PROOFS", "AccountMethod", "account", "flatten", "grid"]
+
+
+AccountMethod = Literal[
+    "best", "gdp", "pld", "fourier", "rdp", "zcdp", "optimal", "advanced", "basic", "gdp-clt"
+]
 
 
 def account(
     event: Any,
-    method: str = "best",
+    method: AccountMethod = "best",
     *,
     assumptions: Iterable[str] = (),
     n_records: int | None = None,
@@ -77,7 +83,7 @@ def _translate(event: Any) -> events.Event:
     )
 
 
-def _price(method: str, leaves: Leaves, interval: float | None) -> Curve:
+def _price(method: AccountMethod, leaves: Leaves, interval: float | None) -> Curve:
     if any(isinstance(leaf, events.NonPrivate) for leaf in leaves):
         return PureDP(math.inf)
     return pld.price(leaves, interval) if method == "pld" else _PRICES[method](leaves)
@@ -95,7 +101,7 @@ def _best(
 ) -> Curve:
     curves: list[Curve] = []
     refusals: list[str] = []
-    for method in _asked(leaves, interval):
+    for method in _choose_proofs(leaves, interval):
         try:
             curve = _price(method, leaves, interval)
         except UnsupportedEvent as refusal:
@@ -110,7 +116,7 @@ def _best(
     return _restate(best, event, "best", assumptions)
 
 
-def _asked(leaves: Leaves, interval: float | None) -> tuple[str, ...]:
+def _choose_proofs(leaves: Leaves, interval: float | None) -> tuple[AccountMethod, ...]:
     """The proofs of which "best" is the minimum.
 
     The cost of a PLD grows with the number of steps and so does its error: beyond some millions of
@@ -127,7 +133,7 @@ def _asked(leaves: Leaves, interval: float | None) -> tuple[str, ...]:
 
 
 # The methods, from what is exact to what is loose; "best" asks the proofs in this order.
-_PROOFS: dict[str, Callable[[Leaves], Curve]] = {
+_PROOFS: dict[AccountMethod, Callable[[Leaves], Curve]] = {
     "gdp": gdp.price,
     "pld": pld.price,
     "fourier": fourier.price,
@@ -137,7 +143,7 @@ _PROOFS: dict[str, Callable[[Leaves], Curve]] = {
     "advanced": theorems.advanced,
     "basic": theorems.basic,
 }
-_ESTIMATES: dict[str, Callable[[Leaves], Curve]] = {"gdp-clt": clt.price}
+_ESTIMATES: dict[AccountMethod, Callable[[Leaves], Curve]] = {"gdp-clt": clt.price}
 _PRICES = _PROOFS | _ESTIMATES
 PROOFS, ESTIMATES = tuple(_PROOFS), tuple(_ESTIMATES)
-METHODS = ("best", *_PRICES)
+METHODS: tuple[AccountMethod, ...] = ("best", *_PRICES)

@@ -33,7 +33,7 @@ def _pure(event: events.Pure) -> float:
     return 2 * math.sinh(event.epsilon / 2) if event.epsilon < 1400 else math.inf
 
 
-def _sampled(event: events.Sampled) -> float:
+def _price_sampled(event: events.Sampled) -> float:
     if not isinstance(event.event, events.Gaussian):
         raise UnsupportedEvent(f"method='gdp-clt' has no price for {event!r}.")
     check_amplified(event)
@@ -48,7 +48,7 @@ _MU: dict[type, Callable[[Any], float]] = {
     events.Gaussian: lambda e: 1 / e.noise_multiplier,
     events.Pure: _pure,
     events.Laplace: _laplace,
-    events.Sampled: _sampled,
+    events.Sampled: _price_sampled,
 }
 
 

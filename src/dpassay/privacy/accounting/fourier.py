@@ -7,7 +7,7 @@ from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import events
 from dpassay.privacy.accounting.leaves import Leaves, check_amplified
 from dpassay.privacy.curves import Curve
-from dpassay.privacy.fourier import sampled_gaussians
+from dpassay.privacy.fourier import price_gaussians
 
 _LEAST_STEPS = 100  # below, a PLD is as fast and tighter
 _LEAST_NOISE = 0.02  # with less noise most losses are so large that they count as infinite
@@ -32,7 +32,7 @@ def price(leaves: Leaves) -> Curve:
             "method='pld' is as fast and tighter."
         )
     replace = any(leaf.neighbouring == "replace-one" for leaf in leaves)
-    return sampled_gaussians(steps, gaussian, replace=replace)
+    return price_gaussians(steps, gaussian, replace=replace)
 
 
 def _gaussian(leaf: events.Event) -> tuple[events.Gaussian, float]:

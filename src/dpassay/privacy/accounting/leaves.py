@@ -65,12 +65,12 @@ def flatten(event: events.Event) -> Leaves:
     gaussians = {leaf: n for leaf, n in leaves.items() if isinstance(leaf, events.Gaussian)}
     if sum(gaussians.values()) > 1:
         rest = {leaf: n for leaf, n in leaves.items() if leaf not in gaussians}
-        noise = _combined_noise([(leaf.noise_multiplier, n) for leaf, n in gaussians.items()])
+        noise = _combine_noise([(leaf.noise_multiplier, n) for leaf, n in gaussians.items()])
         leaves = {events.Gaussian(noise, event.neighbouring): 1} | rest
     return leaves
 
 
-def _combined_noise(parts: list[tuple[float, int]]) -> float:
+def _combine_noise(parts: list[tuple[float, int]]) -> float:
     """The noise of one Gaussian that is all of them; relative to the least, so as not to overflow.
 
     At least the smallest float: a noise of 0 is no Gaussian.

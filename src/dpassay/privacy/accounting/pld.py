@@ -7,7 +7,7 @@ from typing import Any
 from dpassay import _check
 from dpassay.privacy import events
 from dpassay.privacy.accounting.leaves import Leaves, flatten
-from dpassay.privacy.curves import PLD, Curve
+from dpassay.privacy.curves import PLD
 from dpassay.privacy.loss_distribution import Composition
 from dpassay.privacy.loss_pmf import discretise, scale
 from dpassay.privacy.profiles import profiles
@@ -18,13 +18,17 @@ _MAX_CELLS, _SOME_CELLS = 1 << 20, 1 << 17  # of a grid that stands alone, and o
 _TAILS = 1e-40, 1e-18, 1e-14, 1e-11, 1e-8
 
 
-def price(leaves: Leaves, interval: float | None = None) -> Curve:
-    """An upper bound: the losses of all events, convolved; on a grid of its own choice if none."""
+def price(leaves: Leaves, interval: float | None = None, coarser: int = 1) -> PLD:
+    """An upper bound: the losses of all events, convolved; on a grid of its own choice if none.
+
+    That may be made ``coarser`` by a power of two, where time matters more than the last digits.
+    """
     found = [(profiles(leaf), n) for leaf, n in leaves.items()]
     if interval is not None:
         interval = _check.number("interval", interval, low=0, high=1, low_open=True)
         return _discretise(found, interval, _TAILS[0])
-    first, *others = (_discretise(found, *grid) for grid in _grids(found))
+    grids = _grids(found)
+    first, *others = (_discretise(found, coarser * width, tail) for width, tail in grids)
     return replace(first, finer=tuple(others))
 
 

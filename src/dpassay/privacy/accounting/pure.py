@@ -20,7 +20,7 @@ def is_pure(leaf: events.Event) -> bool:
     return type(inner) in _PURE
 
 
-def _sampled(event: events.Sampled) -> float:
+def _price_sampled(event: events.Sampled) -> float:
     check_amplified(event)
     return composition.amplify(pure_epsilon(event.event), 0.0, event.sampling_rate)[0]
 
@@ -32,5 +32,5 @@ _PURE: dict[type, Callable[[Any], float]] = {
     events.RandomizedResponse: lambda e: up(
         math.log1p(e.n_categories * (1 - e.noise_probability) / e.noise_probability)
     ),
-    events.Sampled: _sampled,
+    events.Sampled: _price_sampled,
 }

@@ -41,25 +41,25 @@ def _of_leaf(leaf: events.Event, orders: FloatArray) -> FloatArray:
     raise UnsupportedEvent(f"method='rdp' has no price for {leaf!r}; it has a positive delta.")
 
 
-def _concentrated(leaf: events.Event, orders: FloatArray) -> FloatArray:
+def _price_concentrated(leaf: events.Event, orders: FloatArray) -> FloatArray:
     each = rho(leaf)
     return np.maximum(up(each * orders), LEAST) if each > 0 else np.zeros_like(orders)
 
 
-def _bounded_range(leaf: events.BoundedRange, orders: FloatArray) -> FloatArray:
+def _price_bounded_range(leaf: events.BoundedRange, orders: FloatArray) -> FloatArray:
     by_epsilon = renyi.of_randomized_response(leaf.epsilon, 2, orders)
-    return np.minimum(_concentrated(leaf, orders), by_epsilon)
+    return np.minimum(_price_concentrated(leaf, orders), by_epsilon)
 
 
 def _laplace(leaf: events.Laplace, orders: FloatArray) -> FloatArray:
     return renyi.of_laplace(pure_epsilon(leaf), orders)
 
 
-def _randomized_response(leaf: events.RandomizedResponse, orders: FloatArray) -> FloatArray:
+def _price_response(leaf: events.RandomizedResponse, orders: FloatArray) -> FloatArray:
     return renyi.of_randomized_response(pure_epsilon(leaf), leaf.n_categories, orders)
 
 
-def _sampled(leaf: events.Sampled, orders: FloatArray) -> FloatArray:
+def _price_sampled(leaf: events.Sampled, orders: FloatArray) -> FloatArray:
     check_amplified(leaf)
     if isinstance(leaf.event, events.Gaussian):
         doubled = leaf.scheme == "without-replacement"
@@ -71,7 +71,7 @@ def _sampled(leaf: events.Sampled, orders: FloatArray) -> FloatArray:
     raise UnsupportedEvent(f"method='rdp' has no price for {leaf!r}.")
 
 
-def _selected(leaf: PricedSelection, orders: FloatArray) -> FloatArray:
+def _price_selected(leaf: PricedSelection, orders: FloatArray) -> FloatArray:
     run, selected = divergences(leaf.run, orders), leaf.selected
     if selected.law == "poisson":
         # At log(a / (a - 1)), rounded down: delta falls.
@@ -81,11 +81,11 @@ def _selected(leaf: PricedSelection, orders: FloatArray) -> FloatArray:
 
 
 _TABLE: dict[type, Callable[[Any, FloatArray], FloatArray]] = {
-    events.Gaussian: _concentrated,
-    events.ZeroConcentrated: _concentrated,
-    events.BoundedRange: _bounded_range,
+    events.Gaussian: _price_concentrated,
+    events.ZeroConcentrated: _price_concentrated,
+    events.BoundedRange: _price_bounded_range,
     events.Laplace: _laplace,
-    events.RandomizedResponse: _randomized_response,
-    events.Sampled: _sampled,
-    PricedSelection: _selected,
+    events.RandomizedResponse: _price_response,
+    events.Sampled: _price_sampled,
+    PricedSelection: _price_selected,
 }

@@ -6,13 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from dpassay._special.margins import CLOSED_FORM, UNIT, down, met, product_up, products_up, up
+from dpassay._special.margins import (
+    CLOSED_FORM,
+    UNIT,
+    allow_request,
+    down,
+    product_up,
+    products_up,
+    up,
+)
 from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import composition, events
 from dpassay.privacy.accounting import rdp
 from dpassay.privacy.accounting.leaves import Leaves, PricedSelection, check_amplified, look_up
 from dpassay.privacy.accounting.pure import is_pure, pure_epsilon
-from dpassay.privacy.curves import GDP, ZCDP, ApproxDP, Curve, Numeric, PureDP
+from dpassay.privacy.combined import Numeric
+from dpassay.privacy.curves import GDP, ZCDP, ApproxDP, Curve, PureDP
 from dpassay.types import FloatArray, PrivacyCurve
 
 _MAX_COUNT = 10**6
@@ -27,13 +36,13 @@ def _own_curve(leaf: events.Event) -> PrivacyCurve:
         inner, q = _own_curve(leaf.event), leaf.sampling_rate
 
         def of_epsilon(epsilon: FloatArray) -> FloatArray:
-            inside = down(composition.unamplified(epsilon, q))
+            inside = down(composition.undo_amplification(epsilon, q))
             return np.minimum(products_up(q, inner.delta(inside)), 1.0)
 
-        def amplified(delta: FloatArray) -> FloatArray:
-            return composition.amplified(inner.epsilon(np.minimum(delta / q, 1.0)), q)
+        def amplify(delta: FloatArray) -> FloatArray:
+            return composition.amplify_unchecked(inner.epsilon(np.minimum(delta / q, 1.0)), q)
 
-        return Numeric("amplified", amplified, of_epsilon)
+        return Numeric("amplified", amplify, of_epsilon)
     return look_up(_OWN, leaf, "basic")
 
 
@@ -56,7 +65,7 @@ def _spend(leaves: Leaves, delta: FloatArray) -> tuple[FloatArray, FloatArray]:
     }
     free = [leaf for leaf in leaves if not is_pure(leaf) and leaf not in fixed]
     # A sum of stated deltas is met to rounding: thrice 1e-7 is not the float 3e-7.
-    left = met(delta) - sum(leaves[leaf] * d for leaf, d in fixed.items())
+    left = allow_request(delta) - sum(leaves[leaf] * d for leaf, d in fixed.items())
     enough = left > 0 if free else left >= 0
     share = np.maximum(left, 0.0) / max(sum(leaves[leaf] for leaf in free), 1)
     shares = [share if leaf in free else np.full_like(delta, fixed.get(leaf, 0)) for leaf in leaves]

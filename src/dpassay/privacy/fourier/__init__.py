@@ -9,6 +9,6 @@ discretisation, infinite losses, smoothing, truncation and rounding, and add it;
 decides how tight the bound is.
 """
 
-from dpassay.privacy.fourier.curve import Fourier, sampled_gaussians
+from dpassay.privacy.fourier.curve import Fourier, price_gaussians
 
-__all__ = ["Fourier", "sampled_gaussians"]
+__all__ = ["Fourier", "price_gaussians"]

@@ -25,7 +25,7 @@ class Fourier(Curve):
     """Sampled Gaussian releases, composed: an upper bound within about 1e-4 of epsilon.
 
     One direction for each way in which neighbours can differ; ``below`` bounds the same directions
-    from below, for :meth:`delta_lower`. Made by :func:`sampled_gaussians`.
+    from below, for :meth:`delta_lower`. Made by :func:`price_gaussians`.
     """
 
     directions: tuple[Direction, ...]
@@ -42,7 +42,7 @@ class Fourier(Curve):
         # delta falls: what holds at a smaller epsilon holds here, and products do not overflow.
         x = np.minimum(epsilon[finite], _FARTHEST)
         for direction in self.directions if finite.size else ():
-            result[finite] = direction.raised(result[finite], x)
+            result[finite] = direction.raise_to_bound(result[finite], x)
         return result
 
     def _epsilon(self, delta: FloatArray) -> FloatArray:
@@ -56,7 +56,7 @@ class Fourier(Curve):
         first, *others = self.directions
         result = first.epsilon(delta)
         for direction in others if math.isfinite(result) else ():
-            if not direction.raised(np.array([delta]), np.array([result]))[0] <= delta:
+            if not direction.raise_to_bound(np.array([delta]), np.array([result]))[0] <= delta:
                 result = max(result, direction.epsilon(delta))
         return result
 
@@ -73,7 +73,7 @@ class Fourier(Curve):
         return max(direction.delta_lower(epsilon) for direction in self.below)
 
 
-def sampled_gaussians(steps: Steps, gaussian: float = 0.0, *, replace: bool = False) -> Fourier:
+def price_gaussians(steps: Steps, gaussian: float = 0.0, *, replace: bool = False) -> Fourier:
     """The curve of Gaussian releases on samples: an upper bound.
 
     Args:
@@ -95,7 +95,7 @@ def sampled_gaussians(steps: Steps, gaussian: float = 0.0, *, replace: bool = Fa
         Direction(every("add"), gaussian),
     )
     lower = (
-        Direction(every("collapsed"), gaussian, lower=True),
-        Direction(every("collapsed", add=True), gaussian, lower=True),
+        Direction(every("collapse"), gaussian, lower=True),
+        Direction(every("collapse", add=True), gaussian, lower=True),
     )
     return Fourier(upper, lower, steps=total)

@@ -61,9 +61,9 @@ class Direction:
 
     def delta(self, x: FloatArray) -> FloatArray:
         """An upper bound on delta at each x >= 0."""
-        return self.raised(np.zeros_like(x), x)
+        return self.raise_to_bound(np.zeros_like(x), x)
 
-    def raised(self, known: FloatArray, x: FloatArray) -> FloatArray:
+    def raise_to_bound(self, known: FloatArray, x: FloatArray) -> FloatArray:
         """The larger of ``known`` and an upper bound on delta, at each x >= 0."""
         result, rungs = known.copy(), self._rung(x)
         for rung in np.unique(rungs):
@@ -220,7 +220,7 @@ class Direction:
         points = np.multiply.outer(reach, spans) / (2 * math.pi)
         rounding = np.exp(np.minimum(gain, 99.0)) * (_ROUNDING / max(share, _SHARES[0]))
         cost = points * (1 + rounding)[:, None]
-        cost[~self._unaliased(c, spans, low, high, small, level)] = math.inf
+        cost[~self._avoids_aliases(c, spans, low, high, small, level)] = math.inf
         i, j = np.unravel_index(np.argmin(cost), cost.shape)
         if not (cost[i, j] < math.inf and points[i, j] < self._max_points):
             return None
@@ -228,7 +228,7 @@ class Direction:
         grid = Grid(float(c[i]), 2 * math.pi / float(spans[j]), n, smoothing)
         return grid, math.exp(-_LEVELS[level])
 
-    def _unaliased(
+    def _avoids_aliases(
         self,
         c: FloatArray,
         spans: FloatArray,

@@ -81,10 +81,10 @@ class Line:
             exponent, self.cut = exponent * 0, math.inf
         self._terms = np.exp(exponent[:kept]) * weight[:kept] / square[:kept]
         self._block = math.isqrt(kept) + 1
-        self.rounding = self._lost(log_modulus[:kept], error[:kept])
+        self.rounding = self._bound_rounding(log_modulus[:kept], error[:kept])
         self.infinite = up(sum(n * law.infinite for law, n in parts), ARITHMETIC)
 
-    def _lost(self, log_modulus: FloatArray, error: FloatArray) -> float:
+    def _bound_rounding(self, log_modulus: FloatArray, error: FloatArray) -> float:
         """What rounding may have done to the sum at x; K may be off by anything at tiny terms."""
         factor = np.expm1(np.minimum(error, 1.0)) + (4 * self._block + 64) * UNIT
         small = np.exp(np.minimum(log_modulus, _OVERFLOW)) * factor

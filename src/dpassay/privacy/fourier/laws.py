@@ -300,7 +300,7 @@ class SampledGaussian:
             (p + abs(drift)) * (margin + 64 * UNIT * (1 + x[-1])),
         )
 
-    def collapsed(self, tail: float, *, add: bool = False) -> Law:
+    def collapse(self, tail: float, *, add: bool = False) -> Law:
         """A law below the true one: each cell becomes one loss, and tails are dropped.
 
         The loss of a cell is the log of its P-mass over its Q-mass. To forget where in its cell an
