@@ -8,7 +8,7 @@ import pytest
 from scipy import special
 
 from dpassay.errors import InvalidArgument
-from dpassay.optim.frank_wolfe import calibrated_selection, nonprivate_gap
+from dpassay.optim.frank_wolfe import calibrate_selection, nonprivate_gap
 from dpassay.privacy import account
 from dpassay.privacy.budget import budget
 from dpassay.synth import FrankWolfe, Independent, Schema, Workload, compare
@@ -168,7 +168,7 @@ def test_the_law_of_all_outcomes_keeps_the_statement(neighbouring):
     curve = account(plan.event)
     n_steps = 2 if neighbouring == "add-remove" else 0
     laws, louder = {}, {}
-    half = calibrated_selection(
+    half = calibrate_selection(
         "gumbel", sensitivity=0.5 / 3, steps=3, epsilon=1.0, delta=1e-2, neighbouring=neighbouring
     )
     from dataclasses import replace

@@ -28,7 +28,8 @@ from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.mechanisms.noise import Source, source
 from dpassay.privacy import Event, account, from_dict
 from dpassay.privacy.budget import Budget, Plan, budget
-from dpassay.synth.models import MODELS, Model, Records
+from dpassay.privacy.ledger import Ledger, spending
+from dpassay.synth.models import MODELS, MOST_REJECTIONS, Model, Records
 from dpassay.synth.queries.workload import Workload
 from dpassay.synth.tables.domains import MeasuredDomain
 from dpassay.synth.tables.form import Form
@@ -97,8 +98,44 @@ class Fitted:
         most = MOST_CELLS // len(self.schema.names)
         n = self.n_records_ if n is None else _check.count("n", n, high=most, remedy=remedy)
         generator = np.random.default_rng() if rng is None else _rng.generator(rng)
-        codes = self.model_.sample(n, generator, self.schema.conditions(where or {}))
-        return self.form_.apply(self.schema.decode(codes, generator), self.schema)
+        drawn, _ = self._draw(n, generator, where or {})
+        return self.form_.apply(drawn, self.schema)
+
+    def _draw(self, n: int, rng: np.random.Generator, where: Mapping[str, Any]) -> tuple[Any, int]:
+        """Records that meet the schema's rules, and how many were drawn for that.
+
+        Those that break a rule are drawn anew, as a whole: what is left has the law of the model
+        given the rules, exactly, inside of bins too.
+        """
+        import pandas as pd
+
+        condition = self.schema.conditions(where)
+        kept: list[Any] = []
+        left, n_drawn = np.arange(n), 0
+        for _ in range(MOST_REJECTIONS):
+            codes = self.model_.sample(len(left), rng, condition)
+            drawn, n_drawn = self.schema.decode(codes, rng), n_drawn + len(left)
+            fine = self.schema.keeps_rules(drawn)
+            kept.append(drawn[fine].set_axis(left[fine]))
+            left = left[~fine]
+            if not len(left):
+                return (pd.concat(kept).sort_index() if kept[1:] else drawn), n_drawn
+        raise InvalidArgument(
+            f"{len(left)} of {n} records broke a rule {MOST_REJECTIONS} times in a row: `rules` "
+            "leave the model next to nothing."
+        )
+
+    def share_given_up(self, n: int = 10_000, rng: RngLike = 0) -> float:
+        """The share of the model's records that the schema's rules rule out; an estimate.
+
+        It is how far, in total variation, the records that are sampled are from the model that
+        answers queries.
+        """
+        self._check_fitted()
+        if not self.schema.rules:
+            return 0.0
+        _, n_drawn = self._draw(n, _rng.generator(rng), {})
+        return 1 - n / n_drawn
 
     def answer(self, workload: Workload) -> FloatArray:
         """The model's own answers, one per query: without the error of sampling records."""
@@ -197,6 +234,7 @@ class CommonWithoutDelta(TypedDict, total=False):
     epsilon: float
     neighbouring: Neighbouring
     n_records: int | None
+    ledger: Ledger | None
     rng: RngLike
 
 
@@ -217,6 +255,7 @@ class Synthesizer(Fitted, ABC):
         neighbouring: "add-remove" or "replace-one".
         n_records: the public number of records; None takes that of the table, and the claim says
             so.
+        ledger: where the fit is charged, before the table is touched.
         rng: None for secure noise; a seed for noise that can be replayed (not private).
 
     Attributes:
@@ -237,6 +276,7 @@ class Synthesizer(Fitted, ABC):
         delta: float | None = None,
         neighbouring: Neighbouring = "add-remove",
         n_records: int | None = None,
+        ledger: Ledger | None = None,
         rng: RngLike = None,
     ) -> None:
         must_be = (
@@ -253,6 +293,7 @@ class Synthesizer(Fitted, ABC):
         self.delta = delta
         self.neighbouring: Neighbouring = neighbouring
         self.n_records = n_records
+        self.ledger = ledger
         self.rng = rng
 
     def fit(self, table: Any) -> Self:
@@ -261,6 +302,7 @@ class Synthesizer(Fitted, ABC):
         Raises:
             InvalidArgument: the table does not fit the schema, or epsilon is too small for the
                 method to do anything; nothing is released then.
+            BudgetExceeded: the ledger refused; nothing was computed.
 
         """
         return self._fit(table, None)
@@ -279,14 +321,19 @@ class Synthesizer(Fitted, ABC):
         if remainder is None:
             whole = self._budget(n)
             plan = self._plan(whole, n)
-            event, public = plan.event, ("the schema", "the types of the columns")
+            event = due = plan.event
+            public = ("the schema", "the types of the columns")
         else:
             whole = remainder.whole
             plan = self._plan(remainder.budget, n)
             event = remainder.state(plan.event, type(self).__name__)
+            due = remainder.promise  # the domain was charged when it was measured
             public = remainder.domain.assumptions
         chosen = source(self.rng)
-        with limit_threads():  # thousands of products, none of them large
+        with (
+            spending(self.ledger, due, what=type(self).__name__, n_records=n),
+            limit_threads(),  # thousands of products, none of them large
+        ):
             self.model_ = self._run(Records(self.schema, codes, n), plan, chosen)
         self.event_, self.noise_, self.budget_ = event, chosen.level, whole
         self.assumptions_ = (f"n={n}", *public)

@@ -1,6 +1,6 @@
 """One call for the recommended synthesizer, and one for any synthesizer on a measured domain."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from dpassay import _check, _rng
@@ -8,6 +8,7 @@ from dpassay._lazy import renamed_arguments
 from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.privacy.budget import budget
+from dpassay.privacy.ledger import Ledger
 from dpassay.synth.base import Synthesizer, default_delta
 from dpassay.synth.methods.product_mixture import ProductMixture
 from dpassay.synth.queries.workload import Workload
@@ -30,6 +31,7 @@ def fit(
     delta: float | None = None,
     neighbouring: Neighbouring = "add-remove",
     n_records: int | None = None,
+    ledger: Ledger | None = None,
     rng: RngLike = None,
 ) -> ProductMixture:
     """The recommended synthesizer, fitted: a private model to sample from and to ask.
@@ -45,6 +47,7 @@ def fit(
         delta: the probability that may escape epsilon; None takes 1/n² of the public n.
         neighbouring: "add-remove" or "replace-one".
         n_records: the public number of records; None takes that of the table.
+        ledger: where all that is spent is charged, before the table is touched.
         rng: None for secure noise; a seed for noise that can be replayed (not private).
 
     Raises:
@@ -58,6 +61,7 @@ def fit(
         "delta": delta,
         "neighbouring": neighbouring,
         "n_records": n_records,
+        "ledger": ledger,
         "rng": rng,
     }
     if domain_epsilon is None:
@@ -75,11 +79,13 @@ def fit_with_domain(
     columns: Mapping[str, Any] | None = None,
     *,
     domain_epsilon: float,
+    rules: Sequence[str] = (),
     workload: Workload | None = None,
     epsilon: float = 1.0,
     delta: float | None = None,
     neighbouring: Neighbouring = "add-remove",
     n_records: int | None = None,
+    ledger: Ledger | None = None,
     rng: RngLike = None,
     **options: Any,
 ) -> S:
@@ -92,11 +98,14 @@ def fit_with_domain(
         domain_epsilon: the part of epsilon that the domain may cost. Gaussian noise composes by
             squares: if the domain takes a third of epsilon, about 94 % are left for a synthesizer
             that adds only Gaussian noise (:class:`~dpassay.synth.ProductMixture` on pairs).
+        rules: what every record is known to meet; see :class:`~dpassay.synth.Schema`.
         workload: see :func:`~dpassay.synth.fit`, as for the others.
         epsilon: what domain and synthesizer may cost together.
         delta: the delta of both together; None takes 1/n² of the public n.
         neighbouring: "add-remove" or "replace-one".
         n_records: the public number of records.
+        ledger: where domain and synthesizer are charged, one after the other: if the ledger has
+            room for the domain alone, that is spent.
         rng: None for secure noise.
         options: further arguments of the method.
 
@@ -131,6 +140,8 @@ def fit_with_domain(
         epsilon=domain_epsilon,
         delta=DOMAIN_DELTA * allowed.delta,
         neighbouring=neighbouring,
+        rules=rules,
+        ledger=ledger,
         rng=seeds[0],
     )
     # A method that is purely epsilon-DP takes no delta; the domain has one all the same.
@@ -141,6 +152,7 @@ def fit_with_domain(
         epsilon=allowed.epsilon,
         neighbouring=neighbouring,
         n_records=n,
+        ledger=ledger,
         rng=seeds[1],
         **given,
         **options,

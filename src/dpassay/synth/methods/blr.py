@@ -80,14 +80,14 @@ def blr_accuracy(
     beta = _check.number("beta", beta, low=0, high=1, low_open=True, high_open=True)
     _check.choice("counting", counting, COUNTINGS)
 
-    def proved(alpha: float) -> bool:
+    def prove(alpha: float) -> bool:
         needed = log_candidates(size_for(alpha, k), cells, counting) - math.log(beta)
         return alpha * n * epsilon / 4 >= needed
 
     low, high = 1e-6, 1.0
-    while not proved(high):
+    while not prove(high):
         high *= 2
-    alpha = float(first_true(lambda x: proved(float(x)), low, high, within=ARITHMETIC))
+    alpha = float(first_true(lambda x: prove(float(x)), low, high, within=ARITHMETIC))
     return Accuracy(alpha, size_for(alpha, k))
 
 

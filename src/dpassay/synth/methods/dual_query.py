@@ -80,7 +80,7 @@ def carried_event(count: int, rate: float, samples: int, n_records: int, allowed
     return EventSequence(tuple(events))
 
 
-def balanced_rounds(allowed: Budget, n_records: int, log_queries: float) -> int:
+def balance_rounds(allowed: Budget, n_records: int, log_queries: float) -> int:
     """A number of rounds for DualQuery from public quantities.
 
     With L the logarithm of the number of signed queries, T rounds are good for an accuracy of
@@ -143,7 +143,7 @@ class DualQuery(QueryGame):
         return draws_event(count, rate, samples, n_records, allowed)
 
     def _usual(self, allowed: Budget, n_records: int, log_queries: float) -> tuple[int, int]:
-        rounds = balanced_rounds(allowed, n_records, log_queries)
+        rounds = balance_rounds(allowed, n_records, log_queries)
         return rounds, int(min(max(rounds / log_queries, 5), 100))
 
     def _reach(self, plan: Rounds, n_records: int) -> float:

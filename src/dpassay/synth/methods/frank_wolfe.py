@@ -45,7 +45,7 @@ from typing import Any, Literal, Unpack
 from dpassay import _check
 from dpassay.errors import InvalidArgument
 from dpassay.mechanisms.noise import Source
-from dpassay.optim.frank_wolfe import Selection, calibrated_selection, frank_wolfe, nonprivate_gap
+from dpassay.optim.frank_wolfe import Selection, calibrate_selection, frank_wolfe, nonprivate_gap
 from dpassay.optim.polytopes import L1Ball
 from dpassay.optim.stochastic_frank_wolfe import (
     StochasticPlan,
@@ -213,7 +213,7 @@ class FrankWolfe(Synthesizer):
     def _plan(self, allowed: Budget, n_records: int) -> DualPlan:
         _check.choice("release", self.release, RELEASES)
         _check.choice("batches", self.batches, BATCHES)
-        if self._followed():
+        if self._follows():
             return self._following(allowed, n_records)
         if self.schema.n_cells > MOST_CELLS:
             raise InvalidArgument(
@@ -222,7 +222,7 @@ class FrankWolfe(Synthesizer):
             )
         steps, alpha, step = self._steps(allowed, n_records)
         if self.batches == "full":
-            selection = calibrated_selection(
+            selection = calibrate_selection(
                 "gumbel",
                 sensitivity=1 / n_records,
                 steps=steps,
@@ -236,7 +236,7 @@ class FrankWolfe(Synthesizer):
         assert plan.selection is not None
         return DualPlan(steps, alpha, step, plan.selection, plan, plan.event)
 
-    def _followed(self) -> bool:
+    def _follows(self) -> bool:
         if self.universe is None:
             return self.schema.n_cells > MOST_ENUMERATED
         return _check.choice("universe", self.universe, UNIVERSES) == "followed"
@@ -288,7 +288,7 @@ class FrankWolfe(Synthesizer):
     def _steps(self, allowed: Budget, n_records: int) -> tuple[int, float, float | None]:
         """The number of steps, the weight of entropy and the step size."""
         cells, vertices = float(self.schema.n_cells), 2 * self.workload.n_queries(self.schema)
-        if self._followed():
+        if self._follows():
             cells = math.exp(COUPLING)
         pure = allowed.delta == 0
         problem = (cells, vertices, n_records, allowed.epsilon if pure else allowed.rho)
@@ -308,7 +308,7 @@ class FrankWolfe(Synthesizer):
         if self.steps == "bound":
             return max(round(best), 1)
         if self.steps is None:
-            return max(round(best / (HASTE_FOLLOWED if self._followed() else HASTE)), 1)
+            return max(round(best / (HASTE_FOLLOWED if self._follows() else HASTE)), 1)
         return _check.count("steps", self.steps, remedy="Or leave it None for the rule.")
 
     def _run(self, data: Records, plan: DualPlan, chosen: Source) -> Model:

@@ -30,7 +30,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.mechanisms.choosing import softmax
 from dpassay.mechanisms.noise import is_secure
 from dpassay.privacy import Event, account, calibrate
-from dpassay.privacy.accounting import flatten
+from dpassay.privacy.accounting import AccountMethod, flatten
 from dpassay.privacy.budget import Budget
 from dpassay.synth.base import Common, Synthesizer
 from dpassay.synth.models import Records
@@ -112,7 +112,7 @@ class Rounds:
     ask: Oracle = field(default_factory=LocalSearch)
 
 
-def _methods(event: Event, allowed: Budget) -> tuple[str, ...]:
+def _methods(event: Event, allowed: Budget) -> tuple[AccountMethod, ...]:
     """How to price an event: by all proofs where it is short; else by rho and by epsilon.
 
     Many small exponential mechanisms are priced best by their rho, and a distribution of hundreds
@@ -150,7 +150,7 @@ def most_rounds(make_event: MakeEvent, rate: float, allowed: Budget, least: int)
     return int(last_true(fits, low, high, whole=True))
 
 
-def solved(
+def solve_rounds(
     make_event: MakeEvent,
     allowed: Budget,
     rounds: int | None,
@@ -240,7 +240,7 @@ class QueryGame(Synthesizer):
         usual, usual_samples = self._usual(allowed, n_records, math.log(n_signed))
         samples = usual_samples if self.samples is None else self.samples
         samples = _check.count("samples", samples)
-        plan = solved(
+        plan = solve_rounds(
             lambda count, rate: self._event(count, rate, samples, n_records, allowed),
             allowed,
             self.rounds,

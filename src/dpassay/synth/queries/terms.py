@@ -75,10 +75,10 @@ class Terms:
         step = max(1, _CHUNK // max(1, len(self.weights)))
         for start in range(0, len(codes), step):
             part = codes[start : start + step]
-            found[start : start + step] = self.met(part) @ self.weights
+            found[start : start + step] = self.meets(part) @ self.weights
         return found + self.constant
 
-    def met(self, codes: Codes) -> FloatArray:
+    def meets(self, codes: Codes) -> FloatArray:
         """1 where a record (row) meets every literal of a term (column), else 0."""
         met = np.ones((len(codes), len(self.weights)))
         for (terms, allowed), column in zip(self.literals, codes.T, strict=True):

@@ -36,7 +36,7 @@ domain's.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -51,6 +51,7 @@ from dpassay.privacy import Approx, Event, Gaussian, account
 from dpassay.privacy.budget import Budget, budget
 from dpassay.privacy.events import Sequence as EventSequence
 from dpassay.privacy.gaussian import mu_of
+from dpassay.privacy.ledger import Ledger, spending
 from dpassay.synth.tables.columns import (
     MOST_BINS,
     Categorical,
@@ -62,7 +63,7 @@ from dpassay.synth.tables.columns import (
     column_from,
 )
 from dpassay.synth.tables.counts import SENSITIVITY, noisy_counts
-from dpassay.synth.tables.schema import Schema, as_frame
+from dpassay.synth.tables.schema import Schema, as_frame, check_rules
 from dpassay.types import Neighbouring, NoiseLevel, PrivacyCurve
 
 BINS = 32
@@ -156,6 +157,8 @@ def measure_domain(
     epsilon: float,
     delta: float,
     neighbouring: Neighbouring = "add-remove",
+    rules: Sequence[str] = (),
+    ledger: Ledger | None = None,
     rng: RngLike = None,
 ) -> MeasuredDomain:
     """A domain for every column, released with (epsilon, delta)-DP.
@@ -169,9 +172,13 @@ def measure_domain(
         delta: the delta of the domain, positive. The smaller it is, the more records must share a
             value before the value is released.
         neighbouring: "add-remove" or "replace-one".
+        rules: what every record is known to meet; see :class:`~dpassay.synth.Schema`.
+        ledger: where the measurement is charged, before the table is touched. It stays charged if
+            nothing stands out: that was seen with noise, too.
         rng: None for secure noise; a seed for noise that can be replayed (not private).
 
     Raises:
+        BudgetExceeded: the ledger refused; nothing was computed.
         InvalidArgument: no value of a column stands out from the noise, or no column is to be
             measured.
 
@@ -190,7 +197,7 @@ def measure_domain(
             f"epsilon={allowed.epsilon:g} and delta={allowed.delta:g} of a measured domain must be "
             "finite and positive: that a value occurs at all cannot be said without a delta."
         )
-    known = _known(table, columns)
+    known = _read_columns(table, columns)
     measured = {name: given for name, given in known.items() if isinstance(given, Undeclared)}
     if not measured:
         raise InvalidArgument("every domain is declared; there is nothing to measure or pay for.")
@@ -198,15 +205,17 @@ def measure_domain(
     missing = [name for name in known if name not in frame.columns]
     if missing:
         raise InvalidArgument(f"column {missing[0]!r} is not in the table.")
+    check_rules(rules, tuple(known))
     drawn = source(rng)
     noise, event = _price_domain(measured, allowed, drawn)
-    found: dict[str, Column] = {
-        name: _MEASURES[given.kind](name, frame[name], noise, given)
-        if isinstance(given, Undeclared)
-        else given
-        for name, given in known.items()
-    }
-    return MeasuredDomain(Schema(found), event, tuple(measured), drawn.level)
+    with spending(ledger, event, what="domain", n_records=None):
+        found: dict[str, Column] = {
+            name: _MEASURES[given.kind](name, frame[name], noise, given)
+            if isinstance(given, Undeclared)
+            else given
+            for name, given in known.items()
+        }
+    return MeasuredDomain(Schema(found, rules=rules), event, tuple(measured), drawn.level)
 
 
 def _price_domain(
@@ -229,14 +238,14 @@ def _price_domain(
 _SAID = {"kind", "integer", "bins", "nullable"}  # of a column without a domain
 
 
-def _known(table: Any, columns: Mapping[str, Any] | None) -> dict[str, Column | Undeclared]:
+def _read_columns(table: Any, columns: Mapping[str, Any] | None) -> dict[str, Column | Undeclared]:
     if columns is not None and not isinstance(columns, Mapping):
         raise InvalidArgument(
             f"columns={_check.shown(columns)} must be a mapping from names to what is known "
             "of them, e.g. {'age': 'integer', 'city': 'categorical'}."
         )
     if columns is not None:
-        return {str(name): known_of(str(name), given) for name, given in columns.items()}
+        return {str(name): describe_column(str(name), given) for name, given in columns.items()}
     if not hasattr(table, "dtypes"):
         raise InvalidArgument(
             "the table is no frame, so its columns have no names. Name them and their kinds, e.g. "
@@ -255,7 +264,7 @@ def _of_type(dtype: Any) -> Column | Undeclared:
     return Undeclared({"f": "numeric", "M": "date"}.get(kind, "categorical"))
 
 
-def known_of(name: str, given: Any) -> Column | Undeclared:
+def describe_column(name: str, given: Any) -> Column | Undeclared:
     """A declared column, or one to be measured if nothing but its kind is said."""
     if isinstance(given, Undeclared):
         return given

@@ -76,14 +76,14 @@ def split_budget(
         delta = (1 - DOMAIN_DELTA) * whole.delta * _ROOM
         left = Budget(whole.epsilon - domain_epsilon, delta, relation)
         return Remainder(domain, whole, left, Approx(left.epsilon, left.delta, relation))
-    apart, mu = _spent(domain.event)
+    apart, mu = _find_spent(domain.event)
     delta = whole.delta - apart
     own = math.sqrt(float(mu_of(whole.epsilon, delta)) ** 2 - mu**2) * _ROOM
     left = Budget(float(epsilon_of(delta, own * _ROOM)), delta, relation)
     return Remainder(domain, whole, left, Gaussian(1 / own, relation))
 
 
-def _spent(event: Event) -> tuple[float, float]:
+def _find_spent(event: Event) -> tuple[float, float]:
     """The delta of rare values and the µ of the noise, of a measured domain's event."""
     parts = event.events if isinstance(event, EventSequence) else (event,)
     apart = sum(part.delta for part in parts if isinstance(part, Approx))

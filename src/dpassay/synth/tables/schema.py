@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay import _check, _handed
+from dpassay._conditions import Rule, read_rule
 from dpassay.errors import InvalidArgument
 from dpassay.synth.tables.columns import Codes, Column, column_from
 
@@ -26,6 +27,9 @@ class Schema:
             mapping as TOML gives it.
         impossible: combinations that no record can have (structural zeros), each a mapping from
             columns to a value or a list of values; known without the data.
+        rules: what every record is known to meet, about values of one or more columns, such as
+            ``"start < end"`` or ``"result == 'positive' -> ct < 45"``. No record that breaks one is
+            ever sampled. True records that do are kept as they are: an error would tell of them.
 
     Raises:
         InvalidArgument: no column, an unknown kind, a domain that is empty or not in order.
@@ -37,7 +41,11 @@ class Schema:
     """
 
     def __init__(
-        self, columns: Mapping[str, Any], *, impossible: Sequence[Mapping[str, Any]] = ()
+        self,
+        columns: Mapping[str, Any],
+        *,
+        impossible: Sequence[Mapping[str, Any]] = (),
+        rules: Sequence[str] = (),
     ) -> None:
         if not isinstance(columns, Mapping) or not columns:
             raise InvalidArgument(
@@ -49,6 +57,7 @@ class Schema:
         }
         self.impossible = tuple(dict(rule) for rule in impossible)
         self._rules = tuple(self._rule(rule) for rule in self.impossible)
+        self.rules = check_rules(rules, self.names)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -86,7 +95,7 @@ class Schema:
 
         Raises:
             InvalidArgument: the table is empty, a column is missing or not declared, a value is
-                outside its domain or missing where none may be, a record is impossible.
+                outside its domain or missing where none may be.
 
         """
         frame = as_frame(table, self.names)
@@ -107,10 +116,6 @@ class Schema:
         codes = np.empty((len(frame), len(self.columns)), np.int64)
         for place, (name, column) in enumerate(self.columns.items()):
             codes[:, place] = column.encode(name, frame[name])
-        if not self.possible(codes).all():
-            raise InvalidArgument(
-                "the table has a record that `impossible` rules out. Correct one of the two."
-            )
         return codes
 
     def decode(self, codes: Codes, rng: np.random.Generator) -> Any:
@@ -157,20 +162,29 @@ class Schema:
             raise InvalidArgument("impossible has an empty rule, which rules out every record.")
         return self.conditions(rule)
 
+    def keeps_rules(self, table: Any) -> NDArray[np.bool_]:
+        """Which records of a frame of values break none of ``rules``."""
+        fine = np.ones(len(table), bool)
+        for rule in self.rules:
+            fine &= rule.holds(table)
+        return fine
+
     # Files.
 
     def as_dict(self) -> dict[str, Any]:
         """What TOML or JSON holds of it; ``Schema.from_dict`` reads it back."""
         columns = {name: column.as_dict() for name, column in self.columns.items()}
-        return {"columns": columns, "impossible": [dict(rule) for rule in self.impossible]}
+        given = {"columns": columns, "impossible": [dict(rule) for rule in self.impossible]}
+        return given | ({"rules": [rule.text for rule in self.rules]} if self.rules else {})
 
     @classmethod
     def from_dict(cls, given: Mapping[str, Any]) -> "Schema":
-        """A schema from ``{"columns": {...}, "impossible": [...]}``."""
+        """A schema from ``{"columns": {...}, "impossible": [...], "rules": [...]}``."""
         if not isinstance(given, Mapping) or "columns" not in given:
             raise InvalidArgument("a schema needs a table `columns`, e.g. [columns.age].")
         try:
-            return cls(given["columns"], impossible=given.get("impossible", ()))
+            rules = given.get("rules", ())
+            return cls(given["columns"], impossible=given.get("impossible", ()), rules=rules)
         except InvalidArgument:
             raise
         except (TypeError, ValueError, OverflowError):  # a number where a list should be
@@ -182,7 +196,7 @@ class Schema:
     @classmethod
     def read(cls, path: str | Path) -> "Schema":
         """A schema from a TOML or JSON file."""
-        return cls.from_dict(written_in(path))
+        return cls.from_dict(read_written(path))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Schema) and self.as_dict() == other.as_dict()
@@ -195,7 +209,21 @@ class Schema:
         return f"Schema({inner})"
 
 
-def written_in(path: str | Path) -> Any:
+def check_rules(rules: Sequence[str], names: Sequence[str]) -> tuple[Rule, ...]:
+    """The rules that texts state, about columns of these names."""
+    if isinstance(rules, str) or not all(isinstance(rule, str) for rule in rules):
+        raise InvalidArgument("rules must be a list of texts, e.g. ['start < end'].")
+    found = tuple(map(read_rule, rules))
+    for rule in found:
+        unknown = [name for name in rule.columns if name not in names]
+        if unknown:
+            raise InvalidArgument(
+                f"rules: {rule.text!r} names {unknown[0]!r}, which is not a column of the schema."
+            )
+    return found
+
+
+def read_written(path: str | Path) -> Any:
     """What a TOML or JSON file holds, as it stands there."""
     load = _handed.load_json if Path(path).suffix == ".json" else _handed.load_toml
     given = load("schema", path)
