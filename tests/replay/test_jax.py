@@ -1,6 +1,10 @@
 # ruff: noqa: E402  (skipped where the library is not installed)
 """Draws of JAX are followed inside ``jit`` and ``scan``."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -59,8 +63,34 @@ def test_recording_changes_nothing_and_leaves_nothing():
     da.check(train, (X, Y), CLAIM, limit=1)
     assert {name: getattr(jax.random, name) for name in dir(jax.random)} == names
     assert _State.tape is None
-    # Up to rounding: XLA fuses a product and a sum only where nobody else reads the product.
+    # Up to rounding: see the next test.
     np.testing.assert_allclose(train((X, Y), np.random.default_rng(3)), recorded, rtol=2e-6)
+
+
+BITS = """
+import numpy as np
+from dpassay.replay.playing import Player
+from replay.test_jax import X, Y, training
+
+for seed in range(5):
+    train = training(clip=True)
+    recorded = Player(train, seed).record((X, Y), 30).output
+    import dpassay.replay.jax
+    dpassay.replay.jax.finish()
+    np.testing.assert_array_equal(train((X, Y), np.random.default_rng(seed)), recorded)
+print("the same bits")
+"""
+
+
+def test_inside_of_jit_only_fused_products_change_a_bit():
+    """Where the processor rounds a product and a sum in one instruction, recording parts them.
+
+    Without that instruction recorded trainings have the bits of plain ones.
+    """
+    flags = {"XLA_FLAGS": "--xla_cpu_max_isa=AVX", "PYTHONPATH": os.pathsep.join(sys.path)}
+    found = subprocess.run([sys.executable, "-c", BITS], env={**os.environ, **flags}, text=True,
+                           capture_output=True, check=False)  # fmt: skip
+    assert found.stdout == "the same bits\n", found.stderr[-2000:]
 
 
 def test_outside_of_jit_recording_changes_no_bit():
@@ -120,6 +150,25 @@ def test_a_draw_that_cannot_be_followed_is_refused_with_advice():
 
     with pytest.raises(InvalidTarget, match="q \\+ noise"):
         da.check(added, np.linspace(0, 1, 9), da.GDP(1.0))
+
+
+def test_noise_inside_vmap_is_refused_with_advice():
+    def mapped(data, rng):
+        keys = jax.random.split(jax.random.key(int(rng.integers(2**31))), 3)
+        return jax.vmap(lambda key: jnp.sum(jnp.asarray(data)) + jax.random.normal(key))(keys)
+
+    with pytest.raises(InvalidTarget, match="inside vmap"):
+        da.check(mapped, np.linspace(0, 1, 9), da.GDP(1.0))
+
+
+def test_other_draws_of_jax_are_named_and_leave_it_undecided():
+    def release(data, rng):
+        key = jax.random.key(int(rng.integers(2**31)))
+        return jnp.clip(jnp.asarray(data), 0, 1).sum() + jax.random.t(key, 3.0, ())
+
+    found = da.check(release, np.linspace(0, 1, 9), da.GDP(1.0), limit=3)
+    assert found.findings == ()
+    assert found.undecided
 
 
 def test_without_a_check_nothing_is_wrapped():

@@ -48,6 +48,7 @@ class Noisy:
     def use(self, how: Use) -> None:
         """Write down that the value was used."""
         self.entry.uses[how] += 1
+        self.entry.touch(self.where)
 
     @property
     def is_whole(self) -> bool:
@@ -113,6 +114,8 @@ def operate(name: str, inputs: tuple[Any, ...], compute: Callable[..., Any]) -> 
     if tape is None:
         return value
     marks = tuple(mark_of(part) for part in inputs)
+    if not any(marks):
+        return value
     rule = _BINARY.get(name) if len(inputs) == 2 else _UNARY.get(name)
     if rule is not None:
         _note_meeting(tape, name, inputs, marks)
@@ -189,7 +192,7 @@ def _add(tape: Tape, name: str, inputs: Any, marks: Any, value: Any) -> Any:
     if isinstance(left, Noisy) or isinstance(right, Noisy):
         return _extend(tape, name, inputs, marks, value)
     draw, plain = (left, inputs[1]) if isinstance(left, Draw) else (right, inputs[0])
-    if draw.law == "uniform" or draw.draws & tape.public:
+    if draw.law == "uniform" or draw.draws & tape.public or np.iscomplexobj(value):
         return value  # uniform noise protects nothing; what met data before is public
     sign = -1.0 if name == "subtract" and isinstance(left, Draw) else 1.0
     return add_primitive(tape, sign * np.asarray(strip(plain), dtype=np.float64), draw, value)
@@ -199,6 +202,12 @@ def _extend(tape: Tape, name: str, inputs: Any, marks: Any, value: Any) -> Any:
     """A noisy value to which something is added: the same primitive with a larger query."""
     at = 0 if isinstance(marks[0], Noisy) else 1
     noisy, other = marks[at], marks[1 - at]
+    fresh = isinstance(other, Draw) and other.law != "uniform" and not other.draws & tape.public
+    if noisy.scaled and fresh and not np.iscomplexobj(value):
+        note(noisy)  # a noisy value that was computed with is the query of the next noise
+        sign = -1.0 if name == "subtract" and at == 1 else 1.0
+        query = sign * np.asarray(strip(inputs[at]), dtype=np.float64)
+        return add_primitive(tape, query, other, value)
     if noisy.scaled or noisy.entry.kind != "add" or np.iscomplexobj(value):
         _use_all(tape, marks)
         return value
@@ -243,9 +252,13 @@ def _multiply(tape: Tape, name: str, inputs: Any, marks: Any, value: Any) -> Any
     at = 0 if marks[0] is not None else 1
     mark, other = marks[at], marks[1 - at]
     divides = name != "multiply" and at == 1
-    if isinstance(mark, Draw) and _can_scale(mark, other, divides, np.shape(value)):
+    if isinstance(mark, Draw) and _can_scale(mark, other, divides, value):
         note(other)
-        return wrap(value, _scaled(mark, name, strip(inputs[1 - at])))
+        made = _scaled(mark, name, strip(inputs[1 - at]))
+        if not np.any(made.scale):  # no noise at all: plain numbers
+            tape.followed |= made.draws
+            return value
+        return wrap(value, made)
     by_number = other is None and not divides and np.ndim(inputs[1 - at]) == 0
     if isinstance(mark, Noisy) and by_number:
         return wrap(value, replace(mark, scaled=True))
@@ -253,10 +266,10 @@ def _multiply(tape: Tape, name: str, inputs: Any, marks: Any, value: Any) -> Any
     return value
 
 
-def _can_scale(mark: Draw, other: Mark | None, divides: bool, shape: tuple[int, ...]) -> bool:
+def _can_scale(mark: Draw, other: Mark | None, divides: bool, value: Any) -> bool:
     """Whether a product is the same noise in another scale, one entry for one."""
-    plain = not isinstance(other, Draw) and not divides
-    return plain and shape == mark.ids.shape and mark.law != "uniform"
+    plain = not isinstance(other, Draw) and not divides and not np.iscomplexobj(value)
+    return plain and np.shape(value) == mark.ids.shape and mark.law != "uniform"
 
 
 def _scaled(mark: Draw, name: str, factor: Any) -> Draw:
@@ -270,6 +283,16 @@ def _negate(tape: Tape, name: str, inputs: Any, marks: Any, value: Any) -> Any:
     if isinstance(mark, Draw):
         return wrap(value, None if mark.law == "uniform" else mark)
     return wrap(value, replace(mark, scaled=True) if name == "negative" else mark)
+
+
+def _sign(tape: Tape, name: str, inputs: Any, marks: Any, value: Any) -> Any:
+    """An exponential draw whose sign was just drawn for every entry is a Laplace draw."""
+    mark, last = marks[0], tape.draws[-1]
+    drawn = last.law == "uniform" and np.shape(last.value) == np.shape(value)
+    if isinstance(mark, Draw) and mark.law == "exponential" and drawn:
+        return wrap(value, replace(mark, law="laplace", draws=mark.draws | {last.number}))
+    _use_all(tape, marks)
+    return value
 
 
 def _compare(tape: Tape, name: str, inputs: Any, marks: Any, value: Any) -> Any:
@@ -350,6 +373,7 @@ _BINARY: dict[str, Callable[..., Any]] = {
     "multiply": _multiply,
     "divide": _multiply,
     "true_divide": _multiply,
+    "copysign": _sign,
     **dict.fromkeys(("less", "less_equal", "greater", "greater_equal"), _compare),
 }
 _UNARY: dict[str, Callable[..., Any]] = {"negative": _negate, "positive": _negate}

@@ -18,7 +18,7 @@ from dpassay.replay.draws import (
     toss,
     wrap,
 )
-from dpassay.replay.tape import Array, Entry, RawDraw, Tape, current, here
+from dpassay.replay.tape import Array, Entry, RawDraw, Tape, current, here, is_seed
 
 LOCATED = ("laplace", "normal", "gumbel", "logistic")
 SCALED = ("exponential",)
@@ -67,6 +67,8 @@ def draw_noise(law: str, scale: Any, size: Any, draw: Callable[[], Any], loc: An
     if not np.any(np.asarray(scale) != 0):  # no noise at all: a plain number
         tape.followed.add(raw.number)
         return raw.value
+    if raw.site.exact in tape.public_lines:
+        return raw.value.copy() if isinstance(raw.value, np.ndarray) else raw.value
     mark = _draw_of(raw, law, scale)
     value = raw.value.copy() if isinstance(raw.value, np.ndarray) else raw.value
     if not _is_query(tape, raw, loc):
@@ -98,6 +100,13 @@ def draw_coin(chance: Any, size: Any, draw: Callable[[], Any]) -> Any:
     return toss(tape, _draw_of(raw, "coin", 1.0), np.asarray(chance, dtype=np.float64), raw.value)
 
 
+def _is_coin(values: Array, size: Any) -> bool:
+    """Whether one of two values, yes and no, is drawn for every record."""
+    tape = current()
+    each = tape is not None and size is not None and tape.n in _shape_of(size)
+    return each and values.shape == (2,) and {*values.tolist()} == {0, 1}
+
+
 def _selected(n: int, size: Any, p: Any, draw: Callable[[], Any]) -> Any:
     """A choice with given probabilities: the query is the vector of probabilities."""
     tape = current()
@@ -108,7 +117,7 @@ def _selected(n: int, size: Any, p: Any, draw: Callable[[], Any]) -> Any:
         number=len(tape.entries),
         kind="choice",
         law="choice",
-        scale=np.ones(np.shape(raw.value)),
+        scale=np.ones(np.shape(p)),  # the unit of the query, however many are drawn
         query=np.array(p, dtype=np.float64),
         out=np.array(raw.value),
         ids=raw.ids,
@@ -126,7 +135,8 @@ def draw_indices(law: str, n: int, size: Any, draw: Callable[[], Any]) -> Any:
     if tape is None:
         return draw()
     value, edit = draw(), tape.edit
-    if tape.of is not None and len(tape.draws) < len(tape.of.draws):
+    anew = tape.hidden_seed is not None and is_seed(value, n)  # it may seed what nobody follows
+    if tape.of is not None and len(tape.draws) < len(tape.of.draws) and not anew:
         then = tape.of.draws[len(tape.draws)]
         if then.law == law and then.settings == str(n):
             value = _served(tape, then.value, value, law)
@@ -177,6 +187,8 @@ def draw_other(name: str, args: Any, kwargs: Any, draw: Callable[..., Any]) -> A
     served = tape.expect(name, np.shape(value))
     raw = tape.keep_draw(name, value if served is None else served, here())
     kept = raw.value.copy() if isinstance(raw.value, np.ndarray) else raw.value
+    if raw.site.exact in tape.public_lines:
+        return kept
     return wrap(kept, _draw_of(raw, name, np.ones(np.shape(kept))))
 
 
@@ -240,12 +252,18 @@ class Methods:
         a, p = plain_of(a), plain_of(p)
         n = int(a) if np.ndim(a) == 0 else len(a)
         draw = self.plain("choice")
+        values = np.arange(n) if np.ndim(a) == 0 else np.asarray(a)
+        if p is not None and _is_coin(values, size):  # who is in a batch: aligned by record
+            chance = np.asarray(p, dtype=np.float64)[values == 1][0]
+            coins = draw_coin(chance, size, lambda: values[draw(2, size, replace, p, *args,
+                              **kwargs)].astype(np.int64))  # fmt: skip
+            return coins.astype(values.dtype)
         if p is None:
             found = draw_indices("subset" if size is not None else "integers", n, size,
                              lambda: draw(n, size, replace, None, *args, **kwargs))  # fmt: skip
         else:
             found = _selected(n, size, p, lambda: draw(n, size, replace, p, *args, **kwargs))
-        return found if np.ndim(a) == 0 else np.asarray(a)[found]
+        return found if np.ndim(a) == 0 else values[found]
 
     def integers(self, name: str, low: Any, high: Any = None, *args: Any, **kwargs: Any) -> Any:
         size = args[0] if args else kwargs.get("size")
@@ -280,13 +298,27 @@ class Methods:
             x[:] = [x[i] for i in places]
 
 
-class Recorder(np.random.Generator):
+class SameKind(type):
+    """A class that counts every instance of what it stands for as its own."""
+
+    original: type
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, cls.original)
+
+
+class Recorder(np.random.Generator, metaclass=SameKind):
     """A NumPy generator whose draws are followed while a tape is current; its bits are the same."""
+
+    original = np.random.Generator
 
     def __init__(self, bit_generator: Any) -> None:
         super().__init__(bit_generator)
-        twin = np.random.Generator(bit_generator)
+        twin = Recorder.original(bit_generator)
         self._methods = Methods(lambda name: getattr(twin, name))
+
+    def __reduce__(self) -> Any:
+        return Recorder, (self.bit_generator,)  # a copy is followed too
 
     def random(self, *args: Any, **kwargs: Any) -> Any:
         return self._methods.random("random", *args, **kwargs)

@@ -26,6 +26,18 @@ _ADVICE = (
 )
 
 
+_MAPPED = (
+    "jax.random is called inside vmap or pmap, where a check cannot follow it. Draw the noise of "
+    "all entries at once, outside: jax.random.normal(key, (n, d))."
+)
+_OTHERS = (
+    "ball", "beta", "binomial", "categorical", "chisquare", "choice", "dirichlet",
+    "double_sided_maxwell", "f", "gamma", "generalized_normal", "geometric", "loggamma",
+    "lognormal", "maxwell", "multivariate_normal", "orthogonal", "pareto", "poisson", "rademacher",
+    "randint", "rayleigh", "t", "triangular", "truncated_normal", "wald", "weibull_min",
+)  # fmt: skip
+
+
 class _State:
     """The tape that callbacks write on: they run on threads of the runtime."""
 
@@ -218,9 +230,19 @@ def _replacements() -> dict[str, Callable[..., Any]]:
         order = _indices(len(x), plain["permutation"](key, len(x)))
         return jnp.take(jnp.asarray(x), order, axis=0)
 
+    def other(name: str) -> Callable[..., Any]:
+        def draw(*args: Any, **kwargs: Any) -> Any:
+            value = plain[name](*args, **kwargs)
+            return Noise(value, name, 1.0, here())._lost(value)
+
+        return draw
+
     located = {name: noise(name, name) for name in ("normal", "laplace", "gumbel", "exponential",
                                                     "cauchy", "logistic")}  # fmt: skip
-    return located | {"uniform": uniform, "bernoulli": bernoulli, "permutation": permutation}
+    others = {name: other(name) for name in _OTHERS if name in plain}
+    return others | located | {
+        "uniform": uniform, "bernoulli": bernoulli, "permutation": permutation,
+    }  # fmt: skip
 
 
 @contextlib.contextmanager
@@ -240,6 +262,10 @@ def following(tape: Tape) -> Iterator[None]:
         except TypeError as error:  # no __jax_array__: arrays would then not defer to the wrapper
             if Noise.__module__ in str(error) or "Noise" in str(error):
                 raise InvalidTarget(_ADVICE) from error
+            raise
+        except ValueError as error:
+            if "ordered IO callback" in str(error):
+                raise InvalidTarget(_MAPPED) from error
             raise
         jax.effects_barrier()
 

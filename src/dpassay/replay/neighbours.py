@@ -4,8 +4,7 @@ Records are rows of an array or a frame, items of a list, or pairs (x, y) of a t
 are named by number and by how they were made, never by their values.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -13,8 +12,18 @@ from typing import Any
 import numpy as np
 
 from dpassay import _records
-from dpassay._records import add, is_labelled, is_sparse, is_tensor, put, record_at, take
+from dpassay._records import (
+    add,
+    is_labelled,
+    is_sparse,
+    is_table,
+    is_tensor,
+    put,
+    record_at,
+    take,
+)
 from dpassay.errors import InvalidArgument
+from dpassay.replay import fields
 from dpassay.replay.outputs import first_difference
 from dpassay.replay.tape import Array, Edit
 
@@ -34,6 +43,7 @@ class Neighbour:
         how: how the record was made, without its values.
         finite: whether the record is free of NaN and infinities.
         ordinary: whether its values lie where those of D or the declared bounds do.
+        occurs: whether its texts, dates and categories occur in D or are declared.
 
     """
 
@@ -42,6 +52,7 @@ class Neighbour:
     how: str
     finite: bool = True
     ordinary: bool = True
+    occurs: bool = True
 
     def __str__(self) -> str:
         index = self.edit.index
@@ -70,11 +81,15 @@ def n_records_or_none(data: Any) -> int | None:
     return None if unseen else _records.n_records(data)
 
 
+_MIXED = 3
+
+
 @dataclass(frozen=True)
 class _Made:
     record: Any
     how: str
     ordinary: bool = True
+    occurs: bool = True
 
 
 def _numeric(data: Array, bounds: tuple[float, float] | None) -> Iterator[_Made]:
@@ -123,62 +138,96 @@ def _whole(data: Array) -> Iterator[_Made]:
         yield _Made((-high - 1).astype(data.dtype), "a negative value", ordinary=False)
 
 
-def _labels(y: Array) -> list[Any]:
+def _labels(y: Any) -> list[Any]:
     """Up to three labels: the first record's, the rarest and another one."""
-    counted = Counter(np.asarray(y).tolist())
-    rare = min(counted, key=lambda label: counted[label])
-    return list(dict.fromkeys([y[0], rare, max(counted)]))[:3]
+    values = y if isinstance(y, list) else np.asarray(y).tolist()
+    return list(dict.fromkeys([values[0], values[fields.rarest(values)], max(values)]))[:3]
+
+
+def _values(part: Any) -> Any:
+    """An array where all values are numbers or truth values; else as it is."""
+    if is_table(part) and not all(map(fields.is_number, fields.columns_of(part).values())):
+        return part
+    try:
+        values = np.asarray(part)
+    except ValueError:  # lists of unequal lengths
+        return part
+    return values if values.dtype.kind in "biuf" else part
 
 
 def _made_records(data: Any, bounds: Any) -> Iterator[_Made]:
     if is_labelled(data):
-        labels = _labels(np.asarray(data[1])) if np.ndim(data[1]) == 1 else [data[1][0]]
-        every = [*_made_records(np.asarray(data[0]), bounds)]
+        x, y = data
+        labels = _labels(y) if np.ndim(y) == 1 else [record_at(y, 0)]
+        every = [*_made_records(x if isinstance(x, list) else _values(x), bounds)]
         mild, far = ([m for m in every if m.ordinary is known] for known in (True, False))
         first, others = labels[:1], labels[1:]
         for made, label in (*product(mild, first), *product(far, labels), *product(mild, others)):
             how = f"{made.how}; label of another record" if label is not labels[0] else made.how
-            yield _Made((made.record, label), how, made.ordinary)
+            yield _Made((made.record, label), how, made.ordinary, made.occurs)
         return
+    numbers = _values(data) if isinstance(data, list) else None
     if isinstance(data, np.ndarray) and np.issubdtype(data.dtype, np.number):
         yield from _numeric(data, bounds)
-        return
-    if isinstance(data, np.ndarray) and data.dtype == bool:
+    elif isinstance(data, np.ndarray) and data.dtype == bool:
         yield _Made(np.zeros(data.shape[1:], bool), "all false")
         yield _Made(np.ones(data.shape[1:], bool), "all true")
-        return
-    if isinstance(data, list) and data and isinstance(data[0], int | float | np.ndarray):
+    elif isinstance(numbers, np.ndarray) and isinstance(data[0], int | float | _NUMPY):
         kind = type(data[0])
-        for made in _numeric(np.asarray(data), bounds):
+        for made in _numeric(numbers, bounds):
             record = made.record if kind is np.ndarray else kind(made.record)
             yield _Made(record, made.how, made.ordinary)
-        return
-    yield from _from_frame(data, bounds)
+    else:
+        yield from _from_others(data, bounds)
 
 
-def _from_frame(data: Any, bounds: Any) -> Iterator[_Made]:
-    """Records of mixed types: copies, and for numbers in a frame the extremes."""
-    yield _Made(record_at(data, 0), "a copy of record 0")
-    if isinstance(data, list | np.ndarray):
-        if len(data) and isinstance(data[0], str):
-            yield _Made("", "an empty text", ordinary=False)
-            yield _Made("\u2020", "a text that does not occur", ordinary=False)
-        return
-    if data.ndim == 1:
+_NUMPY = np.ndarray | np.number | np.bool_
+
+
+def _from_others(data: Any, bounds: Any) -> Iterator[_Made]:
+    """Records with fields, texts, dates, lists and sets, and columns of a frame."""
+    if is_table(data) and data.ndim == 1 and fields.is_number(data):
         numbers = data.to_numpy()
-        if np.issubdtype(numbers.dtype, np.number):
-            for made in _numeric(numbers, bounds):
-                yield _Made(numbers.dtype.type(made.record), made.how, made.ordinary)
+        for made in _numeric(numbers, bounds):
+            yield _Made(numbers.dtype.type(made.record), made.how, made.ordinary)
         return
-    yield from _from_columns(data, bounds)
+    yield _Made(record_at(data, 0), "a copy of record 0")
+    numbers, words = fields.split(fields.columns_of(data))
+    if numbers or words:
+        far, other = [*_from_columns(data, numbers, bounds)], [*fields.vary(data, words)]
+        yield from (made for made in far if made.ordinary)
+        yield from (_Made(*made, occurs=made[2]) for made in other)
+        yield from (made for made in far if not made.ordinary)
+    else:
+        yield from _whole_records(data)
 
 
-def _from_columns(data: Any, bounds: Any) -> Iterator[_Made]:
+def _whole_records(data: Any) -> Iterator[_Made]:
+    """Copies of the rarest and of the longest record, one that does not occur and an empty one."""
+    first = record_at(data, 0)
+    yield _Made(record_at(data, _rarest(data)), "a copy of the rarest record")
+    if isinstance(first, Sized):
+        yield _Made(record_at(data, int(np.argmax(_sizes(data)))), "a copy of the longest record")
+    flat = isinstance(data, list) or data.ndim == 1
+    new = fields.unseen(data if hasattr(data, "dtype") else fields.column(data)) if flat else None
+    declared = hasattr(getattr(data, "dtype", None), "categories")
+    if new is not None:
+        yield _Made(new, "a value that does not occur", declared, declared)
+    if isinstance(first, str | list | set) and not declared:
+        yield _Made(type(first)(), "an empty record", ordinary=False, occurs=False)
+
+
+def _rarest(data: Any) -> int:
+    values = data if isinstance(data, list) else np.asarray(data).tolist()
+    return fields.rarest(values)
+
+
+def _from_columns(data: Any, numbers: fields.Columns, bounds: Any) -> Iterator[_Made]:
     """Every column of numbers has a range of its own; what lies outside is not ordinary."""
-    numbers = data.select_dtypes("number")
-    if numbers.shape[1] == 0 or not len(numbers):
+    if not numbers:
         return
-    low, high = numbers.min().to_numpy(), numbers.max().to_numpy()
+    low = np.array([column.min() for column in numbers.values()])
+    high = np.array([column.max() for column in numbers.values()])
     zeros = np.zeros_like(low)
     inside = bool(np.all((low <= 0) & (high >= 0)))
     yield _columns(data, numbers, high, "the largest value seen, in every column")
@@ -193,18 +242,49 @@ def _from_columns(data: Any, bounds: Any) -> Iterator[_Made]:
 
 
 def _columns(data: Any, numbers: Any, values: Array, how: str, ordinary: bool = True) -> _Made:
-    record = record_at(data, 0).copy()
-    for name, value in zip(numbers.columns, values, strict=True):
-        record[name] = numbers[name].dtype.type(value)
-    return _Made(record, how, ordinary)
+    pairs = zip(numbers, values, strict=True)
+    changes = {name: numbers[name].dtype.type(value) for name, value in pairs}
+    return _Made(fields.write(record_at(data, 0), changes), how, ordinary)
+
+
+def _mixed_records(data: Any, bounds: Any, rng: np.random.Generator) -> Iterator[_Made]:
+    """Records of which some coordinates are small and others large, as far as those of D are."""
+    part = data[0] if is_labelled(data) else data
+    if hasattr(part, "columns"):
+        numbers = part.select_dtypes("number")
+        made = [_columns(part, numbers, row, how)
+                for row, how in _corners(numbers.to_numpy(), rng)]  # fmt: skip
+    elif isinstance(part, np.ndarray) and np.issubdtype(part.dtype, np.number) and part.ndim > 1:
+        low, high = bounds or (-np.inf, np.inf)
+        flat = _corners(part.reshape(len(part), -1), rng)
+        made = [_Made(np.clip(row, low, high).reshape(part.shape[1:]).astype(part.dtype), how)
+                for row, how in flat]  # fmt: skip
+    else:
+        return
+    for one in made:
+        yield replace(one, record=(one.record, data[1][0])) if is_labelled(data) else one
+
+
+def _corners(values: Array, rng: np.random.Generator) -> Iterator[tuple[Array, str]]:
+    """The smallest in one coordinate and the largest in the others, and the other way round."""
+    if values.ndim != 2 or values.shape[1] < 2 or not len(values):
+        return
+    low, high = values.min(axis=0), values.max(axis=0)
+    first = np.arange(low.size) == 0
+    yield np.where(first, low, high), "the smallest in the first coordinate, else the largest"
+    yield np.where(first, high, low), "the largest in the first coordinate, else the smallest"
+    for _ in range(_MIXED):
+        sides = rng.random(low.size) < 0.5
+        yield np.where(sides, low, high), "the smallest in some coordinates, else the largest"
 
 
 def _sizes(data: Any) -> Array:
     """One number per record by which the largest and the smallest are found."""
     part = data[0] if is_labelled(data) else data
-    values = np.asarray(part.select_dtypes("number") if hasattr(part, "columns") else part)
-    if not np.issubdtype(values.dtype, np.number):
-        return np.zeros(len(values))
+    values = _values(part.select_dtypes("number") if hasattr(part, "columns") else part)
+    if not isinstance(values, np.ndarray) or values.dtype.kind not in "biuf":
+        records = (record_at(part, i) for i in range(n_records(part)))
+        return np.array([len(r) if isinstance(r, Sized) else 0 for r in records])
     return np.linalg.norm(values.reshape(len(values), -1).astype(float), axis=1)
 
 
@@ -214,15 +294,21 @@ def _removals(data: Any, rng: np.random.Generator, drawn: int) -> Iterator[tuple
         return
     yield drawn, "one that took part"
     sizes = _sizes(data)
+    for index in _rare(data):
+        yield index, "a rare value"
     yield int(np.argmax(sizes)), "the largest"
     yield int(np.argmin(sizes)), "the smallest"
-    keys = np.asarray(data[1] if is_labelled(data) else data)
-    if keys.ndim == 1:
-        counted = Counter(keys.tolist())
-        rare = min(counted, key=lambda key: counted[key])
-        yield keys.tolist().index(rare), "a rare value"
     for i in rng.choice(n, min(2, n), replace=False):
         yield int(i), "taken at random"
+
+
+def _rare(data: Any) -> Iterator[int]:
+    """The places of rare labels, values and fields."""
+    part = data[1] if is_labelled(data) else data
+    if np.ndim(part) == 1 if hasattr(part, "ndim") else not fields.columns_of(part):
+        yield _rarest(part)
+    else:
+        yield from fields.rare_rows(part, fields.split(fields.columns_of(part))[1])
 
 
 def candidates(
@@ -260,6 +346,16 @@ def candidates(
                 gone.add(index)
                 rows = [i for i in range(n) if i != index]
                 yield Neighbour(take(data, rows), Edit("remove", index, n, n - 1), how)
+    elif n > 1 and not isinstance(_values(data[0] if is_labelled(data) else data), np.ndarray):
+        for index in dict.fromkeys(_rare(data)):
+            common = record_at(data, 0 if index else 1)
+            how = "a rare value, by a copy of another record"
+            yield Neighbour(put(data, index, common), Edit("replace", index, n, n), how)
+    for made in _mixed_records(data, bounds, rng):
+        key = repr(made.record)
+        if key not in seen:
+            seen.add(key)
+            yield _edited(data, neighbouring, made, n, drawn)
     for made in _not_finite(data):
         yield _edited(data, neighbouring, made, n, drawn, finite=False)
 
@@ -271,7 +367,7 @@ def _edited(
         edit, changed = Edit("add", n, n, n + 1), add(data, made.record)
     else:
         edit, changed = Edit("replace", drawn, n, n), put(data, drawn, made.record)
-    return Neighbour(changed, edit, made.how, finite, made.ordinary)
+    return Neighbour(changed, edit, made.how, finite, made.ordinary, made.occurs)
 
 
 def _not_finite(data: Any) -> Iterator[_Made]:
@@ -315,7 +411,7 @@ def cut(data: Any, neighbour: Neighbour, size: int) -> tuple[Any, Neighbour]:
         base = take(data, [edit.index, *others[: size - 1]])
         changed = put(base, 0, record_at(neighbour.data, edit.index))
         new = Edit("replace", 0, size, size)
-    return base, Neighbour(changed, new, neighbour.how, neighbour.finite, neighbour.ordinary)
+    return base, replace(neighbour, data=changed, edit=new)
 
 
 def smaller_sizes(n: int, shown: Iterable[int]) -> list[int]:
@@ -346,6 +442,14 @@ def replaced(neighbour: Neighbour, data: Any, index: int) -> Neighbour:
     n = n_records(data)
     record = record_at(neighbour.data, neighbour.edit.index)
     return replace(neighbour, data=put(data, index, record), edit=Edit("replace", index, n, n))
+
+
+def find_other(data: Any, record: Any, first: int = 0) -> int | None:
+    """The place of a record that differs from this one, ``first`` if it does; None if all agree."""
+    for i in (first, *range(n_records(data))):
+        if first_difference(record_at(data, i), record) is not None:
+            return i
+    return None
 
 
 def given(data: Any, others: list[Any]) -> Iterator[Neighbour]:

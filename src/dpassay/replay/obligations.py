@@ -4,6 +4,7 @@ A *finding* is a counterexample to an obligation: data sets D and D', and noisy 
 does not hold. It breaks the proof of a claim; by itself it does not refute the claim.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
@@ -83,6 +84,7 @@ class Broken:
         site: the line, None where only the output is known.
         text: what was seen, without values of records.
         related: other lines that matter.
+        size: of a scale that differs, the log of the factor.
 
     """
 
@@ -90,6 +92,7 @@ class Broken:
     site: Site | None
     text: str
     related: tuple[Site, ...] = ()
+    size: float = math.inf
 
 
 def calls(now: Tape) -> Iterator[Broken]:
@@ -144,9 +147,13 @@ def scales(now: Tape) -> Iterator[Broken]:
         same_shape = then.scale.shape == here.scale.shape
         if same_shape and not np.array_equal(then.scale, here.scale, equal_nan=True):
             with np.errstate(all="ignore"):
-                ratio = float(np.nanmax(np.abs(here.scale / then.scale - 1)))
-            text = f"The scale of the noise on D' differs by a factor of up to {1 + ratio:.6g}."
-            yield Broken("DPA102", here.site, text)
+                size = float(np.nanmax(np.abs(np.log(here.scale / then.scale))))
+                factor = float(np.exp(size))
+            text = f"The scale of the noise on D' differs by a factor of up to {factor:.6g}."
+            # The proof of smooth sensitivity that is known here is that of Laplace noise.
+            yield Broken(
+                "DPA102", here.site, text, size=size if here.law == "laplace" else math.inf
+            )
             return
 
 
@@ -322,6 +329,32 @@ def adding_lines(tape: Tape) -> set[Site]:
     """Lines at which noise was added to something."""
     kinds = ("add", "compare")
     return {entry.site for entry in tape.entries if entry.kind in kinds and entry.counts}
+
+
+def is_in_parts(now: Tape) -> bool:
+    """Whether both sides add the same draws to as many values, if in other parts.
+
+    A frame of pandas adds one array of noise to each of its blocks.
+    """
+    assert now.of is not None
+
+    def sizes(tape: Tape) -> tuple[dict[int, int], int]:
+        """How many values each draw is added to, and how many calls there are of other kinds."""
+        found: dict[int, int] = {}
+        others = 0
+        for entry in tape.entries:
+            if entry.kind == "add" and entry.counts and len(entry.draws) == 1:
+                number = min(entry.draws)
+                found[number] = found.get(number, 0) + entry.out.size
+            else:
+                others += 1
+        return found, others
+
+    laws = [[(d.law, np.shape(d.value)) for d in tape.draws] for tape in (now, now.of)]
+    split = len(now.entries) != len(now.of.entries) or any(
+        a.query.shape != b.query.shape for a, b in now.pairs()
+    )
+    return split and laws[0] == laws[1] and sizes(now) == sizes(now.of)
 
 
 def is_thresholded(now: Tape, site: Site | None) -> bool:

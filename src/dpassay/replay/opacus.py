@@ -5,7 +5,7 @@ noise that was really added is measured, and what an accountant was told is writ
 """
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,29 @@ def watching(tape: Tape) -> Iterator[None]:
         *((one, "add_noise", _add_noise) for one in _classes(opacus.optimizers.DPOptimizer)),
         *((one, "step", _told) for one in _classes(opacus.accountants.IAccountant)),
     ]
+    with _wrapping(wrapped):
+        yield
+
+
+@contextlib.contextmanager
+def hearing(hear: Callable[[float, float], None]) -> Iterator[None]:
+    """Hand the noise multiplier and the rate of every step that an accountant is told of."""
+
+    def around(original: Callable[..., Any]) -> Callable[..., Any]:
+        def step(self: Any, *, noise_multiplier: float, sample_rate: float) -> Any:
+            hear(float(noise_multiplier), float(sample_rate))
+            return original(self, noise_multiplier=noise_multiplier, sample_rate=sample_rate)
+
+        return step
+
+    owners = _classes(opacus.accountants.IAccountant)
+    with _wrapping([(one, "step", around) for one in owners]):
+        yield
+
+
+@contextlib.contextmanager
+def _wrapping(wrapped: Iterable[tuple[type, str, Callable[..., Any]]]) -> Iterator[None]:
+    """Methods of classes that have them, wrapped until the end."""
     with contextlib.ExitStack() as stack:
         for owner, name, around in wrapped:
             original = owner.__dict__.get(name)

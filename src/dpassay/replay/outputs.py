@@ -148,3 +148,24 @@ def _attributes(value: Any) -> dict[str, Any] | None:
         return {field.name: getattr(value, field.name) for field in fields}
     found = getattr(value, "__dict__", None)
     return dict(found) if found else None
+
+
+def numbers_of(output: Any, depth: int = 0) -> list[float]:
+    """All numbers of an output, as far as they can be found."""
+    if isinstance(output, int | float | np.integer | np.floating):
+        return [float(output)]
+    if hasattr(output, "to_numpy"):
+        output = output.to_numpy()
+    if isinstance(output, np.ndarray) and output.dtype.kind in "fiu":
+        return output.astype(np.float64).ravel().tolist()
+    if isinstance(output, Mapping):
+        output = list(output.values())
+    if isinstance(output, list | tuple | np.ndarray) and depth < _DEPTH:
+        return [number for part in output for number in numbers_of(part, depth + 1)]
+    return []
+
+
+def is_rearranged(left: Any, right: Any) -> bool:
+    """Whether two outputs that differ hold the same numbers, two or more, in another order."""
+    a, b = numbers_of(left), numbers_of(right)
+    return len(a) > 1 and a != b and sorted(a) == sorted(b)

@@ -15,54 +15,30 @@ import numpy as np
 
 from dpassay.replay.draws import mark_of, note, strip, wrap
 from dpassay.replay.generator import (
-    LOCATED,
-    SCALED,
-    STANDARD,
-    UNPRICED,
-    Methods,
+    Recorder,
     draw_indices,
     draw_noise,
     draw_other,
     plain_of,
     recorder,
 )
+from dpassay.replay.instances import Functions, legacy_functions, random_class, random_state_class
 from dpassay.replay.primitives import Primitive
-from dpassay.replay.tape import Array, Tape, play_on, stop
+from dpassay.replay.tape import Array, Tape, play_on, recorded, stop
 from dpassay.replay.traced import TracedArray, gather
 
 
-def _legacy() -> dict[str, Callable[..., Any]]:
+def _legacy() -> Functions:
     """Replacements for the functions of ``np.random``, which share one hidden generator."""
     originals = {name: getattr(np.random, name) for name in dir(np.random)}
-    methods = Methods(originals.__getitem__)
-    made: dict[str, Callable[..., Any]] = {}
-    for kind, names in {"located": LOCATED, "scaled": SCALED, "standard": STANDARD}.items():
-        for name in names:
-            made[name] = _partial(getattr(methods, kind), name)
-    for name in ("random", "random_sample", "ranf", "sample"):
-        made[name] = _partial(methods.random, name)
-    for name in ("uniform", "geometric", "binomial", "choice", "permutation", "shuffle"):
-        made[name] = getattr(methods, name)
-    made["randint"] = _partial(methods.integers, "randint")
-    made["randn"] = lambda *shape: methods.standard("standard_normal", shape or None)
-    made["rand"] = lambda *shape: methods.random("random_sample", shape or None)
-    for name in UNPRICED:
-        if name in originals:
-            made[name] = _through_other(name, originals[name])
+    made = legacy_functions(originals.__getitem__)
+    for name in ("ranf", "sample"):
+        made[name] = made["random_sample"]
     return made
 
 
-def _partial(function: Callable[..., Any], name: str) -> Callable[..., Any]:
-    return lambda *args, **kwargs: function(name, *args, **kwargs)
-
-
-def _through_other(name: str, draw: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda *args, **kwargs: draw_other(name, args, kwargs, draw)
-
-
-def _standard_library() -> dict[str, Callable[..., Any]]:
-    """Replacements for the functions of ``random``."""
-    plain = {name: getattr(random, name) for name in dir(random)}
+def _standard_library(plain: Functions) -> Functions:
+    """Replacements for the functions of ``random``, or methods of an instance, by their names."""
 
     def gauss(mu: float = 0.0, sigma: float = 1.0) -> Any:
         mu, sigma = plain_of(mu), plain_of(sigma)
@@ -185,12 +161,25 @@ def recording(
     with contextlib.ExitStack() as stack:
         token = play_on(tape)
         stack.callback(stop, token)
+        stack.enter_context(recorded(tape))
         stack.callback(np.random.set_state, states[1])
         stack.callback(random.setstate, states[0])
         replaced: dict[int, tuple[Any, Any]] = {}
-        patches = {
-            np.random: {**_legacy(), "default_rng": default_rng},
-            random: _standard_library(),
+        plain = {name: getattr(random, name) for name in dir(random)}
+        shared = np.random.mtrand._rand
+        states_class = random_state_class(lambda: fresh.spawn(1)[0])
+        patches: dict[Any, Functions] = {
+            np.random: {
+                **_legacy(),
+                "default_rng": default_rng,
+                "Generator": Recorder,
+                "RandomState": states_class,
+            },
+            np.random.mtrand: {"_rand": states_class(shared)},
+            random: {
+                **_standard_library(plain),
+                "Random": random_class(_standard_library, lambda: fresh.spawn(1)[0]),
+            },
             np: _array_makers(),
         }
         for module, names in patches.items():
@@ -199,6 +188,8 @@ def recording(
                 replaced[id(original)] = (original, made)
                 stack.callback(setattr, module, name, original)
                 setattr(module, name, made)
+        if "scipy.stats" in sys.modules:
+            _patch_scipy(stack, *replaced[id(shared)])
         _patch_imports(stack, function, replaced)
         random.seed(seed)
         np.random.seed(seed % 2**32)  # noqa: NPY002
@@ -206,6 +197,30 @@ def recording(
         for primitive in primitives:
             primitive.replace(stack)
         yield
+
+
+def disturb(tape: Tape) -> None:
+    """Seed the hidden generators anew, where the tape asks for it."""
+    if tape.hidden_seed is None:
+        return
+    random.seed(tape.hidden_seed)
+    np.random.seed(tape.hidden_seed % 2**32)  # noqa: NPY002
+    if "torch" in sys.modules:
+        sys.modules["torch"].manual_seed(tape.hidden_seed)
+
+
+def _patch_scipy(stack: contextlib.ExitStack, shared: Any, followed: Any) -> None:
+    """Distributions of SciPy keep the state of ``np.random`` from when they were made."""
+    owner: Any = sys.modules["scipy.stats"].rv_continuous.__mro__[1]
+    original = owner.rvs
+
+    def rvs(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if kwargs.get("random_state") is None and self._random_state is shared:
+            kwargs["random_state"] = followed
+        return original(self, *args, **kwargs)
+
+    stack.callback(setattr, owner, "rvs", original)
+    owner.rvs = rvs
 
 
 def _follow_libraries(stack: contextlib.ExitStack, tape: Tape, seed: int) -> None:
@@ -244,11 +259,33 @@ def finish() -> None:
 
 
 def _patch_imports(stack: contextlib.ExitStack, function: Any, replaced: dict[int, Any]) -> None:
-    """Names such as ``from numpy.random import laplace`` in the module of the mechanism."""
-    names = getattr(inspect.unwrap(function) if callable(function) else None, "__globals__", None)
-    names = {} if names is None else names
+    """Names such as ``from numpy.random import laplace`` in the module of the mechanism.
+
+    Generators that were made there, or around it, are followed too.
+    """
+    function = inspect.unwrap(function) if callable(function) else None
+    names = getattr(function, "__globals__", {})
     for name, value in list(names.items()):
-        original, made = replaced.get(id(value), (None, None))
-        if original is value and made is not None:
+        made = _followed(value, replaced)
+        if made is not None:
             stack.callback(names.__setitem__, name, value)
             names[name] = made
+    for cell in getattr(function, "__closure__", None) or ():
+        with contextlib.suppress(ValueError):  # a cell that is still empty
+            made = _followed(cell.cell_contents, replaced)
+            if made is not None:
+                stack.callback(setattr, cell, "cell_contents", cell.cell_contents)
+                cell.cell_contents = made
+
+
+def _followed(value: Any, replaced: dict[int, Any]) -> Any:
+    """What stands for a value while a tape is current, None if it stays."""
+    original, made = replaced.get(id(value), (None, None))
+    if original is value and made is not None:
+        return made
+    if type(value) is Recorder.original:
+        return Recorder(value.bit_generator)
+    if type(value) is np.random.mtrand.RandomState:
+        following: Any = np.random.RandomState  # the class that stands in for it
+        return following(value)
+    return None

@@ -3,7 +3,7 @@
 import copy
 import inspect
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ from dpassay.replay.generator import recorder
 from dpassay.replay.outputs import settle
 from dpassay.replay.patches import recording
 from dpassay.replay.primitives import Primitive
-from dpassay.replay.tape import Edit, Tape
+from dpassay.replay.tape import Array, Edit, Place, Tape
 
 Places = frozenset[tuple[str, int]]
 
@@ -29,11 +29,18 @@ class Played:
 
 
 class Relocated(Exception):
-    """The location of a draw is a query that is zero on D: record again, knowing that."""
+    """A run showed how draws of some lines are used: record again, knowing that.
 
-    def __init__(self, places: set[tuple[str, int]]) -> None:
-        super().__init__("a location is a query")
+    Attributes:
+        places: lines where the location of a draw is a query that is zero on D.
+        thresholds: calls whose uniform draws are compared with several values.
+
+    """
+
+    def __init__(self, places: set[tuple[str, int]], thresholds: set[Place] | None = None) -> None:
+        super().__init__("draws are used in another way than it seemed")
         self.places = places
+        self.thresholds = thresholds or set()
 
 
 @dataclass
@@ -42,10 +49,12 @@ class Player:
 
     Attributes:
         mechanism: called as ``mechanism(data, rng)``, or ``mechanism(data)`` if it takes no more;
-            of ``mechanism(data, rng, size)`` one output is asked for.
+            of ``mechanism(data, rng, size)`` one output is asked for. One that ``starts_late``
+            calls :func:`~dpassay.replay.patches.disturb` itself, when its data is ready.
         seed: of the first recording.
         rebuild: makes data of the mechanism's kind of the arrays that are searched.
         located: lines where the location of a draw is known to be a query.
+        public_lines: calls whose draws are taken as public randomness.
         primitives: functions of the user's that add noise.
         executions: how many were played.
         progress: called with the number of each before it is played.
@@ -59,6 +68,7 @@ class Player:
     primitives: tuple[Primitive, ...] = ()
     executions: int = 0
     progress: Callable[[int], None] | None = None
+    public_lines: frozenset[Place] = frozenset()
     _alone: bool = field(init=False)
     _many: bool = field(init=False)
 
@@ -67,10 +77,27 @@ class Player:
         self._many = _wants_size(self.mechanism)
 
     def record(self, data: Any, n: int | None, seed: int | None = None) -> Played:
-        """Play on D; an error is the user's and is raised."""
-        tape = Tape(n, located=self.located)
+        """Play on D; an error is the user's and is raised.
+
+        Raises Relocated if uniform draws turned out to be no coins.
+        """
+        tape = Tape(n, located=self.located, public_lines=self.public_lines)
         output = self._run(data, tape, self.seed if seed is None else seed)
+        if tape.compared_often:
+            raise Relocated(set(), tape.compared_often)
         return Played(tape, output, data=data)
+
+    def replay_itself(self, first: Played, hidden_seed: int | None) -> Played:
+        """Play on D again, with another seed for all that nobody follows if one is given."""
+        size = -1 if first.tape.n is None else first.tape.n
+        return self._replay_once(first, first.data, Edit("same", -1, size, size), None, -1,
+                                 hidden_seed)  # fmt: skip
+
+    def replay_shifted(self, first: Played, shifts: Mapping[int, Array]) -> Played:
+        """Play on D again, with other values in some places of the primitives of these numbers."""
+        size = -1 if first.tape.n is None else first.tape.n
+        return self._replay_once(first, first.data, Edit("same", -1, size, size), None, -1,
+                                 shifts=shifts)  # fmt: skip
 
     def replay(self, first: Played, data: Any, edit: Edit, forced: int = -1) -> Played:
         """Play on D' with all noisy values as on D; played again where chains end elsewhere.
@@ -89,18 +116,31 @@ class Player:
         return played
 
     def _replay_once(
-        self, first: Played, data: Any, edit: Edit, stages: dict[int, int] | None, forced: int
+        self,
+        first: Played,
+        data: Any,
+        edit: Edit,
+        stages: dict[int, int] | None,
+        forced: int,
+        hidden_seed: int | None = None,
+        shifts: Mapping[int, Array] | None = None,
     ) -> Played:
         tape = Tape(
             None if edit.n_prime < 0 else edit.n_prime,
             of=first.tape,
             edit=edit,
             located=self.located,
+            public_lines=self.public_lines,
             stages=stages,
             forced=forced,
+            hidden_seed=hidden_seed,
+            shifts=shifts,
         )
+        seed = self.seed
+        if hidden_seed is not None and not getattr(self.mechanism, "starts_late", False):
+            seed = hidden_seed
         try:
-            return Played(tape, self._run(data, tape, self.seed))
+            return Played(tape, self._run(data, tape, seed))
         except Exception as error:  # whatever a mechanism raises on D' is an output of it
             return Played(tape, error=type(error).__name__)
 

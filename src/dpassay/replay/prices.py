@@ -16,7 +16,7 @@ move differently, because the difference of the outputs then shows their movemen
 move alike it is paid once.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -90,9 +90,31 @@ def movement(then: Entry, now: Entry) -> Array:
         return np.where(np.isnan(units), np.inf, np.sign(np.nan_to_num(shift, nan=1.0)) * units)
 
 
-def price(tape: Tape) -> Bill:
-    """The bill of a replay, beside the tape that it replays."""
+def untouched(tape: Tape) -> dict[int, Array]:
+    """Places of noisy values that no use was seen of, by the number of the primitive.
+
+    They may leave all the same: not every way out of a library is seen.
+    """
+    found = {}
+    for entry in tape.entries:
+        if is_sum(entry) and entry.stated is None and entry.shown is None and entry.out.size:
+            none = entry.touched.shape != entry.out.shape
+            free = np.ones(entry.out.shape, bool) if none else ~entry.touched
+            if free.any():
+                found[entry.number] = free
+    return found
+
+
+def price(tape: Tape, unused: Mapping[int, Array] | None = None) -> Bill:
+    """The bill of a replay, beside the tape that it replays.
+
+    Args:
+        tape: that of the replay.
+        unused: places of noisy values of D that are known not to be used, by primitive.
+
+    """
     bill = Bill()
+    lost = bool(tape.lost)
     entangled = {entry.number for entry in tape.entangled()}
     pairs = [pair for pair in tape.pairs() if pair[0].query.shape == pair[1].query.shape]
     seen = _Seen()
@@ -100,17 +122,36 @@ def price(tape: Tape) -> Bill:
         if now.stated is not None and then.stated is not None:
             _price_stated(bill, then, now)
             continue
+        if then.kind in ("coin", "choice"):
+            if not np.array_equal(then.query, now.query):
+                bill.moved.add(now.site)
+            _price_probabilities(bill, then, now)
+            continue
         moves = movement(then, now)
         if np.any(moves != 0):
             bill.moved.add(now.site)
         if now.number in entangled:
             if np.any(moves != 0):
                 bill.unpriced.append((now, "sums of draws that other noisy values share"))
-        elif then.kind in ("coin", "choice"):
-            _price_probabilities(bill, then, now)
         else:
-            _price_noise(bill, seen, then, now, moves)
-    return bill
+            _price_noise(bill, seen, then, now, moves, _counted(then, now, unused or {}))
+    return replace(bill, unpriced=[*bill.unpriced, *_of_one_side(bill)],
+                   parts=[part for part in bill.parts if part.law != "one-sided"]
+                   ) if lost else bill  # fmt: skip
+
+
+def _of_one_side(bill: Bill) -> list[tuple[Entry, str]]:
+    """Noise that may have two sides: a sign that was drawn elsewhere is not seen."""
+    text = "one-sided noise beside a draw that was not followed, which may be its sign"
+    return [(part.entry, text) for part in bill.parts if part.law == "one-sided"]
+
+
+def _counted(then: Entry, now: Entry, unused: Mapping[int, Array]) -> Array:
+    """Which places may be released: all but those that are used neither on D nor on D'."""
+    free = unused.get(then.number)
+    if free is None or free.shape != now.out.shape:
+        return np.ones(now.out.shape, bool)
+    return ~free | now.touched if now.touched.shape == free.shape else ~free
 
 
 def uses_of(then: Entry, now: Entry) -> set[str]:
@@ -135,18 +176,22 @@ class _Seen:
         self._user = np.zeros(0, dtype=int)
         self._entries: list[Entry] = []
 
-    def enter(self, entry: Entry, moves: Array) -> tuple[Array, Entry | None, bool]:
-        """Which places are new, an earlier user of the noise that moved otherwise, any repeats."""
+    def enter(self, entry: Entry, moves: Array, counted: Array) -> tuple[Array, Entry | None, bool]:
+        """Which places are new, an earlier user of the noise that moved otherwise, any repeats.
+
+        Places that are not counted are left out.
+        """
         ids = np.broadcast_to(entry.ids, moves.shape).ravel()
         flat, fresh = moves.ravel(), np.zeros(moves.size, bool)
+        counted = np.broadcast_to(counted, moves.shape).ravel()
         self._grow(ids)
-        known = self._user[ids] >= 0
-        places = np.flatnonzero(~known)
+        known = (self._user[ids] >= 0) & counted
+        places = np.flatnonzero(~known & counted)
         fresh[places[np.unique(ids[places], return_index=True)[1]]] = True
         self._first[ids[fresh]] = flat[fresh]
         self._user[ids[fresh]] = len(self._entries)
         self._entries.append(entry)
-        wrong = np.flatnonzero(self._differs(entry, ids, moves))
+        wrong = np.flatnonzero(self._differs(entry, ids, moves) & counted)
         other = self._entries[self._user[ids[wrong[0]]]] if wrong.size else None
         return fresh.reshape(moves.shape), other, bool(known.any())
 
@@ -171,8 +216,10 @@ def _ratio(top: Array, bottom: Array) -> Array:
         return np.nan_to_num(top / bottom, nan=0.0, posinf=0.0)
 
 
-def _price_noise(bill: Bill, seen: _Seen, then: Entry, now: Entry, moves: Array) -> None:
-    fresh, other, again = seen.enter(now, moves)
+def _price_noise(
+    bill: Bill, seen: _Seen, then: Entry, now: Entry, moves: Array, counted: Array
+) -> None:
+    fresh, other, again = seen.enter(now, moves, counted)
     if other is not None:
         bill.reused.append((other, now))
     new = moves[fresh]
@@ -404,8 +451,33 @@ def _merge_gaussians(found: list[events.Event], neighbouring: Neighbouring) -> l
     return [events.Gaussian(1 / float(np.linalg.norm(sizes)), neighbouring), *rest]
 
 
+def _schedule(groups: list[list[Part]]) -> dict[float, int]:
+    """How many steps have which noise multiplier; empty where that cannot be told."""
+    scales: list[float] = []
+    far = 0.0
+    for parts in groups:
+        found = {float(scale) for part in parts for scale in np.unique(part.entry.scale)}
+        if len(found) != 1 or any(part.epsilon or not np.isfinite(part.mu) for part in parts):
+            return {}
+        scales.append(found.pop())
+        far = max(far, scales[-1] * float(np.linalg.norm([part.mu for part in parts])))
+    if not far > 0:
+        return {}
+    return {scale / far: scales.count(scale) for scale in dict.fromkeys(scales)}
+
+
 def _sampled(groups: list[list[Part]], rate: float, neighbouring: Neighbouring) -> events.Event:
-    """So many steps, each as dear as the dearest one that was seen, on Poisson batches."""
+    """So many steps on Poisson batches, each as if its query moved as far as any that was seen.
+
+    Steps of different noise are told apart, as a schedule has them.
+    """
+    schedule = _schedule(groups)
+    if len(schedule) > 1:
+        parts = [
+            events.Repeated(events.Sampled(events.Gaussian(noise, neighbouring), rate), count)
+            for noise, count in schedule.items()
+        ]
+        return events.Sequence(tuple(parts))
     mu = max(float(np.linalg.norm([part.mu for part in parts])) for parts in groups)
     epsilon = max(sum(part.epsilon for part in parts) for parts in groups)
     if not np.isfinite(mu + epsilon):

@@ -8,12 +8,15 @@ differs between the two runs is not protected by noise. A tape knows nothing of 
 
 import contextlib
 import contextvars
+import functools
 import hashlib
 import linecache
 import math
 import random
 import sys
+import threading
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -36,13 +39,22 @@ _LIBRARIES = tuple(
 )  # fmt: skip
 
 
+Place = tuple[str, int, int]
+
+
 @dataclass(frozen=True)
 class Site:
-    """A line of code."""
+    """A line of code; ``at`` tells several calls on it apart, and is not compared."""
 
     file: str
     line: int
     function: str = ""
+    at: int = field(default=-1, compare=False)
+
+    @property
+    def exact(self) -> "Place":
+        """The call on the line."""
+        return self.file, self.line, self.at
 
     @property
     def source(self) -> str:
@@ -53,6 +65,7 @@ class Site:
         return f"{self.file}:{self.line}"
 
 
+@functools.cache
 def _is_inner(name: str) -> bool:
     """Whether a file belongs to the recorder or to a library that only passes noise on."""
     return name.startswith((_HERE, *_INNER)) or any(part in name for part in _LIBRARIES)
@@ -67,7 +80,7 @@ def here() -> Site:
     while frame is not None:
         name = frame.f_code.co_filename
         if not _is_inner(name):
-            site = Site(name, frame.f_lineno, frame.f_code.co_name)
+            site = Site(name, frame.f_lineno, frame.f_code.co_name, frame.f_lasti)
             if not name.startswith(_HOME):
                 return site if not _is_caller(name) else first or site
             if "/auditing/" in name:
@@ -155,6 +168,8 @@ class Entry:
         declared: the most that the call says its query moves by, None where it says nothing.
         stated: what a library says about the call, for noise that it keeps to itself.
         shown: what such a call returned, as the object that it was.
+        touched: which places of the output were seen to be used; empty before the first use.
+        touched_whole: whether these are all of them.
 
     """
 
@@ -178,6 +193,17 @@ class Entry:
     declared: float | None = None
     stated: "Stated | None" = None
     shown: Any = None
+    touched: Array = field(default_factory=lambda: np.zeros(0, bool))
+    touched_whole: bool = False
+
+    def touch(self, where: Array) -> None:
+        """Write down that these places of the output were used."""
+        if self.touched_whole:
+            return
+        if self.touched.shape != self.out.shape:
+            self.touched = np.zeros(self.out.shape, bool)
+        np.put(self.touched, where, True)
+        self.touched_whole = bool(self.touched.all())
 
     @property
     def counts(self) -> bool:
@@ -263,9 +289,14 @@ class Tape:
         of: the tape of D, to be replayed; None while recording.
         edit: how the data of this run differs from that of ``of``.
         located: lines where the location of a draw is a query even if it is zero.
+        public_lines: calls whose draws are taken as public: they are served, and not followed.
         stages: of every chain the number of its stages on D', where that is known from an earlier
             replay: the last stage then shows the last value.
         forced: a record whose coins are all forced in, -1 for none.
+        hidden_seed: another seed for all that nobody follows, None for the same as on D. What
+            differs then was drawn somewhere that is not seen.
+        shifts: what is added to frozen values, by the number of their primitive on D: whatever
+            uses them then differs.
 
     """
 
@@ -276,14 +307,20 @@ class Tape:
         of: "Tape | None" = None,
         edit: Edit | None = None,
         located: frozenset[tuple[str, int]] = frozenset(),
+        public_lines: frozenset[Place] = frozenset(),
         stages: dict[int, int] | None = None,
         forced: int = -1,
+        hidden_seed: int | None = None,
+        shifts: Mapping[int, Array] | None = None,
     ) -> None:
         self.n = n
+        self.shifts = shifts or {}
+        self.hidden_seed = hidden_seed
         self.forced = forced
         self.of = of
         self.edit = edit
         self.located = located
+        self.public_lines = public_lines
         self.entries: list[Entry] = []
         self.draws: list[RawDraw] = []
         self.coins: list[Coins] = []
@@ -291,6 +328,7 @@ class Tape:
         self.told: list[Told] = []
         self.batch_sizes: list[int] = []  # of loaders that were made
         self.notes: list[tuple[str, Site]] = []  # what was played in another way, and where
+        self.unseen: list[Site] = []  # draws of other threads, which are not followed
         self.reads: dict[Site, list[int]] = {}  # plain values that left the library, one hash each
         self.noise_seen: list[Step] = []  # of functions that are said to add noise
         self.met: list[int] = []  # what noisy values met, one hash per operation
@@ -511,8 +549,26 @@ class Tape:
         bound, n = int(draw.settings), self.n or 0
         if draw.law == "permutation" or bound == n:
             return True
-        seed = np.size(draw.value) == 1 and (bound < 0 or bound >= _SEEDS)
-        return seed or (64 <= bound <= n <= 2 * bound)
+        return is_seed(draw.value, bound) or (64 <= bound <= n <= 2 * bound)
+
+    @property
+    def compared_often(self) -> set[Place]:
+        """Calls whose uniform draws are compared with several values.
+
+        Such a number is no coin, but a random threshold for all records, or the search of an
+        inverse distribution function: the comparisons are not independent, and have no price.
+        """
+        first: dict[int, Array] = {}
+        found: set[Place] = set()
+        for entry in self.entries:
+            if entry.kind != "coin" or not entry.ids.size or not entry.draws:
+                continue
+            draw = self.draws[min(entry.draws)]
+            known = first.setdefault(int(entry.ids.flat[0]), entry.query)
+            shared = np.unique(entry.ids).size < entry.out.size
+            if draw.law == "uniform" and (shared or not _is_same_coin(known, entry.query)):
+                found.add(draw.site.exact)
+        return found
 
     # Primitives
 
@@ -538,6 +594,8 @@ class Tape:
         forced = self.forced >= 0 and entry.kind == "coin" and entry.axis is not None
         if then is not None and then.out.shape == entry.out.shape and not forced:
             entry.out = then.out
+            if then.number in self.shifts:
+                entry.out = (then.out + self.shifts[then.number]).astype(then.out.dtype)
         return entry
 
     def drawn_ahead(self, entry: Entry) -> int:
@@ -607,6 +665,18 @@ def is_telling(value: Array) -> bool:
     return value.size * {2: 8, 4: 22}.get(value.dtype.itemsize, 52) >= 52
 
 
+def _is_same_coin(chance: Array, other: Array) -> bool:
+    """Whether two probabilities are the same, or those of the two sides of one coin."""
+    if chance.shape != other.shape:
+        return False
+    return bool(np.all(chance == other) or np.allclose(chance, 1 - other, rtol=0, atol=1e-12))
+
+
+def is_seed(value: Any, bound: int) -> bool:
+    """Whether a whole number below a bound seeds another generator; -1 is no bound."""
+    return np.size(value) == 1 and (bound < 0 or bound >= _SEEDS)
+
+
 def _copied(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
@@ -625,17 +695,40 @@ def part_of(entry: Entry, where: Array, **changes: Any) -> Entry:
         out=taken(entry.out),
         ids=taken(entry.ids),
         uses=Counter(),
+        touched=np.zeros(0, bool),
+        touched_whole=False,
         extended=False,
         **changes,
     )
 
 
 _current: contextvars.ContextVar[Tape | None] = contextvars.ContextVar("tape", default=None)
+_recorded: list[tuple[Tape, int]] = []  # with the thread of each
 
 
 def current() -> Tape | None:
-    """The tape of the execution that is running in this context."""
-    return _current.get()
+    """The tape of the execution that is running in this context.
+
+    Threads have contexts of their own: what is drawn in them is not followed, and the tape of the
+    thread that made the recording is told so.
+    """
+    tape = _current.get()
+    if tape is None:
+        for other, thread in _recorded:
+            if thread != threading.get_ident():
+                other.unseen.append(here())
+    return tape
+
+
+@contextlib.contextmanager
+def recorded(tape: Tape) -> Iterator[None]:
+    """While a tape is recorded, draws of other threads are noted on it."""
+    entry = tape, threading.get_ident()
+    _recorded.append(entry)
+    try:
+        yield
+    finally:
+        _recorded.remove(entry)
 
 
 def play_on(tape: Tape | None) -> contextvars.Token[Tape | None]:

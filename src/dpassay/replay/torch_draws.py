@@ -46,11 +46,13 @@ def _is_initialising() -> bool:
     return False
 
 
-def keep_noise(mode: Mode, value: Any, law: str, scale: Any, loc: Any = 0) -> Any:
-    """A tensor that was drawn just now, on the tape."""
+def keep_noise(
+    mode: Mode, value: Any, law: str, scale: Any, loc: Any = 0, *, initial: bool | None = None
+) -> Any:
+    """A tensor that was drawn just now, on the tape; ``initial`` says that it is no noise."""
     if is_inside_transform(value):
         return _keep_hidden(mode, value, "a draw inside vmap or grad")
-    if is_weights(value) or _is_initialising():
+    if is_weights(value) or (_is_initialising() if initial is None else initial):
         return keep_served(mode, value, "initial weights")
     drawn = array_of(value).copy()
     result = draw_noise(law, _number(scale), drawn.shape, lambda: drawn, _number(loc))
@@ -111,11 +113,11 @@ def _opacus_noise(frame: Any) -> dict[str, Any] | None:
 
 
 def _normal_in_place(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
-    if getattr(func, "__module__", None) == "torch.nn.init":
-        return _initial(mode, func, args, kwargs)
     mean = _argument(args, kwargs, 1, "mean", 0.0)
     std = _argument(args, kwargs, 2, "std", 1.0)
-    return keep_noise(mode, func(*args, **kwargs), "normal", std, mean)
+    # torch.nn.init fills plain tensors too, as noise for example.
+    initial = False if getattr(func, "__module__", None) == "torch.nn.init" else None
+    return keep_noise(mode, func(*args, **kwargs), "normal", std, mean, initial=initial)
 
 
 def _standard(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:

@@ -1,0 +1,119 @@
+"""Noisy values that a mechanism makes and never uses: they cost nothing.
+
+That no use was seen proves little, since values may leave by ways that are not seen. So they are
+changed: where D is played again with other values in these places, and all that is released, asked
+and drawn stays as it was to the last bit, nothing depends on them.
+"""
+
+import numpy as np
+
+from dpassay.replay import obligations, prices
+from dpassay.replay.outputs import first_difference, numbers_of
+from dpassay.replay.playing import Played, Player
+from dpassay.replay.tape import Array, Entry, Place, Site, Tape
+
+_FAR = (32.0, -32.0)  # in units of the noise: on either side of what a later step may clip to
+_MANY = 16
+_FEW = 8  # records; as many values may well be something else
+
+
+def places(player: Player, first: Played) -> dict[int, Array]:
+    """Which places of the noisy values of D nothing depends on, by primitive."""
+    doubtful = prices.untouched(first.tape)
+    if not doubtful or not _matters(player, first, doubtful):
+        return doubtful
+    if len(doubtful) > _MANY:
+        return {}
+    alone = {number: {number: where} for number, where in doubtful.items()}
+    return {
+        number: doubtful[number]
+        for number, one in alone.items()
+        if len(alone) > 1 and not _matters(player, first, one)
+    }
+
+
+def _matters(player: Player, first: Played, doubtful: dict[int, Array]) -> bool:
+    """Whether anything differs where the values in these places are others."""
+    for far in _FAR:
+        played = player.replay_shifted(first, _shifts(first, doubtful, far))
+        if played.error is not None or played.tape.private_reads:
+            return True
+        if not asks_the_same(played.tape) or first_difference(first.output, played.output):
+            return True
+    return False
+
+
+def _shifts(first: Played, places: dict[int, Array], far: float) -> dict[int, Array]:
+    entries = first.tape.entries
+    return {
+        number: np.where(where, np.rint(far * (1 + entries[number].scale)), 0.0)
+        for number, where in places.items()
+    }
+
+
+def find_unpublished(player: Player, first: Played, sites: set[Site], n: int) -> Site | None:
+    """A line whose noisy values are not published as they are, None if there is none.
+
+    Those that only enter later queries are hidden by the noise there; of those with one entry per
+    record perhaps nothing but a sum is published. What all of them cost together is not what the
+    release costs.
+
+    Args:
+        player: plays D again, with other values.
+        first: the execution on D.
+        sites: the lines to look at.
+        n: the number of records where a row of noise may belong to each, 0 to leave that out.
+
+    """
+    shown: set[float] | None = None
+    calls: dict[Place, list[Entry]] = {}
+    for entry in first.tape.entries:
+        if entry.site in sites and _can_be_shifted(entry):
+            calls.setdefault(entry.site.exact, []).append(entry)
+    for entries in calls.values():
+        site = entries[0].site
+        per_record = n >= _FEW and any(_is_per_record(first.tape, entry, n) for entry in entries)
+        if per_record:
+            shown = {*numbers_of(first.output)} if shown is None else shown
+            if not all(float(value) in shown for e in entries for value in e.out.ravel()):
+                return site
+        if not _reaches_output(player, first, entries):
+            return site
+    return None
+
+
+def _is_per_record(tape: Tape, entry: Entry, n: int) -> bool:
+    """Whether the noise has a row for each of n records, or was drawn once for each."""
+    calls = {tape.draws[number].site.exact for number in entry.draws}
+    times = [sum(draw.site.exact == call for draw in tape.draws) for call in calls]
+    return entry.out.shape[:1] == (n,) or n in times
+
+
+def _can_be_shifted(entry: Entry) -> bool:
+    """Whether other values in its place would show: a selection ignores a common shift."""
+    plain = entry.stated is None and entry.shown is None
+    by_value = not entry.uses or "value" in entry.uses
+    return prices.is_sum(entry) and plain and by_value and bool(entry.out.size)
+
+
+def _reaches_output(player: Player, first: Played, entries: list[Entry]) -> bool:
+    every = {entry.number: np.ones(entry.out.shape, bool) for entry in entries}
+    for far in _FAR:
+        played = player.replay_shifted(first, _shifts(first, every, far))
+        if played.error is not None or next(obligations.calls(played.tape), None) is not None:
+            return True
+        if first_difference(first.output, played.output) is not None:
+            return True
+    return False
+
+
+def asks_the_same(tape: Tape) -> bool:
+    """Whether a second run on D adds noise of the same scales to the same queries."""
+    if next(obligations.calls(tape), None) is not None:
+        return False
+    return all(
+        then.query.shape == now.query.shape
+        and np.array_equal(then.query, now.query, equal_nan=True)
+        and np.array_equal(then.scale, now.scale, equal_nan=True)
+        for then, now in tape.pairs()
+    )
