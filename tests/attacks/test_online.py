@@ -187,9 +187,33 @@ def honest(rng, worlds):
     return np.column_stack([worlds + rng.laplace(size=worlds.size), noise])
 
 
-def test_what_just_meets_its_claim_is_rarely_refuted():
-    found = [refuted_at(honest, PureDP(1.0), seed, 100) <= 100 for seed in range(40)]
-    assert_rate_at_most(sum(found), 40, 0.05)
+def failing(rng, worlds, odds=np.e):
+    """A row of NaN, a failed trial, with chances that have these odds."""
+    fails = rng.random(worlds.size) < 0.27 * np.where(worlds == 1, 1, 1 / odds)
+    return np.where(fails[:, None], np.nan, rng.normal(size=(worlds.size, 2)))
+
+
+def mixed(rng, worlds, odds=np.e):
+    """Outputs of two lengths and kinds: a number alone, or an answer beside a number."""
+    n = worlds.size
+    answer = np.where(rng.random(n) < 1 / (1 + odds), 1 - worlds, worlds)
+    table = np.column_stack([rng.normal(size=n), answer, rng.integers(0, 3, n)]).astype(float)
+    short = rng.random(n) < 0.3
+    table[short, 0] = (np.log(odds) * worlds + rng.laplace(size=n))[short]
+    table[short, 1:] = np.nan
+    return table
+
+
+@pytest.mark.parametrize("draw", [honest, failing, mixed])
+def test_what_just_meets_its_claim_is_rarely_refuted(draw):
+    found = [refuted_at(draw, PureDP(1.0), seed, 100) <= 100 for seed in range(25)]
+    assert_rate_at_most(sum(found), 25, 0.05)
+
+
+@pytest.mark.parametrize("draw", [failing, mixed])
+def test_more_than_the_claim_allows_is_refuted(draw):
+    """The test above can fail: the same mechanisms at odds that their claim does not allow."""
+    assert refuted_at(partial(draw, odds=np.exp(4.0)), PureDP(0.5), 0, 400) <= 400
 
 
 def test_an_attack_that_looks_ahead_would_refute_it():

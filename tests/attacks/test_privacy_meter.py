@@ -11,7 +11,7 @@ import pytest
 from scipy.special import expit
 
 from attacks.planted import outputs
-from dpassay.attacks import Shadows, rmia_scores, tuned_offline_slope
+from dpassay.attacks import Shadows, rmia_scores, tune_offline_slope
 from dpassay.errors import InvalidArgument
 
 N, N_POPULATION, MODELS = 14, 9, 6
@@ -106,7 +106,7 @@ def test_the_slope_is_the_best_of_the_grid(shift):
     coins = rng.integers(0, 2, (3, 60))
     inside = np.concatenate([coins, 1 - coins]).astype(np.int8)
     phi = rng.normal(-1, 1.5, 60) + shift * inside + 0.3 * rng.normal(size=inside.shape)
-    found = tuned_offline_slope(Shadows(outputs(phi), inside))
+    found = tune_offline_slope(Shadows(outputs(phi), inside))
     assert found == pytest.approx(slope_by_loops(phi, inside))
 
 
@@ -117,11 +117,11 @@ def test_little_leakage_has_a_slope_near_one():
     inside = np.concatenate([coins, 1 - coins]).astype(np.int8)
     usual, noise = rng.normal(-1, 2, 2000), 0.3 * rng.normal(size=inside.shape)
     little, much = usual + 0.2 * inside + noise, np.where(inside, 5.0, usual) + noise
-    slopes = [tuned_offline_slope(Shadows(outputs(phi), inside)) for phi in (little, much)]
+    slopes = [tune_offline_slope(Shadows(outputs(phi), inside)) for phi in (little, much)]
     assert slopes[0] >= 0.9
     assert slopes[1] <= 0.5
 
 
 def test_a_slope_needs_members_and_others():
     with pytest.raises(InvalidArgument, match="Train 4 or more"):
-        tuned_offline_slope(Shadows(outputs(np.zeros((4, 5))), np.zeros((4, 5), np.int8)))
+        tune_offline_slope(Shadows(outputs(np.zeros((4, 5))), np.zeros((4, 5), np.int8)))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from dpassay.attacks.methods import METHODS
     from dpassay.attacks.outputs import Outputs, observe
     from dpassay.attacks.quantile import quantile_scores
-    from dpassay.attacks.ratio_attacks import lira_scores, rmia_scores, tuned_offline_slope
+    from dpassay.attacks.ratio_attacks import lira_scores, rmia_scores, tune_offline_slope
     from dpassay.attacks.scores import log_odds, metric_scores
     from dpassay.attacks.shadows import Shadows, train_shadows
     from dpassay.attacks.whitebox import WhiteBox, full_vector, white_box_features
@@ -36,7 +36,7 @@ _PUBLIC = {
     "train_shadows": "dpassay.attacks.shadows",
     "lira_scores": "dpassay.attacks.ratio_attacks",
     "rmia_scores": "dpassay.attacks.ratio_attacks",
-    "tuned_offline_slope": "dpassay.attacks.ratio_attacks",
+    "tune_offline_slope": "dpassay.attacks.ratio_attacks",
     "shadow_scores": "dpassay.attacks.learned",
     "quantile_scores": "dpassay.attacks.quantile",
     "WhiteBox": "dpassay.attacks.whitebox",
@@ -71,8 +71,13 @@ __all__ = [
     "shadow_scores",
     "sorted_half_accuracy",
     "train_shadows",
-    "tuned_offline_slope",
+    "tune_offline_slope",
     "white_box_features",
 ]
 
-lazily(__name__, _PUBLIC, {"ShadowsStopped": "dpassay.errors.AuditStopped"})
+_MOVED = {
+    "ShadowsStopped": "dpassay.errors.AuditStopped",
+    "tuned_offline_slope": "dpassay.attacks.tune_offline_slope",
+}
+
+lazily(__name__, _PUBLIC, _MOVED)

@@ -33,7 +33,7 @@ def below_threshold_accuracy(
 
 
 def as_many_of_each(inside: ArrayLike, outside: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Both sides as arrays, checked to be of one size."""
+    """The losses of members and non-members as arrays, which must have one size."""
     a = _check.array("members", inside, ndim=1, empty=False)
     b = _check.array("non_members", outside, ndim=1, empty=False)
     if a.size != b.size:

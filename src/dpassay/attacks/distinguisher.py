@@ -12,12 +12,17 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from dpassay._threads import limit_learner_threads
+from dpassay.attacks.compiled import Linear, Trees, compile_trees
 from dpassay.attacks.features import stack
 from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray
 
 _SMALL = 64  # distinct values up to which an output counts as discrete
 _FOLDS = 3
+_FARTHEST = 20.0  # scaled entries beyond this say no more
+# Rows up to which plain arrays are faster than the model; rows on which they are compared.
+_FEW_ROWS, _CHECKED = 32, 64
 
 
 class Scorer(Protocol):
@@ -85,10 +90,14 @@ def _learners(table: FloatArray) -> dict[str, Fit]:
     if varying.size == 0:
         return {"constant": _fit_constant}
     if varying.size == 1:
-        return {"histogram": _fit_histogram}
+        return _choose("histogram")
     if _is_discrete(len(np.unique(table, axis=0)), len(table)):
-        return {"table": _fit_table, "boosting": _fit_boosting}
-    return {"logistic": _fit_logistic, "boosting": _fit_boosting}
+        return _choose("table", "boosting")
+    return _choose("logistic", "boosting")
+
+
+def _choose(*names: str) -> dict[str, Fit]:
+    return {name: LEARNERS[name] for name in names}
 
 
 def _is_discrete(distinct: int, rows: int) -> bool:
@@ -173,16 +182,30 @@ def _fit_table(table: FloatArray, y: Any, seed: int) -> Scorer:
 
 @dataclass(frozen=True, eq=False)
 class _Model:
-    """A scikit-learn classifier's log odds."""
+    """A scikit-learn classifier's log odds; those of a few rows by its plain arrays."""
 
     model: Any
     columns: Any
+    single: Trees | Linear | None = None
 
     def __call__(self, table: FloatArray) -> FloatArray:
-        from threadpoolctl import threadpool_limits
+        seen = table[:, self.columns]
+        if self.single is not None and len(seen) <= _FEW_ROWS:
+            return np.array([self.single.score(row) for row in seen])
+        with limit_learner_threads():
+            return self.model.decision_function(seen)
 
-        with threadpool_limits(1):
-            return self.model.decision_function(table[:, self.columns])
+
+def _compile(model: Any, columns: Any, single: Trees | Linear | None, table: FloatArray) -> _Model:
+    """The model, with plain arrays for single rows if they say what the model says."""
+    if single is not None:
+        some = table[:_CHECKED][:, columns]
+        with limit_learner_threads():
+            wanted = model.decision_function(some)
+        found = np.array([single.score(row) for row in some])
+        if not np.allclose(found, wanted, rtol=1e-9, atol=1e-9):
+            single = None
+    return _Model(model, columns, single)
 
 
 def _fit_logistic(table: FloatArray, y: Any, seed: int) -> Scorer:
@@ -200,7 +223,26 @@ def _fit_logistic(table: FloatArray, y: Any, seed: int) -> Scorer:
         StandardScaler(),
         LogisticRegression(C=0.1, max_iter=500),
     )
-    return _Model(model.fit(table[:, columns], y), columns)
+    with limit_learner_threads():
+        model.fit(table[:, columns], y)
+    return _compile(model, columns, _compile_logistic(model), table)
+
+
+def _compile_logistic(model: Any) -> Linear:
+    """The pipeline of :func:`_fit_logistic` with its last scaling in the coefficients."""
+    imputer, robust, _, scaler, logistic = (step for _, step in model.steps)
+    coefficients = logistic.coef_[0] / scaler.scale_
+    linear, squared = np.split(coefficients, 2)
+    return Linear(
+        imputer.statistics_,
+        robust.center_,
+        robust.scale_,
+        _FARTHEST,
+        np.asarray(imputer.indicator_.features_, dtype=np.intp),
+        linear,
+        squared,
+        float(logistic.intercept_[0] - scaler.mean_ @ coefficients),
+    )
 
 
 class _Squares:
@@ -210,7 +252,7 @@ class _Squares:
         return self
 
     def transform(self, X: FloatArray) -> FloatArray:
-        x = np.clip(X, -20, 20)
+        x = np.clip(X, -_FARTHEST, _FARTHEST)
         return np.hstack([x, np.square(x)])
 
     def fit_transform(self, X: FloatArray, y: Any = None) -> FloatArray:
@@ -219,11 +261,19 @@ class _Squares:
 
 def _fit_boosting(table: FloatArray, y: Any, seed: int) -> Scorer:
     from sklearn.ensemble import HistGradientBoostingClassifier
-    from threadpoolctl import threadpool_limits
 
     columns = _varying(table)
     model = HistGradientBoostingClassifier(
         max_iter=60, max_leaf_nodes=8, learning_rate=0.1, min_samples_leaf=10, random_state=seed
     )
-    with threadpool_limits(1):  # on a few hundred rows, threads cost more than they give
-        return _Model(model.fit(table[:, columns], y), columns)
+    with limit_learner_threads():  # on a few hundred rows, threads cost more than they give
+        model.fit(table[:, columns], y)
+    return _compile(model, columns, compile_trees(model), table)
+
+
+LEARNERS: dict[str, Fit] = {
+    "table": _fit_table,
+    "histogram": _fit_histogram,
+    "logistic": _fit_logistic,
+    "boosting": _fit_boosting,
+}

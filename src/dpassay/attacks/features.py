@@ -50,7 +50,7 @@ def _walk(output: Any) -> Iterator[FloatArray]:
     elif hasattr(output, "__array__"):
         yield from _numbers(np.asarray(output))
     else:
-        yield from _learned_parts(output)
+        yield from _find_learned_parts(output)
 
 
 def _numbers(values: Any) -> Iterator[FloatArray]:
@@ -65,7 +65,7 @@ def _numbers(values: Any) -> Iterator[FloatArray]:
             yield from _walk(value if not isinstance(value, np.ndarray) else value.tolist())
 
 
-def _learned_parts(model: Any) -> Iterator[FloatArray]:
+def _find_learned_parts(model: Any) -> Iterator[FloatArray]:
     """What a fitted model has learned, or the hash of its printed form."""
     parts = _parts(model)
     if not parts:

@@ -13,6 +13,7 @@ import numpy as np
 
 from dpassay import _check
 from dpassay._rng import RngLike, generator
+from dpassay._threads import limit_learner_threads
 from dpassay.attacks.outputs import Outputs
 from dpassay.attacks.scores import log_odds
 from dpassay.attacks.shadows import Shadows
@@ -119,22 +120,16 @@ def _learn(
         chosen = rng.choice(len(rows), MOST_ROWS, replace=False)
         rows, inside = rows[chosen], inside[chosen]
     model = LEARNERS[learner](int(rng.integers(2**31)))
-    with _one_thread(), warnings.catch_warnings():
+    with limit_learner_threads(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Stochastic Optimizer: Maximum iterations")
         model.fit(rows, inside)
     return lambda asked: _log_odds_of(model, asked)
 
 
 def _log_odds_of(model: Any, rows: FloatArray) -> FloatArray:
-    with _one_thread():
+    with limit_learner_threads():
         p = np.clip(model.predict_proba(rows)[:, 1], 1e-15, 1 - 1e-15)
     return np.log(p) - np.log1p(-p)
-
-
-def _one_thread() -> Any:
-    from threadpoolctl import threadpool_limits
-
-    return threadpool_limits(1)
 
 
 def _boosting(seed: int) -> Any:

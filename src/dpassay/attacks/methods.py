@@ -178,7 +178,7 @@ def candidates(
 ) -> tuple[Case, int]:
     """The candidates, members first, and how many of them are members."""
     if target is None:
-        sides = [_given(n, v) for n, v in (("members", members), ("non_members", non_members))]
+        sides = [_outputs(n, v) for n, v in (("members", members), ("non_members", non_members))]
         X = y = None
     else:
         pairs = [records("members", members), records("non_members", non_members)]
@@ -191,7 +191,7 @@ def candidates(
     return case, len(sides[0])
 
 
-def _given(name: str, value: Any) -> Outputs:
+def _outputs(name: str, value: Any) -> Outputs:
     """Outputs as they are: losses, or probabilities with labels."""
     if isinstance(value, Outputs):
         return value

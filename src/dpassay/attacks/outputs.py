@@ -69,7 +69,7 @@ class Outputs:
 
     @property
     def vectors(self) -> FloatArray:
-        """The probabilities.
+        """The probabilities of the classes; an error if only losses are known.
 
         Raises:
             InvalidArgument: there are only losses.
@@ -84,7 +84,7 @@ class Outputs:
 
     @property
     def classes(self) -> NDArray[np.int64]:
-        """The labels.
+        """The label of each record; an error if none were given.
 
         Raises:
             InvalidArgument: there are none.

@@ -7,12 +7,13 @@ attacker needs non-members like the candidates, and queries of the target on the
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from dpassay import _check
 from dpassay._rng import RngLike, generator
+from dpassay._threads import limit_learner_threads
 from dpassay.attacks.outputs import Outputs, dense
 from dpassay.attacks.scores import log_odds
 from dpassay.errors import InvalidArgument
@@ -26,7 +27,7 @@ def quantile_scores(
     X_reference: Any,
     *,
     alpha: float = 0.05,
-    regressor: str = "boosting",
+    regressor: Literal["boosting", "linear"] = "boosting",
     rng: RngLike = 0,
 ) -> FloatArray:
     """How far each record's log odds lie above the quantile of non-members like it; an attack.
@@ -53,9 +54,7 @@ def quantile_scores(
         )
     seed = int(generator(rng).integers(2**31))
     model = REGRESSORS[regressor](1 - alpha, seed)
-    from threadpoolctl import threadpool_limits
-
-    with threadpool_limits(1):
+    with limit_learner_threads():
         model.fit(_table(X_reference, reference), log_odds(reference))
         return log_odds(outputs) - model.predict(_table(X, outputs))
 

@@ -261,7 +261,7 @@ def rmia_scores(
         online: None is online if every record has a shadow trained with it. Offline, p(x) is
             ((1 + a) mean + 1 - a) / 2 of the shadows without it, since with it is larger.
         offline_slope: that a, in [0, 1]; 0.3 is the authors' choice, tuned on a pair of models.
-            :func:`tuned_offline_slope` tunes it on the attacker's own.
+            :func:`tune_offline_slope` tunes it on the attacker's own.
         population: what target and shadows say about other records; None takes the candidates.
 
     """
@@ -272,7 +272,7 @@ def rmia_scores(
     return np.searchsorted(np.sort(others), gains / gamma) / others.size
 
 
-def tuned_offline_slope(shadows: Shadows) -> float:
+def tune_offline_slope(shadows: Shadows) -> float:
     """The slope with which offline RMIA tells best who was in each of these shadows; an estimate.
 
     As ML Privacy Meter chooses it, on models whose members the attacker knows: its own. Every

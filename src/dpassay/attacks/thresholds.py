@@ -36,7 +36,7 @@ class Cut:
     chosen_here: bool = True
 
     def at(self, labels: Any) -> Any:
-        """The value for each record."""
+        """The threshold that applies to each record."""
         return self.value[labels] if isinstance(self.value, np.ndarray) else self.value
 
 

@@ -29,7 +29,7 @@ def laplace(data: FloatArray, rng: np.random.Generator, size: int) -> FloatArray
 
 def laplace_in_parallel(data: FloatArray, rng: np.random.Generator, size: int) -> FloatArray:
     """The same answer twenty times, each with a twentieth of the budget."""
-    return float(np.ravel(data)[0]) + rng.laplace(scale=20 / EPSILON, size=(size, 20))
+    return float(np.ravel(data)[0]) + _laplace(rng, 20 / EPSILON, (size, 20))
 
 
 def truncated_geometric(data: int, rng: np.random.Generator, size: int) -> FloatArray:
@@ -70,7 +70,18 @@ def histogram_of_occupied_bins(data: FloatArray, rng: np.random.Generator, size:
 
 def _with_noise(data: FloatArray, rng: np.random.Generator, size: int, scale: float) -> FloatArray:
     answers = np.atleast_1d(np.asarray(data, float))
-    return answers + rng.laplace(scale=scale, size=(size, answers.size))
+    noisy = _laplace(rng, scale, (size, answers.size))
+    noisy += answers
+    return noisy
+
+
+def _laplace(rng: np.random.Generator, scale: float, shape: tuple[int, ...]) -> FloatArray:
+    """Laplace noise as an exponential with a fair sign: half the time of ``rng.laplace``."""
+    noise = rng.standard_exponential(shape)
+    noise *= scale
+    signs = rng.random(shape, dtype=np.float32)
+    signs -= np.float32(0.5)  # 2^-24 steps: 0.0 itself counts as positive, as many as are negative
+    return np.copysign(noise, signs, out=noise)
 
 
 def noisy_argmax_laplace(data: FloatArray, rng: np.random.Generator, size: int) -> FloatArray:
@@ -122,7 +133,7 @@ def sparse_vector_3(
 ) -> FloatArray:
     """Algorithm 3: releases the noisy answer that was above the threshold, with its noise."""
     noisy = _with_noise(data, rng, size, 2 * most / EPSILON)
-    above = noisy >= 1.0 + rng.laplace(scale=2 / EPSILON, size=(size, 1))
+    above = noisy >= 1.0 + _laplace(rng, 2 / EPSILON, (size, 1))
     shown = np.where(above, noisy, BELOW)
     return np.where(_before_stop(above, most), shown, STOPPED)
 
@@ -149,7 +160,7 @@ def sparse_vector_numerical(data: FloatArray, rng: np.random.Generator, size: in
     """An answer above the threshold is released with noise of its own; at most two."""
     answers = np.asarray(data, float)
     above = _above(answers, rng, size, 3 / EPSILON, 12 / EPSILON)
-    released = answers + rng.laplace(scale=6 / EPSILON, size=(size, answers.size))
+    released = _with_noise(answers, rng, size, 6 / EPSILON)
     return np.where(_before_stop(above, 2), np.where(above, released, 0.0), BELOW)
 
 
@@ -168,13 +179,13 @@ def _above(
     answer_scale: float,
     threshold: float = 1.0,
 ) -> FloatArray:
-    limits = threshold + rng.laplace(scale=threshold_scale, size=(size, 1))
+    limits = threshold + _laplace(rng, threshold_scale, (size, 1))
     return _with_noise(data, rng, size, answer_scale) >= limits
 
 
 def _before_stop(above: FloatArray, most: int) -> FloatArray:
     """Where the technique still answers: fewer than ``most`` were above, earlier in the row."""
-    return np.cumsum(above, axis=1) - above < most
+    return np.cumsum(above, axis=1, dtype=np.int16) - above < most
 
 
 # RAPPOR: a Bloom filter whose bits are answered at random (Erlingsson, Pihur, Korolova 2014).

@@ -12,7 +12,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.types import Verdict
 from dpassay.zoo.catalogue import SUBJECTS, Subject
 
-DRAWS = 2_000_000
+DRAWS = 8_000_000
 CONFIDENCE = 1 - 1e-6
 
 

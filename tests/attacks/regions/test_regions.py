@@ -4,18 +4,31 @@ import numpy as np
 import pytest
 
 from dpassay.attacks.regions import Forecast, learn_from_many, learn_region
-from dpassay.attacks.regions.choice import _Tails, log_ratio, shortlist
-from dpassay.attacks.regions.scores import (
-    Single,
-    candidates,
+from dpassay.attacks.regions.bins import (
+    FINE,
+    count_columns,
+    count_pooled,
     cuts_of,
-    fit_additive,
+    leave_out,
+    weigh,
+)
+from dpassay.attacks.regions.choice import (
+    Candidate,
+    _Tails,
+    choose_region,
+    learn_all,
+    log_ratio,
+    shortlist,
+)
+from dpassay.attacks.regions.scores import (
+    BOOSTING,
+    Single,
+    families,
     fit_pattern,
-    fit_shared,
     fit_table,
     hashes,
 )
-from dpassay.attacks.regions.views import Draws, flags_of
+from dpassay.attacks.regions.views import Draws, feature_names, flags_of
 from dpassay.bounds.conditional import Guesses, epsilon_lower
 from dpassay.zoo import mechanisms as zoo
 from rates import assert_rate_at_most
@@ -58,33 +71,44 @@ def test_flags_are_values_that_repeat():
 
 def test_features_of_a_row_with_flags():
     draws = Draws(np.array([[-1.0, 5.0, 3.0], [-1.0, -1.0, -1.0]]), np.array([-1.0]))
-    entries, steps, ordered = draws.features[0, :3], draws.features[0, 3:5], draws.features[0, 5:8]
-    assert entries.tolist() == [-1, 5, 3]
-    assert steps.tolist() == [6, -2]
-    assert ordered.tolist() == [-1, 3, 5]
-    total, high, low, at_high, at_low = draws.features[0, 8:13]
-    assert (total, high, low, at_high, at_low) == (7, 5, -1, 1, 0)
-    assert draws.features[0, 13:15].tolist() == [1, 0]  # one flag, the first entry
-    assert draws.features[0, 15:].tolist() == [1, 5, 8, 5, 3]  # of the numbers: first, value, ...
-    assert draws.features[1, 13:].tolist() == [3, 0, 3, 0, 0, 0, 0]
+    names = feature_names(draws)
+    found = {name: draws.feature(name).tolist() for name in names}
+    assert [found[f"entry {j}"][0] for j in range(3)] == [-1, 5, 3]
+    assert [found[f"difference {j}"][0] for j in (1, 2)] == [6, -2]
+    assert [found[f"rank {j}"][0] for j in range(3)] == [-1, 3, 5]
+    summaries = ("sum", "largest", "smallest", "largest-at", "smallest-at")
+    assert [found[name][0] for name in summaries] == [7, 5, -1, 1, 0]
+    assert (found["flag-count 0"], found["flag-first-at 0"]) == ([1, 3], [0, 0])
+    numbers = ("number-at", "number", "numbers-sum", "numbers-largest", "numbers-smallest")
+    assert [found[name] for name in numbers] == [[1, 3], [5, 0], [8, 0], [5, 0], [3, 0]]
+    assert np.array_equal(draws.features, np.column_stack([found[name] for name in names]))
+
+
+def test_a_view_is_the_same_in_any_batch():
+    rows = np.random.default_rng(0).normal(size=(50, 4)).round(1)
+    whole = Draws(rows, flags_of(np.repeat(rows, 20, axis=0)))
+    for name in feature_names(whole):
+        one_by_one = [Draws(row[None], whole.flags).feature(name)[0] for row in rows]
+        assert whole.feature(name).tolist() == one_by_one
 
 
 def test_hashes_tell_rows_apart_and_know_no_negative_zero():
     rows = np.array([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0], [1e-300, 1.0]])
-    keys = hashes(rows)
+    keys = hashes(rows.T)
     assert keys[0] == keys[1]
     assert np.unique(keys).size == 3
     many = np.random.default_rng(0).integers(0, 2, (20_000, 40)).astype(float)
-    assert np.unique(hashes(many)).size == np.unique(many, axis=0).shape[0]
+    assert np.unique(hashes(many.T)).size == np.unique(many, axis=0).shape[0]
 
 
 def test_cuts_separate_few_values_and_give_atoms_a_bin():
     assert cuts_of(np.array([1.0, 2.0, 2.0, 5.0]), np.array([0.5])).tolist() == [2, 5]
     values = np.random.default_rng(0).normal(size=5000)
     values[:500] = 0.25
-    cuts = cuts_of(values, np.array([0.5]))
+    cuts = cuts_of(values, FINE)
     assert 0.25 in cuts
     assert np.nextafter(0.25, 1) in cuts
+    assert (values < cuts[0]).sum() >= 90  # an outer bin with fewer would be noise
 
 
 # Scores that are exact where they should be.
@@ -93,7 +117,7 @@ def test_cuts_separate_few_values_and_give_atoms_a_bin():
 def test_a_table_is_the_log_ratio_of_its_counts():
     rows = np.array([[0.0], [0.0], [0.0], [1.0]] * 100)
     worlds = np.array([1, 1, 0, 0] * 100)
-    table = fit_table(hashes(rows), worlds)
+    table = fit_table(Draws(rows, NO_FLAGS), worlds)
     scores = table(Draws(np.array([[0.0], [1.0], [9.0]]), NO_FLAGS))
     assert scores == pytest.approx([math.log(200.5 / 100.5), math.log(0.5 / 100.5), 0])
 
@@ -105,12 +129,38 @@ def test_sums_find_the_likelihood_ratio_of_independent_entries():
     fresh = Draws(rng.normal(size=(2000, 4)), NO_FLAGS)
     truth = 0.4 * fresh.rows.sum(axis=1)
     draws = Draws(rows, NO_FLAGS)
-    octiles = np.linspace(0.05, 0.95, 19)
-    for fitted in (
-        fit_additive(draws, worlds, octiles, False),
-        fit_shared(draws, worlds, octiles, False),
-    ):
+    own, pooled = count_columns(draws, worlds, False), count_pooled(draws, worlds, False)
+    for fitted in (own.fine(), pooled.fine(), weigh(own.fine(), draws, worlds)):
         assert np.corrcoef(fitted(fresh), truth)[0, 1] > 0.97
+        assert np.array_equal(fitted.compact()(fresh), fitted(fresh))
+
+
+def test_coarse_functions_have_few_heights_and_the_same_counts():
+    rng = np.random.default_rng(4)
+    worlds = rng.integers(0, 2, 40_000)
+    draws = Draws(rng.normal(size=(40_000, 2)) + 0.2 * worlds[:, None], NO_FLAGS)
+    counts = count_columns(draws, worlds, False)
+    halves = counts.coarse(np.array([0.5]))
+    assert [np.unique(height).size for height in halves.heights] == [2, 2]
+    at = counts.binning.cuts[0][np.flatnonzero(np.diff(halves.heights[0]))[0]]
+    above = draws.columns[0] >= at
+    ones, zeros = (above & (worlds == 1)).sum(), (above & (worlds == 0)).sum()
+    assert halves.heights[0][-1] == pytest.approx(math.log((ones + 0.5) / (zeros + 0.5)))
+    assert abs(above.mean() - 0.5) < 0.03
+
+
+def test_columns_that_say_nothing_are_left_out():
+    rng = np.random.default_rng(5)
+    worlds = rng.integers(0, 2, 40_000)
+    rows = rng.integers(0, 2, (40_000, 3)).astype(float)
+    rows[:, 1] = np.where(rng.random(40_000) < 0.2, worlds, rows[:, 1])
+    draws = Draws(rows, NO_FLAGS)
+    counts = count_columns(draws, worlds, False)
+    assert counts.speak == [False, True, False]
+    some = leave_out(counts.fine(), counts.speak)
+    assert np.unique(some(draws)).size == 2
+    assert leave_out(some, [True] * 3) is None
+    assert leave_out(some, [False] * 3) is None
 
 
 def test_a_pattern_scores_numbers_within_it():
@@ -147,9 +197,31 @@ def test_screening_keeps_what_separates():
     worlds = rng.integers(0, 2, 20_000)
     rows = rng.normal(size=(20_000, 3))
     rows[:, 1] += worlds
-    scored = [(f"feature {j}", Single(j)) for j in range(3)]
-    kept = shortlist(scored * 3, Draws(rows, NO_FLAGS), worlds)
-    assert kept[0][0] == "feature 1"
+    draws = Draws(rows, NO_FLAGS)
+    kinds = [(name, fit) for name, fit in families(draws, False) if name.startswith("entry")]
+    kept = shortlist(learn_all(kinds * 3, draws, worlds), draws, worlds)
+    assert kept[0].name == "entry 1"
+
+
+def test_trees_must_separate_better_by_more_than_chance():
+    rng = np.random.default_rng(3)
+    worlds = rng.integers(0, 2, 20_000)
+    draws = Draws(rng.normal(size=(20_000, 4)) + 0.01 * worlds[:, None], NO_FLAGS)
+    same = [Candidate(name, None, Single("entry 0")) for name in ("a", "b", "c", BOOSTING)]
+    assert BOOSTING not in [one.name for one in shortlist(same, draws, worlds)]
+
+
+def test_bins_must_promise_more_than_the_feature_itself():
+    """Their outermost bin ends the tail, which the feature leaves open."""
+    rows, worlds = played(zoo.noisy_max_exponential, ([1] * 5, [2] * 5), 200_000)
+    draws = Draws(rows, NO_FLAGS)
+    kinds = dict(families(draws))
+    found = learn_all(
+        [("histogram", kinds["histogram"]), ("entry 0", kinds["entry 0"])], draws, worlds
+    )
+    half = Draws(rows[::2], NO_FLAGS), worlds[::2]
+    other = Draws(rows[1::2], NO_FLAGS), worlds[1::2]
+    assert choose_region(found, half, other, forecast(10**7)).name == "entry 0"
 
 
 # From draws to a region, and from a region to a bound.
@@ -204,6 +276,8 @@ def test_the_same_law_in_both_worlds_is_not_refuted_more_often_than_allowed():
 
 def test_candidates_have_unique_names():
     rows, worlds = played(zoo.sparse_vector_3, ([1] * 10, [2] * 5 + [0] * 5), 20_000)
-    names = [name for name, _ in candidates(Draws(rows, flags_of(rows)), worlds, boosting=False)]
+    draws = Draws(rows, flags_of(rows))
+    found = learn_all(families(draws, boosting=False), draws, worlds)
+    names = [candidate.name for candidate in found]
     assert len(set(names)) == len(names)
     assert "pattern" in names

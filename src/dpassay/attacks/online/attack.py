@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dpassay._threads import limit_threads
 from dpassay.attacks.online.experts import EXPERTS, Expert, Fit
 from dpassay.attacks.online.rows import Scaling
 from dpassay.bounds.betting import N_BINS
@@ -30,7 +31,7 @@ from dpassay.bounds.wealth import balanced_ranks
 from dpassay.types import FloatArray
 
 # Of what is learned from the same trials; a change makes it another attack, and another run.
-VERSION = 1
+VERSION = 2
 FIRST_FIT = 10
 _NO_BET = 2 * N_BINS
 # A weak early score loses money that a good late one must win back. So part of every expert's
@@ -120,7 +121,9 @@ class OnlineAttack:
         if not scaling.n_columns:
             return
         scaled = scaling.apply(table)
-        self._sort_past = [_sort_past(expert(scaled, worlds), worlds) for expert in self._experts]
+        with limit_threads():
+            fits = [expert(scaled, worlds) for expert in self._experts]
+        self._sort_past = [_sort_past(fit, worlds) for fit in fits]
         self._scaling = scaling
 
     def _ranks(self, table: FloatArray) -> FloatArray:
@@ -153,8 +156,8 @@ def _streams(worlds: NDArray[np.intp], ranks: FloatArray, first: int) -> NDArray
 
 
 def _sort_past(fit: Fit, worlds: NDArray[np.intp]) -> _Fitted:
-    past = fit.past
-    return _Fitted(fit, np.sort(past[worlds == 0]), np.sort(past[worlds == 1]))
+    past, drawn = fit.past, worlds[-len(fit.past) :]
+    return _Fitted(fit, np.sort(past[drawn == 0]), np.sort(past[drawn == 1]))
 
 
 class _Past:

@@ -45,7 +45,7 @@ class Score(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A score for new rows, and what the past rows would have got, each left out in turn."""
+    """A score for new rows, and what the latest past rows would have got, each left out in turn."""
 
     score: Score
     past: FloatArray
@@ -139,26 +139,25 @@ def _score_by_nearness(
 
 
 def fit_kernel(scaled: FloatArray, worlds: Worlds) -> Fit:
-    """Centres are the last trials; a centre's own score leaves out its nearness to itself."""
-    z = clip(scaled)
-    n = int(np.clip(_KERNEL_SIZE // max(z.shape[1], 1), _FEWEST_CENTRES, _MOST_CENTRES))
-    start = max(len(z) - n, 0)
-    centres, of_centres = z[start:], worlds[start:]
+    """Centres are the last trials; a centre's own score leaves out its nearness to itself.
+
+    Trials before the centres have no scores: those of the centres are enough to be ranked among.
+    """
+    n = int(np.clip(_KERNEL_SIZE // max(scaled.shape[1], 1), _FEWEST_CENTRES, _MOST_CENTRES))
+    centres, of_centres = clip(scaled[-n:]), worlds[-n:]
     square = (centres * centres).sum(axis=1)
-    apart = np.sqrt(np.maximum(square[:, None] + square - 2 * (centres @ centres.T), 0.0))
+    apart = square[:, None] + square - 2 * (centres @ centres.T)
+    apart = np.sqrt(np.maximum(apart, 0.0, out=apart), out=apart)
     width = max(float(np.median(apart)) / 2, 1e-9)
-    near = np.exp(-apart / width)
+    near = np.exp(np.divide(apart, -width, out=apart), out=apart)
     np.fill_diagonal(near, 0.0)
-    n_with, n_out = int((of_centres == 1).sum()), int((of_centres == 0).sum())
-    weights = np.where(of_centres == 1, 1 / max(n_with, 1), -1 / max(n_out, 1))
+    sides = np.stack([of_centres == 0, of_centres == 1]).astype(float)
+    counts = sides.sum(axis=1, keepdims=True)
     # A centre that is left out of its own world leaves one fewer to average over.
-    fewer = np.where(of_centres == 1, n_with / max(n_with - 1, 1), n_out / max(n_out - 1, 1))
-    own, other = near * np.maximum(weights, 0), near * np.minimum(weights, 0)
-    scale_with = np.where(of_centres == 1, fewer, 1.0)
-    scale_out = np.where(of_centres == 0, fewer, 1.0)
-    inside = scale_with * own.sum(axis=1) + scale_out * other.sum(axis=1)
+    without, with_canary = (near @ sides.T).T / np.maximum(counts - sides, 1.0)
+    weights = sides[1] / max(counts[1, 0], 1) - sides[0] / max(counts[0, 0], 1)
     score = partial(_score_by_nearness, centres, weights, width)
-    return Fit(score, np.concatenate([score(scaled[:start]), inside]))
+    return Fit(score, with_canary - without)
 
 
 @dataclass(frozen=True, eq=False)

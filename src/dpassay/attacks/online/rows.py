@@ -54,16 +54,22 @@ class Scaling:
         with np.errstate(over="ignore"):
             scaled = (chosen - self.centres) / self.widths
         flags = np.isnan(table[:, self.gaps]).astype(float)
-        return np.hstack([np.nan_to_num(np.clip(scaled, -1e12, 1e12), nan=0.0), flags])
+        near = np.clip(scaled, -1e12, 1e12)
+        return np.hstack([np.where(np.isnan(near), 0.0, near), flags])
 
 
 def _centres_and_widths(table: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Medians, and deviations that are positive: a column of mostly one value has MAD 0."""
-    centres = np.nanmedian(table, axis=0) if table.size else np.empty(table.shape[1])
+    if not table.size:
+        return np.empty(table.shape[1]), np.ones(table.shape[1])
+    # Those that leave NaN out take several times as long.
+    gaps = bool(np.isnan(table).any())
+    median, mean = (np.nanmedian, np.nanmean) if gaps else (np.median, np.mean)
+    centres = median(table, axis=0)
     with np.errstate(over="ignore"):
         away = np.abs(table - centres)
-        widths = _GAUSSIAN * np.nanmedian(away, axis=0) if table.size else centres
-        spread = np.nanmean(np.minimum(away, 1e300), axis=0) if table.size else centres
+        widths = _GAUSSIAN * median(away, axis=0)
+        spread = mean(np.minimum(away, 1e300), axis=0)
     # Where more than half of a column is one value up to rounding, the others set its width.
     widths = np.where(widths > 1e-6 * spread, widths, spread)
     return centres, np.where((widths > 0) & np.isfinite(widths), widths, 1.0)

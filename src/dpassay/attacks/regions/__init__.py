@@ -10,14 +10,25 @@ from dataclasses import dataclass
 from typing import Any
 
 from dpassay.attacks.distinguisher import Distinguisher
-from dpassay.attacks.regions.choice import Forecast, Region, choose_region, shortlist
-from dpassay.attacks.regions.scores import Score, candidates
+from dpassay.attacks.regions.bins import Additive
+from dpassay.attacks.regions.choice import (
+    Forecast,
+    Region,
+    choose_region,
+    learn_all,
+    shortlist,
+)
+from dpassay.attacks.regions.scores import Score, families
 from dpassay.attacks.regions.views import Draws, flags_of
 from dpassay.types import FloatArray
 
 __all__ = ["Forecast", "Region", "learn_from_many", "learn_region"]
 
-_SHARES = 0.5, 0.7, 0.85  # where learning, screening and proposing end; the rest judges
+# Of the draws: to screen candidates, to propose thresholds and to judge them; the rest learns.
+_SCREENING, _CHOOSING = 0.2, 0.15
+_MOST_SCREENING = 100_000
+# All kinds of scores are learned from so many draws, and those that are worth it from all.
+_FIRST_LOOK = 100_000
 
 
 def learn_region(
@@ -26,22 +37,32 @@ def learn_region(
     """The region that promises most of a final count, or None if there is nothing to see.
 
     Args:
-        rows: outputs as rows of numbers; half of them learn scores, a fifth screens them, the rest
-            proposes thresholds and chooses.
+        rows: outputs as rows of numbers; about half of them learn scores, some screen them, the
+            rest proposes thresholds and chooses.
         worlds: 1 or 0 for each, drawn by coins.
         forecast: what the final count will be able to show.
         boosting: whether trees are tried too.
 
     """
     flags = flags_of(rows)
-    ends = [0, *(int(share * len(rows)) for share in _SHARES), len(rows)]
     learn, screen, propose, judge = (
-        (Draws(rows[a:b], flags), worlds[a:b]) for a, b in itertools.pairwise(ends)
+        (Draws(rows[a:b], flags), worlds[a:b]) for a, b in itertools.pairwise(_ends(len(rows)))
     )
-    if not 0 < learn[1].sum() < len(learn[1]):
+    few = learn[0].first(_FIRST_LOOK), learn[1][:_FIRST_LOOK]
+    if not 0 < few[1].sum() < len(few[1]):
         return None
-    scored = shortlist(candidates(*learn, boosting=boosting), *screen)
-    return choose_region(scored, propose, judge, forecast)
+    found = shortlist(learn_all(families(few[0], boosting), *few), *screen)
+    if len(learn[0]) > len(few[0]):
+        found = [candidate.relearn(*learn) for candidate in found]
+    return choose_region(found, propose, judge, forecast)
+
+
+def _ends(n: int) -> list[int]:
+    """Where learning, screening and proposing end; what is left judges."""
+    screening = min(int(_SCREENING * n), _MOST_SCREENING)
+    choosing = int(_CHOOSING * n)
+    learning = n - screening - 2 * choosing
+    return [0, learning, learning + screening, learning + screening + choosing, n]
 
 
 @dataclass(frozen=True)
@@ -70,5 +91,7 @@ def learn_from_many(table: FloatArray, worlds: Any, forecast: Forecast) -> Disti
     if region is None:
         return None
     sign = 1.0 if region.above == (region.world == 1) else -1.0
-    scorer = _Oriented(region.score, region.flags, sign)
+    score = region.score
+    score = score.compact() if isinstance(score, Additive) else score
+    scorer = _Oriented(score, region.flags, sign)
     return Distinguisher(region.name, table.shape[1], scorer)

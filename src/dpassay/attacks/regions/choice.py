@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.attacks.regions.scores import Score
+from dpassay.attacks.regions.scores import BOOSTING, Fit, Score, Single
 from dpassay.attacks.regions.views import Draws
 from dpassay.types import FloatArray
 
@@ -21,6 +21,9 @@ _SCREENING = 3.0  # standard errors off, when scores are compared before thresho
 _KEPT = 3  # scores kept by their bound, and as many by how well they separate
 _LUCK = 2.0  # standard errors off the prediction, for having chosen
 _FEW = 10
+# A learned score must promise so many times as much as a feature that is taken as it is: bins end
+# somewhere, and the tails of a feature are still open when thresholds are chosen on more draws.
+_MORE, _MORE_OF_ONE = 1.05, 1.25  # the latter where an output is one number
 
 
 @dataclass(frozen=True)
@@ -116,17 +119,40 @@ def _screen(scores: FloatArray, worlds: Any) -> tuple[float, float]:
     return best, abs(area - 0.5)
 
 
-def shortlist(
-    scored: Iterable[tuple[str, Score]], draws: Draws, worlds: Any
-) -> list[tuple[str, Score]]:
-    """The scores with the best cautious ratios and those that separate best.
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A kind of score, with one that was learned: ``fit`` learns another from more draws."""
 
-    Ratios of weak signals are noise at this size, areas are not: hence both.
+    name: str
+    fit: Fit
+    score: Score
+
+    def relearn(self, draws: Draws, worlds: Any) -> "Candidate":
+        """The same kind, learned from these draws."""
+        return Candidate(self.name, self.fit, self.fit(draws, worlds) or self.score)
+
+
+def learn_all(kinds: Iterable[tuple[str, Fit]], draws: Draws, worlds: Any) -> list[Candidate]:
+    """Every kind that fits outputs like these, learned from them."""
+    learned = ((name, fit, fit(draws, worlds)) for name, fit in kinds)
+    return [Candidate(name, fit, score) for name, fit, score in learned if score is not None]
+
+
+def shortlist(found: Iterable[Candidate], draws: Draws, worlds: Any) -> list[Candidate]:
+    """The candidates with the best cautious ratios and those that separate best.
+
+    Ratios of weak signals are noise at this size, areas are not: hence both. Trees must separate
+    better by more than chance: in the tails, where the count will be, they have seen little.
     """
-    found = [(*_screen(_clean(score(draws)), worlds), name, score) for name, score in scored]
-    by_ratio = sorted(found, key=lambda item: -item[0])[:_KEPT]
-    by_area = sorted(found, key=lambda item: -item[1])[:_KEPT]
-    return list({name: (name, score) for _, _, name, score in [*by_ratio, *by_area]}.values())
+    chance = 1 / np.sqrt(3 * max(len(worlds), 1))  # a standard error of the area, about
+    screened: list[tuple[float, float, Candidate]] = []
+    for candidate in found:
+        ratio, area = _screen(_clean(candidate.score(draws)), worlds)
+        flexible = candidate.name == BOOSTING
+        screened.append((-ratio, -(area - chance if flexible else area), candidate))
+    by_ratio = sorted(screened, key=lambda item: item[0])[:_KEPT]
+    by_area = sorted(screened, key=lambda item: item[1])[:_KEPT]
+    return list({one.name: one for _, _, one in [*by_ratio, *by_area]}.values())
 
 
 @dataclass(frozen=True)
@@ -153,7 +179,7 @@ class Forecast:
 
 
 def choose_region(
-    scored: Iterable[tuple[str, Score]],
+    found: Iterable[Candidate],
     proposing: tuple[Draws, Any],
     judging: tuple[Draws, Any],
     forecast: Forecast,
@@ -161,14 +187,16 @@ def choose_region(
     """The region with the best forecast.
 
     Args:
-        scored: names and scores.
+        found: the candidates.
         proposing: outputs and worlds on which thresholds are proposed.
         judging: others, on which the proposals are compared.
         forecast: what the final count would show.
 
     """
     best: Region | None = None
-    for name, score in scored:
+    as_they_are = sorted(found, key=lambda one: not isinstance(one.score, Single))
+    for candidate in as_they_are:
+        name, score = candidate.name, candidate.score
         tails = _Tails.of(_clean(score(proposing[0])), proposing[1])
         values, worlds = _clean(score(judging[0])), judging[1]
         for above, world, threshold in _proposals(tails):
@@ -176,6 +204,14 @@ def choose_region(
             more = float((inside & (worlds == world)).sum())
             fewer = float((inside & (worlds != world)).sum())
             value = forecast(more, fewer, len(worlds))
-            if best is None or value > best.predicted:
+            if best is None or value > _needed(best, score, judging[0].width):
                 best = Region(score, judging[0].flags, name, threshold, above, world, value)
     return best
+
+
+def _needed(best: Region, score: Score, width: int) -> float:
+    """What a region by this score must promise to take the place of the best so far."""
+    if not isinstance(best.score, Single) or isinstance(score, Single):
+        return best.predicted
+    more = _MORE_OF_ONE if width == 1 else _MORE
+    return max(best.predicted, more * best.predicted)
