@@ -21,7 +21,7 @@ from dpassay.adversaries import (
     play,
     steps_bound,
 )
-from dpassay.adversaries.game import crafted_for, separation
+from dpassay.adversaries.game import craft_for, separation
 from dpassay.adversaries.trainers import at_once, by_epochs
 from dpassay.auditing import judge
 from dpassay.auditing.referee import CURVE
@@ -132,7 +132,7 @@ def test_no_adversary_refutes_the_truth(name):
 
 
 def test_six_in_order():
-    assert [len(a.distinguish(POISSON, crafted_for(a, POISSON, DATA))) for a in (
+    assert [len(a.distinguish(POISSON, craft_for(a, POISSON, DATA))) for a in (
         ADVERSARIES["API access"], ADVERSARIES["intermediate poison"], MALICIOUS
     )] == [1, 3, 1]  # fmt: skip
     table = capabilities().splitlines()
@@ -279,7 +279,7 @@ def test_what_searched_is_not_what_counts(tmp_path):
 def test_training_by_epochs_is_the_training_cut():
     """With full batches an epoch is a step: the same examples, and the same models."""
     plan = training(noise_multiplier=0.0)
-    made = crafted_for(ADVERSARIES["adaptive poison"], plan, DATA)
+    made = craft_for(ADVERSARIES["adaptive poison"], plan, DATA)
     made = replace(made, start=NETWORK.start(np.random.default_rng(3)))
     for world in (True, False):
         whole, cut = (t(plan, made, world, np.random.default_rng(0)) for t in (at_once, by_epochs))
@@ -290,7 +290,7 @@ def test_training_by_epochs_is_the_training_cut():
 
 def test_an_example_by_epochs_is_kept_for_the_epoch():
     plan = training(noise_multiplier=0.0, sampling_rate=0.25)
-    made = crafted_for(ADVERSARIES["adaptive poison"], plan, DATA)
+    made = craft_for(ADVERSARIES["adaptive poison"], plan, DATA)
     seen = by_epochs(plan, made, True, np.random.default_rng(0))
     assert seen.shape == (8,)
 
@@ -311,11 +311,11 @@ class OftenWeak:
 def test_search_keeps_the_canary_that_shows_most():
     weak = replace(ADVERSARIES["gradient"], craft=OftenWeak())
     sizes = [
-        np.linalg.norm(crafted_for(weak, FULL, DATA, rng=seed).context["gradient"]) / FULL.clip
+        np.linalg.norm(craft_for(weak, FULL, DATA, rng=seed).context["gradient"]) / FULL.clip
         for seed in range(12)
     ]
     assert 0 < sum(size > 0.5 for size in sizes) < 12
-    made = crafted_for(replace(weak, craft=Searched(weak, candidates=6, trials=30)), FULL, DATA)
+    made = craft_for(replace(weak, craft=Searched(weak, candidates=6, trials=30)), FULL, DATA)
     assert np.linalg.norm(made.context["gradient"]) == pytest.approx(FULL.clip)
 
 

@@ -35,7 +35,7 @@ def test_shares_never_exceed_one_and_counts_never_overlap():
     ):
         for budget in (50_000, 60_000, 60_000, 200_000, 10**7):
             account = account.order(budget)
-        spent = account.betting + sum(share for *_, share in account.ordered(10**9))
+        spent = account.betting + sum(share for *_, share in account.list_counts(10**9))
         assert spent <= 1
         ends = [0]
         for first, end in account.counts:
@@ -49,7 +49,7 @@ def test_what_a_run_begins_with():
     assert Account.begin(20_000, True) == Account(1.0, None)
     assert Account.begin(20_001, True) == Account(0.2, 20_000)
     assert Account.begin(20_001, False) == Account(0.0, 0)
-    assert Account.begin(100_000, True).order(100_000).ordered(100_000) == [
+    assert Account.begin(100_000, True).order(100_000).list_counts(100_000) == [
         (20_000, 100_000, pytest.approx(0.64))
     ]
 
@@ -231,7 +231,7 @@ def test_two_who_ask_one_run_at_once_spend_alpha_once(tmp_path, kind):
     assert keep_account(one, "k", fresh, 50_000).counts == ((20_000, 50_000),)
     other.begin("k", {}, about | {"trials": 90_000})
     assert keep_account(other, "k", fresh, 90_000).counts == ((20_000, 50_000), (50_000, 90_000))
-    assert keep_account(one, "k", fresh, 50_000).ordered(50_000)[-1][:2] == (20_000, 50_000)
+    assert keep_account(one, "k", fresh, 50_000).list_counts(50_000)[-1][:2] == (20_000, 50_000)
     assert account_in(one).counts == ((20_000, 50_000), (50_000, 90_000))
     assert one.runs()[0].description["trials"] == 90_000
     with pytest.raises(InvalidArgument, match="at the same time by another process"):

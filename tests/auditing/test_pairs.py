@@ -10,7 +10,7 @@ import dpassay as da
 from dpassay.auditing import inputs, judge
 from dpassay.auditing.inputs import Pair, as_input, parse_input
 from dpassay.auditing.neighbours import check_neighbours
-from dpassay.auditing.pairs import search_pair
+from dpassay.auditing.pairs import Found, adjust_pair, follow_steps, search_pair
 from dpassay.errors import InvalidArgument
 from dpassay.runs import opened
 from dpassay.synth import Numeric, Schema
@@ -96,6 +96,19 @@ def test_an_input_that_is_none_is_an_error_that_says_what_one_is(text):
         parse_input(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("vector:3,low=2,high=1", "low=2"),
+        ("vector:3,moves=some", "moves='some'"),
+        ("vector:0", "n=0"),
+    ],
+)
+def test_an_input_that_is_wrong_is_told_what_is_wrong_with_it(text, said):
+    with pytest.raises(InvalidArgument, match=said):
+        parse_input(text)
+
+
 @pytest.mark.parametrize("data", [3.0, [], "text", {"a": 1}])
 def test_data_without_records_is_refused(data):
     with pytest.raises(InvalidArgument, match="record"):
@@ -153,6 +166,86 @@ def test_of_two_that_show_the_same_the_simpler_is_taken():
     assert searched([1.0, 2.0])[0].pair.name == "1"
 
 
+# Pairs that are made simpler, or better.
+
+
+DESCRIBED = [
+    inputs.vector(5, low=0, high=6, moves="all"),
+    inputs.vector(3, moves="one", by=0.1),
+    inputs.value(0, 50),
+    inputs.value(0, 50, by=2),
+]
+
+
+@pytest.mark.parametrize("source", DESCRIBED, ids=repr)
+def test_adjusted_answers_and_values_are_neighbours_with_names_of_their_own(source):
+    by = np.inf if source.by is None else source.by
+    named = {}
+    for pair in source.pairs("add-remove"):
+        made = [*pair.simpler(), *pair.nearby()]
+        assert pair.name not in [other.name for other in made]
+        for other in made:
+            both = np.array([other.data, other.data_prime])
+            assert 0 < np.abs(both[0] - both[1]).max() <= by + 1e-9
+            assert both.min() >= source.low
+            assert both.max() <= source.high
+            assert named.setdefault(other.name, both.tolist()) == both.tolist()
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_adjusted_data_sets_are_neighbours_of_other_sizes(relation):
+    frame = pd.DataFrame(TABLE, columns=["a", "b"])
+    for source in (TABLE, TABLE[:, 0].tolist(), (TABLE, np.arange(30) % 2), frame):
+        for pair in as_input(source).pairs(relation)[:6]:
+            made = [*pair.simpler(), *pair.nearby()]
+            assert len({other.name for other in made}) == len(made)
+            assert all(check_neighbours(o.data, o.data_prime, relation) for o in made)
+
+
+def adjusted(pair, shows, value=2.0, goal=1.0, kept=0.5, budget=100):
+    """What adjusting a pair of numbers comes to, where a judge says what each shows."""
+    played = []
+
+    def trials(pair, n):
+        played.append(pair.name)
+        return pair, n
+
+    found = Found(pair, value, tried=3, trials=40)
+    options = {"goal": goal, "kept": kept, "size": 10, "budget": budget}
+    return adjust_pair(found, trials, lambda pair, n: shows(pair), **options), played
+
+
+def test_a_pair_that_refutes_is_shrunk_to_the_simplest_that_does():
+    pair = inputs.value(0, 50).pairs("add-remove")[5]
+    assert pair.name == "0 and 50"
+    found, _ = adjusted(pair, lambda p: 3.0)
+    assert (found.pair.name, found.before) == ("0 and 1", "0 and 50")
+    assert follow_steps(pair, found.steps).name == found.pair.name
+    assert (found.trials, found.tried) == (50, 4)
+
+
+def test_a_simpler_pair_that_shows_too_little_is_not_taken():
+    pair = inputs.value(0, 50).pairs("add-remove")[5]
+    found, played = adjusted(pair, lambda p: 1.4)
+    assert (found.pair, found.before, found.steps) == (pair, "", ())
+    assert played
+    assert adjusted(pair, lambda p: 1.4, kept=0.3)[0].steps
+
+
+def test_a_pair_that_does_not_refute_is_exchanged_for_a_better_one_nearby():
+    pair = inputs.value(0, 50).pairs("add-remove")[0]
+    found, _ = adjusted(pair, lambda p: p.data / 10, value=0.0)
+    assert found.pair.data == found.pair.data_prime - 1 > 5
+    assert found.before == "0 and 1"
+    assert found.trials <= 140
+    assert follow_steps(pair, found.steps).name == found.pair.name
+
+
+def test_adjusting_ends_with_its_budget():
+    pair = inputs.value(0, 50).pairs("add-remove")[0]
+    assert adjusted(pair, lambda p: p.data, value=0.0, budget=9)[1] == []
+
+
 # Audits that are given no pair.
 
 
@@ -169,8 +262,34 @@ def test_a_pair_is_found_for_cheap_draws():
         trials=60_000,
     )
     assert verdict.refuted
-    assert "all answers move" in verdict.pair
+    assert "all answers move" in (verdict.pair_before or verdict.pair)
     assert verdict.neighbours == "trusted"
+
+
+def narrow(data, rng, size):
+    """Every answer has a third of the noise that it needs for epsilon = 1."""
+    return np.asarray(data) + rng.laplace(scale=1 / 3, size=(size, len(data)))
+
+
+def test_what_is_shown_is_shrunk_and_the_log_remembers_it(tmp_path):
+    options = {"data": inputs.vector(6, moves="all"), "claim": (1.0, 0.0), "trials": 60_000}
+    verdict = da.audit(narrow, **options, store=tmp_path / "a.db")
+    assert verdict.refuted
+    assert verdict.pair in [f"answer 0 of 6 moves {way} from 0" for way in ("up", "down")]
+    assert "from 1" in verdict.pair_before
+    again = da.audit(narrow, **options, store=tmp_path / "a.db")
+    names = ("pair", "pair_before", "trials", "bound")
+    assert [getattr(again, n) for n in names] == [getattr(verdict, n) for n in names]
+    judged = judge(tmp_path / "a.db")
+    assert [getattr(judged, n) for n in names] == [getattr(verdict, n) for n in names]
+    assert f"found as: {verdict.pair_before}" in verdict._repr_html_()
+
+
+def test_how_bad_it_is_is_not_shrunk_away():
+    options = {"data": inputs.vector(6, moves="all"), "claim": (1.0, 0.0), "trials": 60_000}
+    verdict = da.audit(narrow, **options, measure=True)
+    assert verdict.refuted
+    assert "of 6 moves" not in verdict.pair  # one answer shows 3, six of them 18
 
 
 def leaky_mean(data, rng):

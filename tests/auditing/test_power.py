@@ -99,7 +99,13 @@ def test_power_is_set_and_printed(tmp_path):
     ("mechanism", "claim", "trials", "step"),
     [
         (count(0.1), da.PureDP(1.0), 400, "Look for the fault"),
-        (count(1.0), da.PureDP(3.0), 20, "Play more trials, or state a smaller claim"),
+        (
+            count(1.0),
+            da.PureDP(3.0),
+            20,
+            "Play more trials, 154 at least, or state a smaller claim",
+        ),
+        (lambda data, rng: 5.0, da.PureDP(1.0), 100, "Every output was the same, in both worlds"),
         (count(1e6), da.PureDP(1.0), 200, "The attack saw nothing"),
         (count(2.5), da.PureDP(5.0), 1500, "The attack used"),
         (count(1.0), da.ApproxDP(1.0, 1e-5), 300, "If an accountant gave this pair"),

@@ -74,7 +74,7 @@ def test_many_trials_are_counted_at_the_end(monkeypatch):
     assert fell_at.delta_seen > fell_at.delta_allowed == 0
     honest = Referee(rules(da.PureDP(1.0), 6000))
     honest.take(*trials(6, 6000, scale=1.0))
-    assert not honest.refuted()
+    assert not honest.has_refuted()
 
 
 def test_fixed_size():
@@ -92,7 +92,7 @@ def test_fixed_size():
 def test_one_world_only():
     judge = Referee(rules(da.PureDP(1.0), 50, sequential=False))
     judge.take(np.ones(50), np.zeros(50))
-    assert not judge.refuted()
+    assert not judge.has_refuted()
     assert judge.bound().epsilon == 0
 
 
@@ -121,10 +121,10 @@ def test_a_look_before_the_end_does_not_spend_the_count_at_the_end():
     early = Referee(asked)
     worlds, scores = trials(0, 400, scale=0.1)
     early.take(worlds[:399], scores[:399])
-    assert not early.refuted()
+    assert not early.has_refuted()
     assert early.bound().epsilon == 0
     early.take(worlds[399:], scores[399:])
-    assert early.refuted()
+    assert early.has_refuted()
 
 
 def test_a_claim_waits_for_all_smaller_ones():
@@ -233,7 +233,7 @@ def test_a_loss_is_measured_after_the_claim_has_fallen():
     assert plain.refuted_at == longer.refuted_at == plain.trials
     assert longer.trials == max(4 * plain.trials, 200)
     assert plain.bound().epsilon < 1.2 < 2.0 < longer.bound().epsilon <= 4.0
-    assert longer.refuted()
+    assert longer.has_refuted()
 
 
 def test_measuring_an_honest_mechanism_changes_nothing():

@@ -82,6 +82,11 @@ def test_seeds_that_are_used_again(period, spell):
         da.audit(cycling(period, spell), PAIR, **OPTIONS | {"trials": 1000})
 
 
+def test_seeds_that_are_used_again_do_not_refute_in_few_trials():
+    with pytest.raises(AuditStopped, match="trials are not independent"):
+        da.audit(cycling(20), PAIR, claim=da.PureDP(1.0), trials=1000)
+
+
 def clipped(data, rng):
     return float(np.clip(len(data) - 2.5 + rng.laplace(), -1.1, 1.1))
 

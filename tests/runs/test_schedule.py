@@ -38,12 +38,12 @@ def simulate(schedule, width, killers, rng):
         if killers & set(portion):
             if [portion] == under_way and len(portion) == 1:
                 alone[portion[0]] += 1
-            given_up += schedule.died([trial for lost in under_way for trial in lost])
+            given_up += schedule.note_deaths([trial for lost in under_way for trial in lost])
             under_way = []
         else:
             under_way.remove(portion)
             finished += portion
-            schedule.finished(done(portion, seconds=rng.choice([1e-5, 1e-2, 1.0])))
+            schedule.learn_from(done(portion, seconds=rng.choice([1e-5, 1e-2, 1.0])))
 
 
 @given(
@@ -64,14 +64,14 @@ def test_every_trial_ends_once_and_only_killers_are_given_up(n, width, killers, 
 def test_an_accident_costs_one_replay_in_company():
     schedule = Schedule(np.arange(10), width=2)
     first, second = schedule.next(0), schedule.next(1)
-    assert schedule.died(first + second) == []
+    assert schedule.note_deaths(first + second) == []
     assert [schedule.next(0), schedule.next(1)] == [[0], [1]]
 
 
 def test_second_deaths_are_played_alone():
     schedule = Schedule(np.arange(10), width=2)
     for _ in range(DEATHS_TOGETHER):
-        schedule.died(schedule.next(0) + schedule.next(1))
+        schedule.note_deaths(schedule.next(0) + schedule.next(1))
     assert schedule.next(1) == []  # others must end first
     assert schedule.next(0) == [0]
     assert schedule.next(1) == []
@@ -80,9 +80,9 @@ def test_second_deaths_are_played_alone():
 
 def test_dask_reports_several_deaths_at_once():
     schedule = Schedule(np.arange(10), width=2)
-    assert schedule.died(schedule.next(0), deaths=4) == []
+    assert schedule.note_deaths(schedule.next(0), deaths=4) == []
     assert schedule.next(1) == []
-    assert schedule.died(schedule.next(0), deaths=4) == [0]
+    assert schedule.note_deaths(schedule.next(0), deaths=4) == [0]
 
 
 def test_portions_grow_to_their_time():
@@ -91,30 +91,30 @@ def test_portions_grow_to_their_time():
     for _ in range(8):
         portion = schedule.next(0)
         sizes.append(len(portion))
-        schedule.finished(done(portion, seconds=2**-10))
+        schedule.learn_from(done(portion, seconds=2**-10))
     assert sizes == [1, GROWTH, GROWTH**2, GROWTH**3, *[int(PORTION_SECONDS * 2**10)] * 4]
 
 
 def test_portions_shrink_again_and_to_their_bytes():
     schedule = Schedule(np.arange(10**6), width=2)
-    schedule.finished(done(range(1000), seconds=1e-6))
+    schedule.learn_from(done(range(1000), seconds=1e-6))
     assert len(schedule.next(0)) == 4000
     large = {trial: bytes(PORTION_BYTES // 8) for trial in range(8)}
-    schedule.finished(done(range(8), seconds=1e-6, payloads=large))
+    schedule.learn_from(done(range(8), seconds=1e-6, payloads=large))
     assert len(schedule.next(0)) == 8
-    schedule.finished(done(range(8), seconds=10.0))
+    schedule.learn_from(done(range(8), seconds=10.0))
     assert len(schedule.next(0)) == 1
 
 
 def test_last_portions_are_shared_out():
     schedule = Schedule(np.arange(100), width=5)
-    schedule.finished(done(range(1000), seconds=1e-9))
+    schedule.learn_from(done(range(1000), seconds=1e-9))
     assert len(schedule.next(0)) == 10
 
 
 def test_at_most():
     schedule = Schedule(np.arange(100), width=1, most=3)
-    schedule.finished(done(range(1000), seconds=1e-9))
+    schedule.learn_from(done(range(1000), seconds=1e-9))
     assert schedule.next(0) == [0, 1, 2]
 
 
@@ -158,7 +158,7 @@ def test_where_a_run_ends_does_not_depend_on_the_order_of_ending(
             ended = board.advance()
             if ended is not None:
                 break
-        return ended, seen, board.consumed().scores.tobytes()
+        return ended, seen, board.gather_consumed().scores.tobytes()
 
     in_order = run([np.arange(n)])
     assert run(np.array_split(rng.permutation(n), cuts)) == in_order
@@ -185,11 +185,11 @@ def test_failures_are_counted_in_order(with_stop):
 def test_trials_of_others_are_left_out():
     board = Board(np.array([3, 5, 8]), None, 1, 1.0)
     board.put(Outcomes.of([0, 3, 4, 8, 9], [0.0, 3.0, 4.0, 8.0, 9.0]))
-    assert board.unfinished().tolist() == [5]
+    assert board.list_unfinished().tolist() == [5]
     assert board.advance() is None
     board.put(Outcomes.of([5], [5.0]))
     assert board.advance() == "done"
-    assert board.consumed().scores.tolist() == [3.0, 5.0, 8.0]
+    assert board.gather_consumed().scores.tolist() == [3.0, 5.0, 8.0]
 
 
 def test_columns_keep_texts_and_bytes_with_their_trials():

@@ -300,8 +300,8 @@ def log(request, tmp_path):
 
 
 def test_notes(log):
-    assert log.noted("k", "looks") is None
-    assert log.noted("k", "looks", 0) == log.noted("unknown", "looks", 0) == 0
+    assert log.read_note("k", "looks") is None
+    assert log.read_note("k", "looks", 0) == log.read_note("unknown", "looks", 0) == 0
     log.note("k", "looks", 2)
     log.note("k", "state", {"wealth": [0.5, None], "n": 3})
     log.note("k", "blob", b"\0\1")
@@ -315,7 +315,7 @@ def test_notes(log):
         log.note("unknown", "looks", 1)
     with pytest.raises(ZeroDivisionError):
         log.revise("k", "looks", lambda n: n / 0)
-    assert log.noted("k", "looks") == 3
+    assert log.read_note("k", "looks") == 3
 
 
 def test_notes_are_revised_by_one_process_at_a_time(tmp_path):
@@ -334,7 +334,7 @@ def test_notes_are_revised_by_one_process_at_a_time(tmp_path):
     for thread in threads:
         thread.join()
     with opened(path) as log:
-        assert log.noted("k", "looks") == 100
+        assert log.read_note("k", "looks") == 100
 
 
 def test_merging_keeps_the_larger_count(log):
@@ -349,7 +349,7 @@ def test_merging_keeps_the_larger_count(log):
         assert log.notes("k") == {"looks": 5, "ours": [1], "theirs": [3]}
     other.note("k", "looks", 1)
     merge(log, other)
-    assert log.noted("k", "looks") == 5
+    assert log.read_note("k", "looks") == 5
 
 
 def test_features_are_kept_beside_scores(log):
@@ -477,7 +477,7 @@ def test_a_log_that_goes_away_is_written_anew(tmp_path, how):
         kept = log.outcomes("k")
         assert kept.scores.tolist()[:60] == list(range(60))
         assert len(kept) == (61 if how == "replaced" else 60)
-        assert log.noted("k", "looks") == 1
+        assert log.read_note("k", "looks") == 1
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".dpassay")]
 

@@ -16,7 +16,7 @@ from dpassay._special.margins import NUMERICAL
 from dpassay._special.search import last_true
 from dpassay.bounds.bands import BANDS, common_level
 from dpassay.bounds.curve_tests import delta_shown
-from dpassay.bounds.scores import limits_at_cuts, sorted_scores
+from dpassay.bounds.scores import limits_at_cuts, sort_scores
 from dpassay.bounds.steps import epsilon_of_steps
 from dpassay.privacy import account, dp_sgd_event
 from dpassay.privacy.accounting import grid
@@ -59,7 +59,7 @@ def lower_bound_in_noise(
     rate, steps = _check.sampling_rate(sampling_rate), _check.count("steps", steps)
     _check.number("delta", delta, low=0, high=1, low_open=True, high_open=True)
     confidence = _check.confidence(confidence)
-    scores = sorted_scores(scores_in, scores_out)
+    scores = sort_scores(scores_in, scores_out)
     n_in, n_out = scores.sizes
     level = common_level(_BAND, n_in, n_out, 1 - confidence)
     _, fpr, fnr = limits_at_cuts(scores, _BAND, level)
@@ -85,13 +85,13 @@ def _least_refuted(
     """The smallest noise whose curve the error rates refute; None if none is. Noises fall."""
     shown = delta_shown(_POINTS, fpr, fnr)
 
-    def refuted(index: FloatArray) -> bool:
+    def refutes(index: FloatArray) -> bool:
         allowed = _curve(float(noises[int(index)]), rate, steps)
         return bool(np.any(shown > allowed + NUMERICAL))
 
-    if not refuted(np.zeros(())):
+    if not refutes(np.zeros(())):
         return None
-    return float(noises[int(last_true(refuted, 0, len(noises) - 1, whole=True))])
+    return float(noises[int(last_true(refutes, 0, len(noises) - 1, whole=True))])
 
 
 @lru_cache(maxsize=1024)

@@ -27,8 +27,8 @@ from dpassay.adversaries.training_game import (
     CHOOSING,
     CRAFTING,
     TrainingGame,
-    claimed_text,
-    proved_curve,
+    describe_proof,
+    prove_curve,
 )
 from dpassay.auditing.account import Account
 from dpassay.auditing.engine import Engine
@@ -48,7 +48,7 @@ CHOOSING_TRIALS = 100
 
 @dataclass(frozen=True, eq=False)
 class PlayedGame:
-    """What a game came to.
+    """The result of a game: its evidence, what was asked of it, and the run.
 
     Attributes:
         adversary: who played.
@@ -139,7 +139,7 @@ def _rules(
     training: Training, claim: PrivacyCurve | None, delta: float | None, confidence: float
 ) -> Rules:
     """Bets on every trial; higher scores say "with"."""
-    claim = proved_curve(training.event()) if claim is None else claim
+    claim = prove_curve(training.event()) if claim is None else claim
     confidence = _check.confidence(confidence)
     bets = Account(betting=1.0, n_betting=None)
     return Rules(claim, claimed_delta(claim, delta), confidence, False, bets)
@@ -188,7 +188,7 @@ def play(
     trials = _check.count("trials", trials, remedy="It is the number of trainings that count.")
     choosing = _check.count("choosing", choosing, low=4)
     seed = _check.seed("rng", rng, remedy="Pass a seed: a game must be reproducible.")
-    crafted = crafted_for(adversary, training, data, seed) if crafted is None else crafted
+    crafted = craft_for(adversary, training, data, seed) if crafted is None else crafted
     game = TrainingGame(adversary.train, training, crafted, seed)
     candidates = dict(adversary.distinguish(training, crafted))
     n_choosing = choosing if len(candidates) > 1 else 0
@@ -209,7 +209,7 @@ def play(
             steps=game.reader(score),
             attacker=adversary.name,
             n_choosing=n_choosing,
-            claim_text=claimed_text(training) if claim is None else None,
+            claim_text=describe_proof(training) if claim is None else None,
         )
         stop = None
         if claim is not None:
@@ -222,7 +222,7 @@ def play(
     return PlayedGame(adversary, training, crafted, evidence, question, run, claim is not None)
 
 
-def crafted_for(adversary: Adversary, training: Training, data: Data, rng: int = 0) -> Crafted:
+def craft_for(adversary: Adversary, training: Training, data: Data, rng: int = 0) -> Crafted:
     """What an adversary brings to the game with this seed."""
     return adversary.craft(training, data, for_trial(rng, 0, CRAFTING))
 
@@ -261,7 +261,7 @@ def steps_bound(
 
     """
     trainings = _check.count("trainings", trainings)
-    crafted = crafted_for(adversary, training, data, rng)
+    crafted = craft_for(adversary, training, data, rng)
     if crafted.hooks.gradient is None:
         raise InvalidArgument(
             f"adversary={adversary.name!r} inserts no gradient, so its steps say nothing each. "
@@ -279,14 +279,14 @@ def steps_bound(
         trainings=trainings,
         sampling_rate=training.sampling_rate,
         steps=training.steps,
-        claim=proved_curve(training.event()),
+        claim=prove_curve(training.event()),
         delta=delta,
         confidence=confidence,
         estimator=_check.choice("estimator", estimator, ("threshold", "location")),
         threshold=training.clip / 2,
         sigma=float(np.hypot(noise, crafted.interference)),
         attacker=adversary.name,
-        claim_text=claimed_text(training),
+        claim_text=describe_proof(training),
     )
     with opened(store) as log:
         about = question.description() | {"target": "DP-SGD"}

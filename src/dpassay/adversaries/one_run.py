@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dpassay import _check
 from dpassay._rng import for_trial
 from dpassay.adversaries.crafters import Data
-from dpassay.adversaries.training_game import claimed_text, proved_curve
+from dpassay.adversaries.training_game import describe_proof, prove_curve
 from dpassay.attacks.trajectories import LikelihoodRatio
 from dpassay.auditing.engine import Engine
 from dpassay.auditing.referee import claimed_delta
@@ -153,8 +153,8 @@ class OneRun:
         self, seed: int, claim: PrivacyCurve | None = None, delta: float | None = None
     ) -> OneRunQuestion:
         training = self.training
-        text = claimed_text(training) if claim is None else None
-        claim = proved_curve(training.event()) if claim is None else claim
+        text = describe_proof(training) if claim is None else None
+        claim = prove_curve(training.event()) if claim is None else claim
         return OneRunQuestion(
             key=_OneRunGame(self, seed).key,
             seed=seed,

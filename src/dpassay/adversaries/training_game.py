@@ -89,12 +89,12 @@ class TrainingGame:
 
 
 @functools.lru_cache(maxsize=64)
-def proved_curve(event: Event) -> PrivacyCurve:
+def prove_curve(event: Event) -> PrivacyCurve:
     """The accountant's curve of a training: what is claimed where nothing else is."""
     return account(event)
 
 
-def claimed_text(training: Training) -> str | None:
+def describe_proof(training: Training) -> str | None:
     """What stands in a log for the accountant's curve; nothing for a training without noise."""
     if training.noise_multiplier == 0:
         return None

@@ -70,7 +70,7 @@ class Account:
         return self.betting < 1 and trials > self._first(trials)
 
     def order(self, trials: int) -> "Account":
-        """With one more count, of all trials that no count has used."""
+        """The account with one more count, of all trials that no count has used."""
         if not self.due(trials):
             return self
         return replace(self, counts=(*self.counts, (self._first(trials), trials)))
@@ -81,13 +81,13 @@ class Account:
             return self.counts[-1][1]
         return max(self.bets_on(trials), int(CHOOSING * trials), 1)
 
-    def ordered(self, trials: int) -> list[tuple[int, int, float]]:
+    def list_counts(self, trials: int) -> list[tuple[int, int, float]]:
         """First trial, end and share of the counts that lie within so many trials."""
         numbered = enumerate(self.counts)
         return [(first, end, self.share(j)) for j, (first, end) in numbered if end <= trials]
 
     def allow(self, sequential: bool, key: str) -> None:
-        """Raise if a question needs a share that this account has not."""
+        """Raise if a question needs a share of alpha that this account does not have."""
         if not sequential and self.betting == 1:
             raise InvalidArgument(
                 f"sequential=False asks for a count, but run {key[:12]} began with sequential=True "

@@ -25,6 +25,7 @@ from dpassay.replay.playing import Player, Relocated
 from dpassay.replay.primitives import Primitive
 from dpassay.types import Neighbouring, PrivacyCurve
 
+_READINGS = 3
 Progress = Callable[[int], None] | None
 
 
@@ -39,7 +40,7 @@ def check(
     sampling_rate: float | None = None,
     sensitivity: float | None = None,
     delta: float | None = None,
-    limit: int = 32,
+    limit: int = 40,
     own: Any = None,
     primitives: Sequence[Primitive] = (),
     evidence: int = 0,
@@ -78,9 +79,10 @@ def check(
 
     Raises:
         InvalidArgument: no records can be seen in the data, or an argument is out of range.
+        InvalidTarget: the mechanism cannot be run again on the same data.
 
-    Whatever the mechanism raises on ``data`` itself is passed on. The method is that of
-    Re:cord-play (Cebere et al. 2026); draws are followed to the first addition, not declared.
+    Whatever the mechanism raises when it is first run on ``data`` is passed on. The method is that
+    of Re:cord-play (Cebere et al. 2026); draws are followed to the first addition, not declared.
 
     """
     curve, rate = _claim(claim, neighbouring)
@@ -113,17 +115,39 @@ def _run(
     primitives: tuple[Primitive, ...],
     progress: Progress,
 ) -> Check:
-    """The check, begun anew where the location of a draw turns out to be a query."""
-    located: frozenset[tuple[str, int]] = frozenset()
-    played = 0
+    """The check, begun anew where draws turn out to be used in another way than it seemed."""
+    player = Player(question.mechanism, question.seed, rebuild, primitives=primitives,
+                    progress=progress)  # fmt: skip
+    session, found = _play(question, player)
+    return replace(_read_again(question, session, found), primitives=primitives)
+
+
+def _play(question: Question, player: Player) -> tuple[Session, Check]:
     while True:
-        player = Player(question.mechanism, question.seed, rebuild, located, primitives, played,
-                        progress)  # fmt: skip
         session = Session(question, player)
         try:
-            return replace(session.run(), primitives=primitives)
+            return session, session.run()
         except Relocated as more:
-            located, played = located | more.places, session.player.executions
+            player = replace(player, located=player.located | more.places,
+                             public_lines=player.public_lines | more.thresholds)  # fmt: skip
+
+
+def _read_again(question: Question, session: Session, found: Check) -> Check:
+    """The check, or another reading of it in which nothing is broken.
+
+    What is drawn without looking at the data may be published: first centres, a random offset, a
+    threshold. Given its value the rest must keep the claim by itself. So where such a draw was
+    taken for the noise of a value that broke, all is played once more with it as public.
+    """
+    lines = session.suspects if found.broken else []
+    every = [frozenset({line}) for line in lines]
+    for public in every[:_READINGS] + ([frozenset(lines)] if len(lines) > 1 else []):
+        player = replace(session.player, public_lines=session.player.public_lines | public)
+        again, second = _play(question, player)
+        session.player.executions = again.player.executions
+        if not second.broken and second.decided and second.event is not None:
+            return replace(second, executions=again.player.executions)
+    return replace(found, executions=session.player.executions)
 
 
 def _with_evidence(

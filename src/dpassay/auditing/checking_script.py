@@ -14,17 +14,20 @@ import shlex
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from traceback import extract_tb
 from typing import Any
 
 from dpassay import probe
 from dpassay._scratch import temporary_folder
 from dpassay.auditing.adapters.script import Script, from_script
 from dpassay.auditing.checking import check
+from dpassay.auditing.checking_text import place
 from dpassay.auditing.findings import Check, Finding, Open
 from dpassay.auditing.working_copy import WorkingCopy, root_of
-from dpassay.errors import InvalidArgument, InvalidTarget, ScriptFailed
+from dpassay.errors import DpassayError, InvalidArgument, InvalidTarget, ScriptFailed
 from dpassay.replay.outputs import settle
-from dpassay.replay.tape import Site, current, play_on, stop
+from dpassay.replay.patches import disturb
+from dpassay.replay.tape import Site, Tape, current, play_on, stop
 
 _LINES = (
     "Add three lines:\n"
@@ -49,6 +52,7 @@ def check_script(path: str | Path, arguments: Sequence[str] = (), **options: Any
     Raises:
         InvalidTarget: the script has no probes, and nothing can stand in for them.
         InvalidArgument: no such file, or a folder that is too large to be copied.
+        ScriptFailed: the script raises on its own data, or leaves with an exit code.
 
     """
     file = from_script(path, arguments).path
@@ -56,9 +60,29 @@ def check_script(path: str | Path, arguments: Sequence[str] = (), **options: Any
         folder = WorkingCopy(root_of(file), scratch.resolve() / "work", remedy="")
         folder.restore()
         runner = _Runner(from_script(folder.copy_of(file), arguments), folder)
-        found = runner.discover()
-        result = check(runner, found.data, own=found.canary, **options)
+        with _naming_its_line(folder):
+            found = runner.discover()
+            result = check(runner, found.data, own=found.canary, **options)
         return replace(_located(result, folder, found.note), mechanism=None)
+
+
+@contextlib.contextmanager
+def _naming_its_line(folder: WorkingCopy) -> Generator[None, None, None]:
+    """An error of the script becomes one that names its line; a message may hold records."""
+    try:
+        yield
+    except DpassayError:
+        raise
+    except Exception as error:
+        lines = [(part.filename, part.lineno) for part in extract_tb(error.__traceback__)]
+        own = [(file, line) for file, line in lines if file.startswith(str(folder.scratch))]
+        if not own:
+            raise
+        where = place(Site(folder.original(own[-1][0]), own[-1][1] or 1))
+        raise ScriptFailed(
+            f"the script raised {type(error).__name__} on its own data, at {where}. Run it once "
+            "by hand."
+        ) from error
 
 
 @dataclass(frozen=True)
@@ -70,8 +94,17 @@ class _Found:
     note: str = ""
 
 
+def _begin(tape: Tape | None) -> None:
+    """What is drawn from now on is written on the tape."""
+    play_on(tape)
+    if tape is not None:
+        disturb(tape)
+
+
 class _Runner:
     """The script as ``mechanism(data)``."""
+
+    starts_late = True
 
     def __init__(self, script: Script, folder: WorkingCopy) -> None:
         self.script = script
@@ -82,7 +115,7 @@ class _Runner:
         tape = current()
         token = play_on(None)  # what is drawn before the data is ready is no noise of its release
         try:
-            state = probe.Checking(data, start=lambda: play_on(tape), settle=settle)
+            state = probe.Checking(data, start=lambda: _begin(tape), settle=settle)
             stand = _StandIn(state) if self.standing_in else None
             self._run(state, stand)
             return self._released(state, stand)

@@ -1,7 +1,9 @@
 """One check from the first recording to its result: pairs are played, obligations judged."""
 
+import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -10,21 +12,30 @@ import numpy as np
 
 from dpassay import _rng
 from dpassay.auditing import checking_smaller as smaller
+from dpassay.auditing import checking_unused as unused
 from dpassay.auditing.checking_smaller import epsilon_of
 from dpassay.auditing.findings import Check, Finding, Open, Pair
+from dpassay.errors import DpassayError, InvalidTarget
 from dpassay.privacy import account, events
 from dpassay.replay import neighbours as nearby
 from dpassay.replay import obligations, prices
 from dpassay.replay.neighbours import Neighbour
 from dpassay.replay.obligations import HIDDEN, Broken
-from dpassay.replay.outputs import first_difference, is_discrete
+from dpassay.replay.outputs import first_difference, is_discrete, is_rearranged
 from dpassay.replay.playing import Played, Player
-from dpassay.replay.tape import SAMPLERS, Edit, Site
+from dpassay.replay.tape import SAMPLERS, Array, Place, Site, Tape
 from dpassay.types import Neighbouring, PrivacyCurve
 
 EXACT, DISCRETISED = 1 + 1e-6, 1 + 1e-3
 """By how much the price may exceed the claim: rounding of exact curves, the grid of a PLD."""
 
+UNFOLLOWED = (
+    "something random is drawn where it is not followed, in another thread or process or by "
+    "compiled code for example; it may protect what differs"
+)
+_BY_NOISE = frozenset({"DPA101", "DPA103", "DPA202", "DPA402", "DPA403"})
+"""Rules that a public draw breaks where it is taken for noise."""
+_STATE = "it seems that the mechanism keeps state between runs, such as a ledger or a counter"
 _NOT_STEADY = "it does not show each time, so that something random was not followed"
 
 
@@ -88,6 +99,8 @@ class Seen:
     event_low: events.Event | None  # the same, less what rounding may have added
     blind: tuple[Site, ...]  # lost draws and public coins: findings of some rules do not count
     per_record: bool  # a noisy value has one entry per record, and the outputs are equal
+    in_parts: bool  # the same draws are added, in other parts
+    reordered: bool  # the same numbers are released, in another order
     thresholded: bool  # noisy values of the first call that differs are compared
     execution: int
 
@@ -106,20 +119,30 @@ class Session:
         self.waiting: list[tuple[Seen, Broken]] = []  # output differs, but a line never moved
         self.dearest: tuple[float, Seen] | None = None
         self.too_dear_at: int | None = None  # the first execution that cost more than was claimed
+        self.smooth: list[Broken] = []  # scales that differ by little
         self.reads: dict[Site, None] = {}  # lines that read private values, in order
         self.pairs = 0
         self.drawn = 0  # a record that was in a batch
+        self.unfollowed = False  # something random is not seen; it may protect what differs
+        self._tape: Tape | None = None  # of D
+        self.random_queries = False  # what is not seen enters queries: a batch, or more noise
+        self.unused: dict[int, Array] | None = None  # noisy values that D never uses, once known
+        self._disturbed = 0  # how often D was played with another seed for it
 
     def run(self) -> Check:
         question, player = self.question, self.player
         player.record(question.data, question.n)  # a rehearsal: caches must not keep marked values
-        first = player.record(question.data, question.n)
+        with _hinting_at_state():
+            first = player.record(question.data, question.n)
+            second = player.record(question.data, question.n, question.seed + 1)
         self.drawn = first.tape.drawn_record
-        second = player.record(question.data, question.n, question.seed + 1)
-        again = self._replay_itself(first)
-        if again is not None:
-            self.not_checked.append(again)
-            return self._result()
+        if self._replay_itself(first, self._next_seed()) is not None:
+            again = self._replay_itself(first)
+            if again is not None:
+                self.not_checked.append(again)
+                return self._result()
+            self.unfollowed = True
+        self._tape = first.tape
         self._judge_alone(first, second)
         if not self.findings:
             self._search(first)
@@ -127,15 +150,44 @@ class Session:
         smaller.shrink(self)
         return self._result()
 
-    def _replay_itself(self, first: Played) -> Open | None:
-        """The reason why a replay of D on D is not exact, None if it is."""
-        n = first.tape.n
-        size = -1 if n is None else n
-        again = self.player.replay(first, first.data, Edit("same", -1, size, size))
+    @property
+    def suspects(self) -> list[Place]:
+        """Calls whose draws were taken for the noise of what broke, if others draw noise too.
+
+        A draw that only meets data on its way to the real noise may be one of them.
+        """
+        if (
+            self._tape is None
+            or self._tape.steps
+            or any(f.rule not in _BY_NOISE for f in self.findings)
+        ):
+            return []
+        sites = {site for f in self.findings for site in (f.site, *f.related)}
+        mixed = [entry for entry in self._tape.entries if entry.site in sites]
+        numbers = {number for entry in mixed for number in entry.draws}
+        numbers |= {draw.number for draw in self._tape.draws if draw.site in sites}
+        drawn = {d.site.exact for d in self._tape.draws}
+        found = [d.site.exact for d in self._tape.draws if d.number in numbers]
+        return [*dict.fromkeys(found)] if len(drawn) > 1 else []
+
+    def _next_seed(self) -> int:
+        self._disturbed += 1
+        return self.question.seed + 1 + self._disturbed
+
+    def _replay_itself(self, first: Played, hidden_seed: int | None = None) -> Open | None:
+        """The reason why a replay of D on D is not exact, None if it is.
+
+        With another seed for all that nobody follows it is exact only if there is no such thing.
+        """
+        again = self.player.replay_itself(first, hidden_seed)
         if again.error is not None:
-            return Open(f"not deterministic: a second run on the same data raised {again.error}")
+            return Open(
+                f"not deterministic: another run on the same data raised {again.error}; {_STATE}"
+            )
         where = first_difference(first.output, again.output)
         broken = next(obligations.calls(again.tape), None)
+        if hidden_seed is not None and not unused.asks_the_same(again.tape):
+            self.random_queries = True
         if where is None and broken is None:
             return None
         text = f"not deterministic: {where or 'the calls'} differs when D is played again"
@@ -158,11 +210,12 @@ class Session:
     def _search(self, first: Played) -> None:
         lines = obligations.adding_lines(first.tape)
         for neighbour in islice(self.question.candidates(self.drawn), self.question.limit):
-            if not neighbour.finite and (self.findings or self.undecided or self.too_dear_at):
+            known = self.findings or self.undecided or self.waiting or self.too_dear_at
+            if not neighbour.finite and known:
                 break
-            seen = self.see(first, neighbour)
+            seen = self._see_used(first, neighbour)
             self.pairs += 1
-            if not neighbour.finite:
+            if not neighbour.finite or (not neighbour.occurs and _is_nan(seen)):
                 self._warn(self.with_price(seen), "DPA601")
                 continue
             self.moved |= seen.bill.moved
@@ -172,14 +225,27 @@ class Session:
             if any(finding.rule != "DPA202" for finding in self.findings):
                 break
         self._judge_price(first)
-        if not (self.findings or self.undecided or self.waiting):
+        if not (self.findings or self.undecided or self.waiting or self.smooth):
             smaller.search(self, first)
-        if lines and not (self.moved or self.findings or self.undecided):
+        if not self.findings:
+            for broken in self.smooth[:1]:
+                self._open(broken, "the noise may be scaled to a smooth bound of the sensitivity, "
+                           "which is not priced here")  # fmt: skip
+        if lines and not (self.moved or self.findings or self.undecided or self.waiting):
             self._leave_out("no query moved on any pair: is the data that was varied used at all?",
                             None)  # fmt: skip
         for _, broken in self.waiting[:1]:
             still = sorted(lines - self.moved, key=str)
             self._open(broken, f"the query at {still[0]} never moved, so its noise may protect it")
+
+    def _see_used(self, first: Played, neighbour: Neighbour) -> Seen:
+        """What a pair shows; before a price is held against anyone, what it counts is tried."""
+        seen = self.see(first, neighbour)
+        cost = 0.0 if seen.event is None else epsilon_of(seen.event, self.question.delta)
+        if self.unused is not None or not (seen.bill.reused or self.exceeds(seen, cost)):
+            return seen
+        self.unused = unused.places(self.player, first)
+        return self.see(first, neighbour) if self.unused else seen
 
     def see(self, first: Played, neighbour: Neighbour) -> Seen:
         played = self.player.replay(first, neighbour.data, neighbour.edit)
@@ -197,7 +263,7 @@ class Session:
             if where is not None:
                 text = f"{where} differs, although all noisy values are as on D."
                 broken.append(Broken("DPA301", tape.met_at, text[0].upper() + text[1:]))
-            bill = prices.price(tape)
+            bill = prices.price(tape, self.unused)
             broken += obligations.reuse(bill)
             broken += self._too_far(bill)
             broken += obligations.norms(tape, self.question.neighbouring)
@@ -206,7 +272,8 @@ class Session:
         low = prices.event_of(prices.lowered(bill), tape, self.question.neighbouring)
         return Seen(
             neighbour, tuple(broken), bill, event, low, self._blind(first, played),
-            self._is_per_record(first, played),
+            self._is_per_record(first, played), obligations.is_in_parts(tape),
+            is_rearranged(first.output, played.output),
             obligations.is_thresholded(tape, broken[0].site if broken else None),
             self.player.executions,
         )  # fmt: skip
@@ -216,7 +283,9 @@ class Session:
         return played.error is None and same and obligations.is_per_record(played.tape)
 
     def _blind(self, first: Played, played: Played) -> tuple[Site, ...]:
-        lost = [draw.site for tape in (first.tape, played.tape) for draw in tape.lost]
+        tapes = first.tape, played.tape
+        lost = [draw.site for tape in tapes for draw in tape.lost]
+        lost += [site for tape in tapes for site in tape.unseen]
         coins = obligations.public_coins(played.tape) if self.question.rate is None else []
         return tuple(dict.fromkeys([*lost, *(entry.site for entry in coins)]))
 
@@ -236,17 +305,28 @@ class Session:
 
     def _take(self, seen: Seen, first: Played) -> None:
         for broken in seen.broken:
-            if broken.rule == "DPA103" and seen.per_record:
+            if broken.rule == "DPA302" and self._replay_itself(first) is not None:
+                self._open(broken, f"D itself cannot be played again; {_STATE}")
+            elif broken.rule == "DPA103" and seen.per_record:
                 self._open(broken, "the noise has one entry per record, and nothing that is "
                            "released differs; it may be an augmentation")  # fmt: skip
             elif broken.rule == "DPA101" and self.question.delta > 0 and seen.thresholded:
                 self._open(broken, "noisy values are compared with a threshold there, which may "
                            "hide the calls at a price in delta that is not known here")  # fmt: skip
+            elif broken.rule == "DPA302" and not seen.neighbour.ordinary:
+                self._warn(replace(seen, broken=(broken,)), broken.rule)
+            elif broken.rule in ("DPA101", "DPA103") and seen.in_parts:
+                self._open(broken, "one and the same draw is added in other parts")
+            elif broken.rule == "DPA301" and seen.reordered:
+                self._open(broken, "the same numbers are released in another order, and "
+                           "independent noise may be exchanged")  # fmt: skip
+            elif broken.rule == "DPA102" and self.may_be_smooth(broken):
+                self.smooth.append(broken)
             elif broken.rule in HIDDEN and seen.blind:
                 self._open(broken, f"the draw at {seen.blind[0]} was not followed to what it "
                            "protects; it may be the noise of this")  # fmt: skip
-            elif broken.rule == "DPA302" and not seen.neighbour.ordinary:
-                self._warn(replace(seen, broken=(broken,)), broken.rule)
+            elif broken.rule in HIDDEN and self.unfollowed:
+                self._open(broken, UNFOLLOWED)
             elif broken.rule == "DPA301":
                 self.waiting.append((seen, broken))
             elif broken.rule in HIDDEN and not self.is_steady(first, seen, broken):
@@ -261,6 +341,17 @@ class Session:
                 self.dearest = (cost, seen)
             if self.too_dear_at is None and self.exceeds(seen, cost):
                 self.too_dear_at = seen.execution
+
+    def may_be_smooth(self, broken: Broken) -> bool:
+        """Whether a scale changes by no more than smooth sensitivity allows (Nissim 2007).
+
+        Laplace noise of a scale that neighbours change by e^b at most keeps a claim of epsilon and
+        delta for b = epsilon / (2 log(2 / delta)).
+        """
+        claimed, delta = self.question.claimed, self.question.delta
+        if claimed is None or not 0 < delta < 1:
+            return False
+        return broken.size <= claimed / (2 * math.log(2 / delta)) * EXACT
 
     def _is_covered(self, event: events.Event) -> bool:
         """Whether the dearest pair so far costs at least as much; accounting takes time."""
@@ -283,7 +374,9 @@ class Session:
         """
         for _ in range(4 if is_discrete(first.output) else 0):
             again = self.with_price(self.see(first, seen.neighbour)).broken
-            if broken.rule not in {b.rule for b in again} or self._replay_itself(first):
+            if broken.rule not in {b.rule for b in again}:
+                return False
+            if self._replay_itself(first, self._next_seed()):
                 return False
         return True
 
@@ -295,7 +388,13 @@ class Session:
         cost, seen = self.dearest
         if seen.event is None or not self.exceeds(seen, cost):
             return
-        sampler = self._unpriced_sampler(first)
+        part = max(seen.bill.parts, key=lambda part: (part.mu, part.epsilon))
+        why = self._why_unpriced(first, seen)
+        if why:
+            text = f"The price may be above the claim (epsilon {cost:.4g}, claimed {claimed:.4g})."
+            self._open(Broken("DPA202", part.entry.site, text), why)
+            return
+        sampler = self.unpriced_sampler(first)
         if sampler is not None:
             self._leave_out(
                 f"the price: batches are drawn here by a {sampler[0]}, whose amplification is not "
@@ -303,9 +402,10 @@ class Session:
                 sampler[1],
             )
             return
-        part = max(seen.bill.parts, key=lambda part: (part.mu, part.epsilon))
         text = f"{_moved(part)} {_accounted(seen.event, cost, self.question.delta, claimed)}"
-        if not seen.neighbour.ordinary:
+        if not seen.neighbour.occurs:
+            text += " If no such value can occur, declare those that can as categories of a frame."
+        elif not seen.neighbour.ordinary:
             text += " If no record can be so large, declare it: bounds=(low, high)."
         finding = self.finding_of(Broken("DPA202", part.entry.site, text), self.pair_of(seen), seen)
         self.findings.append(
@@ -316,6 +416,20 @@ class Session:
                 delta=self.question.delta,
                 execution=self.too_dear_at or seen.execution,
             )
+        )
+
+    def _why_unpriced(self, first: Played, seen: Seen) -> str:
+        """Why the price of all noisy values may not be that of the release; empty if it is."""
+        if self.random_queries:
+            return "something random that is not followed enters a query"
+        n = first.tape.n if self.question.neighbouring == "replace-one" else 0
+        sites = {part.entry.site for part in seen.bill.parts}
+        hidden = unused.find_unpublished(self.player, first, sites, n or 0)
+        if hidden is None:
+            return ""
+        return (
+            f"the noisy values of {hidden} are not published as they are, and what is made of "
+            "them may cost less"
         )
 
     def exceeds(self, seen: Seen, cost: float) -> bool:
@@ -339,11 +453,15 @@ class Session:
         part = max(seen.bill.parts, key=lambda part: (part.mu, part.epsilon))
         return replace(seen, broken=(Broken("DPA202", part.entry.site, _moved(part)),))
 
-    def _unpriced_sampler(self, first: Played) -> tuple[str, Site] | None:
+    def unpriced_sampler(self, first: Played) -> tuple[str, Site] | None:
+        """How batches are drawn, and where, if that amplifies in a way that has no price here."""
         n = str(first.tape.n)
         for draw in first.tape.draws:
             if draw.law in SAMPLERS and draw.settings == n:
                 return draw.law, draw.site
+        for entry in first.tape.entries:
+            if entry.kind == "choice" and first.tape.n in entry.out.shape:
+                return "weighted choice", entry.site
         return None
 
     def _warn(self, seen: Seen, rule: str) -> None:
@@ -369,8 +487,12 @@ class Session:
         tape = first.tape
         if not tape.entries:
             self._leave_out("no noise primitive was seen", None)
+        if self.unfollowed:
+            self._leave_out(UNFOLLOWED, None)
         for text, site in tape.notes:
             self._leave_out(text, site)
+        for site in dict.fromkeys(tape.unseen):
+            self._leave_out("a draw in a thread is not followed", site)
         for site in self.reads:
             self._leave_out("a value that depends on private data is read here; if it is printed "
                             "or logged, it is published without noise", site)  # fmt: skip
@@ -422,10 +544,30 @@ class Session:
         return replace(finding, pair=self._rebuilt(finding.pair))
 
 
+@contextlib.contextmanager
+def _hinting_at_state() -> Generator[None, None, None]:
+    """An error on data on which the mechanism has run before becomes one that says so."""
+    try:
+        yield
+    except DpassayError:
+        raise
+    except Exception as error:
+        raise InvalidTarget(
+            f"the mechanism ran once on the data, and raised {type(error).__name__} when it was "
+            f"run again; {_STATE}. A check runs it many times: make what it remembers inside of "
+            "it, so that every run begins anew."
+        ) from error
+
+
 def _definition(mechanism: Any) -> Site | None:
     """The line where a function is defined."""
     code = getattr(mechanism, "__code__", None)
     return None if code is None else Site(code.co_filename, code.co_firstlineno, code.co_name)
+
+
+def _is_nan(seen: Seen) -> bool:
+    """Whether a query became NaN: a value that nobody declared was mapped to it."""
+    return any(np.isnan(part.entry.query).any() for part in seen.bill.parts)
 
 
 def _moved(part: prices.Part) -> str:

@@ -59,7 +59,8 @@ def _finding_lines(finding: "Finding", word: str) -> list[str]:
 
 def _open_line(word: str, entry: "Open") -> str:
     where = "" if entry.site is None else f" ({place(entry.site)})"
-    return f"{word}: {entry.message.rstrip('.')}{where}."
+    text = f"{word}: {entry.message.rstrip('.')}{where}"
+    return text if text.endswith("?") else f"{text}."
 
 
 def _last_line(check: "Check") -> str:

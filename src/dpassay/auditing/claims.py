@@ -7,6 +7,7 @@ from typing import Any, cast
 from dpassay import _check
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP, ZCDP, ApproxDP, PureDP, account, dp_sgd_event
+from dpassay.privacy.accounting import AccountMethod
 from dpassay.privacy.curves import Curve
 from dpassay.types import PrivacyCurve
 
@@ -136,8 +137,8 @@ def _dp_sgd(text: str, statement: dict[str, Any]) -> Curve:
     )
     if method is None:
         method = "best" if values["sampling_rate"] == 1 else "pld"
-    method = _check.choice("method", method, ("best", "pld"))
-    return account(event, method, n_records=statement["n_records"])
+    chosen: AccountMethod = _check.choice("method", method, ("best", "pld"))
+    return account(event, chosen, n_records=statement["n_records"])
 
 
 def dp_sgd_text(noise_multiplier: float, sampling_rate: float, steps: int) -> str:

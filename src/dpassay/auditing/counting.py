@@ -18,8 +18,13 @@ from dpassay.bounds.bands import ranks
 from dpassay.bounds.conditional import Guesses
 from dpassay.types import FloatArray
 
+# A score is discrete if it has at most so many values, each seen so often on average; its values
+# are then put into the order of what they say.
+_MOST_LEVELS, _LOOKED_AT, _PER_LEVEL = 40, 20_000, 20_000
+_ORDERING = 0.5  # of the trials that choose; the others choose thresholds
 # Standard errors taken off a prediction, on the trials that chose: many rules compete.
 LUCK = 1.5
+_LUCK_OF_LEVELS = 0.5  # the few values of a discrete score, ordered on other trials
 _PER_TAIL = 60
 
 
@@ -55,6 +60,38 @@ class Rule:
 
 
 @dataclass(frozen=True, eq=False)
+class Levels:
+    """The values of a discrete score and what each of them says: an estimate of its log odds.
+
+    A learned score has put values into an order by the draws that it was learned from. There are
+    often many more draws among the trials that choose a rule, and values whose order is not clear
+    yet are kept from the best region by noise.
+    """
+
+    values: FloatArray
+    heights: FloatArray
+
+    @classmethod
+    def of(cls, worlds: FloatArray, scores: FloatArray) -> "Levels | None":
+        """What the values say in these trials; None if there are too many of them, or two."""
+        if np.unique(scores[:_LOOKED_AT]).size > _MOST_LEVELS:
+            return None
+        values, places = np.unique(scores, return_inverse=True)
+        if not 2 < values.size <= min(_MOST_LEVELS, scores.size / _PER_LEVEL):
+            return None
+        counts = np.bincount(places * 2 + worlds, minlength=2 * values.size).reshape(-1, 2) + 0.5
+        heights = np.log(counts[:, 1] / counts[:, 0])
+        # Rare values could be anything: half a standard error towards "says nothing".
+        doubt = 0.5 * np.sqrt((1 / counts).sum(axis=1))
+        return cls(values, np.sign(heights) * np.maximum(np.abs(heights) - doubt, 0.0))
+
+    def __call__(self, scores: FloatArray) -> FloatArray:
+        """What each score says; 0 for one that was not seen."""
+        place = np.minimum(np.searchsorted(self.values, scores), self.values.size - 1)
+        return np.where(self.values[place] == scores, self.heights[place], 0.0)
+
+
+@dataclass(frozen=True, eq=False)
 class Candidates:
     """Rules with their right and wrong guesses among n trials, for choosing one of them.
 
@@ -66,6 +103,7 @@ class Candidates:
         wrong: wrong guesses of each.
         n: the number of trials.
         growth: how many times as many trials will be counted.
+        luck: standard errors that being the best of many is worth.
 
     """
 
@@ -76,10 +114,16 @@ class Candidates:
     wrong: FloatArray
     n: int
     growth: float
+    luck: float = LUCK
 
     @classmethod
     def of(
-        cls, worlds: FloatArray, scores: FloatArray, n_counted: int, both_ways: bool
+        cls,
+        worlds: FloatArray,
+        scores: FloatArray,
+        n_counted: int,
+        both_ways: bool,
+        luck: float = LUCK,
     ) -> "Candidates":
         """All pairs of thresholds at some ranks of the scores of the trials that choose."""
         cuts = _cuts(scores)
@@ -93,7 +137,8 @@ class Candidates:
         reverse = (low[i], high[j], np.ones(i.size, bool), other, one)
         ways = (plain, reverse) if both_ways else (plain,)
         columns = [np.concatenate(parts) for parts in zip(*ways, strict=True)]
-        return cls(*columns, n=scores.size, growth=n_counted / max(scores.size, 1))
+        growth = n_counted / max(scores.size, 1)
+        return cls(*columns, n=scores.size, growth=growth, luck=luck)
 
     def __len__(self) -> int:
         return self.lows.size
@@ -112,7 +157,7 @@ class Candidates:
         made = self.correct + self.wrong
         # Few wrong guesses may be luck: 8 to 0, scaled up by 100, is not 800 to 0.
         wrong = self.wrong + (self.wrong < 10)
-        z = -float(special.ndtri(alpha)) / math.sqrt(self.growth) + LUCK
+        z = -float(special.ndtri(alpha)) / math.sqrt(self.growth) + self.luck
         with np.errstate(divide="ignore", invalid="ignore"):
             center = np.log(self.correct) - np.log(wrong)
             log_odds = center - z * np.sqrt(1 / self.correct + 1 / wrong)
@@ -157,6 +202,25 @@ class Candidates:
             if z.max() > best:
                 best, chosen = float(z.max()), (i, int(np.argmax(z)))
         return chosen[0], self.rule(chosen[1])
+
+
+def choose_among(
+    worlds: FloatArray, scores: FloatArray, first: int, end: int, both_ways: bool
+) -> tuple[Candidates, FloatArray]:
+    """The rules to choose from for a count of the trials from ``first`` on, and their scores.
+
+    A discrete score is put into the order of what its values say. Order and rules are fixed by the
+    trials before ``first`` alone, the order by the first half of these, which then do not choose.
+    """
+    ordering = int(_ORDERING * first)
+    levels = Levels.of(worlds[:ordering], scores[:ordering]) if ordering else None
+    if levels is None:
+        return Candidates.of(worlds[:first], scores[:first], end - first, both_ways), scores
+    scores, choosing = levels(scores), slice(ordering, first)
+    found = Candidates.of(
+        worlds[choosing], scores[choosing], end - first, both_ways, _LUCK_OF_LEVELS
+    )
+    return found, scores
 
 
 def _cuts(scores: FloatArray) -> FloatArray:

@@ -149,11 +149,11 @@ class PairGame:
     def play(self, trial: int) -> Outcome:
         """One trial; what the mechanism or the score raises is its outcome."""
         try:
-            return self._seen(self.outputs(trial))
+            return self._keep(self.outputs(trial))
         except Exception as error:
             return Outcome(error=error_text(error))
 
-    def _seen(self, outputs: Any) -> Outcome:
+    def _keep(self, outputs: Any) -> Outcome:
         """What is kept of a trial's outputs: their scores, or their features to learn from."""
         block = bool(self.block)
         if not block and _is_nan(outputs[0]):

@@ -14,7 +14,7 @@ from typing import Any, Literal, cast
 
 import numpy as np
 
-from dpassay import _check
+from dpassay import _check, _records
 from dpassay.auditing.input_pairs import Input, Pair
 from dpassay.auditing.table_inputs import Schema, Tables
 from dpassay.errors import InvalidArgument
@@ -86,32 +86,41 @@ class Vector:
         inside = [base for base in _BASES if self.low <= base <= self.high]
         return list(dict.fromkeys([*inside, *ends]))
 
+    def _pair(self, name: str, data: FloatArray, moved: FloatArray) -> Pair:
+        return Pair(
+            name,
+            data,
+            moved,
+            simpler=lambda: self._simpler(data, moved),
+            nearby=lambda: self._nearby(data, moved),
+        )
+
     def _one(self) -> Iterator[Pair]:
         for base in self._bases():
-            for sign, way in ((1, "up"), (-1, "down")):
+            for sign in (1, -1):
                 for at in dict.fromkeys([0, self.n - 1]):
                     data = np.full(self.n, base)
                     moved = data.copy()
                     moved[at] += sign * self.by
-                    yield Pair(f"answer {at} of {self.n} moves {way} from {base:g}", data, moved)
+                    yield self._pair(_describe_moves(data, moved), data, moved)
 
     def _all(self) -> Iterator[Pair]:
         middle, *others = sorted(self._bases(), key=lambda base: base != 1.0)
-        yield from self._moved(middle, self._patterns())
+        yield from self._move_all(middle, self._patterns())
         for height in (1.0, 2.0, 5.0):
             steps = np.where(np.arange(self.n) < (self.n + 1) // 2, height, 0.0) * self.by
             turned = steps - self.by * np.where(steps > 0, 1, -1)
             name = f"the first half at {height:g} moves down, the second at 0 up"
-            yield Pair(name, steps, turned)
+            yield self._pair(name, steps, turned)
         for base in others:
             # Where the answers lie matters to thresholds, and less to how they move.
             few = [part for part in self._patterns() if part[0] in _TELLING]
-            yield from self._moved(base, few)
+            yield from self._move_all(base, few)
 
-    def _moved(self, base: float, patterns: Iterable[tuple[str, FloatArray]]) -> Iterator[Pair]:
+    def _move_all(self, base: float, patterns: Iterable[tuple[str, FloatArray]]) -> Iterator[Pair]:
         flat = np.full(self.n, base)
         for name, direction in patterns:
-            yield Pair(f"{name}, from {base:g}", flat, flat + self.by * direction)
+            yield self._pair(f"{name}, from {base:g}", flat, flat + self.by * direction)
 
     def _patterns(self) -> Iterator[tuple[str, FloatArray]]:
         ones, number = np.ones(self.n), np.arange(self.n)
@@ -125,6 +134,64 @@ class Vector:
         yield "the last answer moves down", -1.0 * (number == self.n - 1)
         yield _APART, np.where(number < (self.n + 1) // 2, 1.0, -1.0)
         yield "every second answer moves up, the others down", np.where(number % 2 == 0, 1.0, -1.0)
+
+    def _simpler(self, data: FloatArray, moved: FloatArray) -> list[Pair]:
+        """One answer that moves, or half of those that do; equal answers, at a small number."""
+        by, at = self._steps(data, moved), np.flatnonzero(moved != data)
+        half = (at.size + 1) // 2
+        made: list[tuple[FloatArray, FloatArray]] = []
+        for kept in (at[:1], at[-1:], at[:half], at[half:], at):
+            few = np.zeros(self.n)
+            few[kept] = by[kept]
+            flat = (np.full(self.n, base) for base in sorted(self._bases(), key=abs)[:2])
+            made += [(base, base + few) for base in (*flat, data)]
+        less = [pair for pair in made if _complexity(*pair) < _complexity(data, moved)]
+        less.sort(key=lambda pair: _complexity(*pair))
+        return self._named(less)
+
+    def _steps(self, data: FloatArray, moved: FloatArray) -> FloatArray:
+        """How far each answer moves, the same wherever it moves from: 5.1 - 5 is not 0.1."""
+        return np.round((moved - data) / self.by, 9) * self.by
+
+    def _nearby(self, data: FloatArray, moved: FloatArray) -> list[Pair]:
+        """The answers shifted, doubled, or moved half as far."""
+        by = self._steps(data, moved)
+        shifted = [(data + step, data + step + by) for step in (self.by, -self.by)]
+        half = (data, data + by / 2)
+        doubled = [(2 * data, 2 * data + by)] if np.any(data) else []
+        return self._named([*shifted, *doubled, half])
+
+    def _named(self, made: Iterable[tuple[FloatArray, FloatArray]]) -> list[Pair]:
+        pairs = (self._pair(_describe_moves(*pair), *pair) for pair in made)
+        return _distinct(pair for pair in pairs if self._fits(pair))
+
+
+def _complexity(data: FloatArray, moved: FloatArray) -> tuple[int, int, float, int]:
+    """How much there is to say of a pair of vectors: what moves, from where, and which answer."""
+    at = np.flatnonzero(data != moved)
+    levels = np.unique(data)
+    return at.size, levels.size, float(np.abs(levels).sum()), int(at[0]) if at.size else 0
+
+
+def _describe_moves(data: FloatArray, moved: FloatArray) -> str:
+    """A pair of vectors in words; two pairs have two names."""
+    by = np.round(moved - data, 9)
+    full = float(np.abs(by).max())
+    ways = [
+        (f"{_list_answers(np.flatnonzero(sign * by == size), data.size)} {way}", size)
+        for sign, way in ((1, "up"), (-1, "down"))
+        for size in np.unique(np.abs(by[sign * by > 0]))
+    ]
+    text = ", ".join(words if size == full else f"{words} by {size:g}" for words, size in ways)
+    flat = np.all(data == data[0])
+    start = f"{data[0]:g}" if flat else "(" + ", ".join(f"{x:g}" for x in data) + ")"
+    return f"{text} from {start}" + ("" if full == 1 else f", by {full:g}")
+
+
+def _list_answers(at: FloatArray, n: int) -> str:
+    if at.size == 1:
+        return f"answer {at[0]} of {n} moves"
+    return f"answers {', '.join(map(str, at))} of {n} move"
 
 
 def value(low: int = 0, high: int = 1000, *, by: int | None = None) -> "Value":
@@ -161,8 +228,25 @@ class Value:
         drawn = np.random.default_rng(0).integers(self.low, self.high, shape, endpoint=True)
         chosen = [*near, (self.low, self.high), *((int(a), int(b)) for a, b in drawn)]
         distinct = dict.fromkeys((min(ab), max(ab)) for ab in chosen)
+        return self._named(distinct)
+
+    def _named(self, made: Iterable[tuple[int, int]]) -> list[Pair]:
         far = self.high - self.low if self.by is None else self.by
-        return [Pair(f"{a} and {b}", a, b) for a, b in distinct if 0 < b - a <= far]
+        inside = [(a, b) for a, b in made if self.low <= a and b <= self.high and 0 < b - a <= far]
+        return [self._pair(*ab) for ab in dict.fromkeys(inside)]
+
+    def _pair(self, a: int, b: int) -> Pair:
+        step = 1 if self.by is None else self.by
+        smaller = [(self.low, self.low + step), (self.low, b), (a, a + step)]
+        return Pair(
+            f"{a} and {b}",
+            a,
+            b,
+            simpler=lambda: self._named(
+                ab for ab in smaller if (ab[1] - ab[0], ab) < (b - a, (a, b))
+            ),
+            nearby=lambda: self._named([(a + 1, b + 1), (a - 1, b - 1), (a, b + 1), (a - 1, b)]),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,19 +262,40 @@ class Records:
 
     def pairs(self, neighbouring: Neighbouring) -> list[Pair]:
         """Neighbouring data sets: every way to change a record, on few records and on all."""
-        return _distinct(self._made(neighbouring))
+        return _distinct(self._make(neighbouring))
 
-    def _made(self, neighbouring: Neighbouring) -> Iterator[Pair]:
+    def _make(self, neighbouring: Neighbouring) -> Iterator[Pair]:
         rng, n = np.random.default_rng(0), neighbours.n_records(self.data)
         changes = [*neighbours.candidates(self.data, neighbouring, rng)]
         # Extremes show most, and a search with few trials may not come to the others.
         for other in sorted(changes, key=lambda change: "largest value" not in change.how):
             if not (other.finite and other.ordinary):
                 continue
-            yield Pair(f"{n} record(s), {_plain(other)}", self.data, other.data)
-            for size in (size for size in _SMALL if size < n):
-                base, changed = neighbours.cut(self.data, other, size)
-                yield Pair(f"{size} record(s), {_plain(other)}", base, changed.data)
+            for size in (n, *(size for size in _SMALL if size < n)):
+                yield self._pair(other, size, n)
+
+    def _pair(self, other: neighbours.Neighbour, size: int, n: int) -> Pair:
+        """The first records with a change, so many of them; more than there are come twice."""
+        rows = [*range(n)] * (size // n + 1)
+        whole = self.data if size <= n else _records.take(self.data, rows)
+        base, changed = (self.data, other) if size == n else neighbours.cut(whole, other, size)
+        twice = [min(2 * size, n)] if size < n else [2 * size] * (other.edit.kind == "add")
+
+        def of_size(sizes: Iterable[int]) -> list[Pair]:
+            return [self._pair(other, one, n) for one in sizes]
+
+        return Pair(
+            f"{size} record(s), {_plain(other)}",
+            base,
+            changed.data,
+            simpler=lambda: of_size(_sizes_below(size)),
+            nearby=lambda: of_size(twice),
+        )
+
+
+def _sizes_below(n: int) -> list[int]:
+    """Numbers of records that a pair of n is shrunk to, the smallest first."""
+    return [size for size in sorted({1, 2, 5, n // 8, n // 4, n // 2}) if 0 < size < n]
 
 
 def _plain(neighbour: neighbours.Neighbour) -> str:
@@ -242,22 +347,20 @@ def parse_input(text: str) -> Input:
     parts = [part.strip() for part in rest.split(",") if part.strip()]
     options = dict(part.split("=", 1) for part in parts if "=" in part)
     plain = [part for part in parts if "=" not in part]
+    moves: Any = options.pop("moves", "one")
     try:
-        if (
-            kind == "vector"
-            and len(plain) == 1
-            and options.keys() <= {"low", "high", "moves", "by"}
-        ):
-            numbers = {
-                name: float(options[name]) for name in options.keys() & {"low", "high", "by"}
-            }
-            moves: Any = options.get("moves", "one")
-            return vector(int(plain[0]), moves=moves, **numbers)
-        if kind == "value" and len(plain) == 2 and not options:
-            return value(int(plain[0]), int(plain[1]))
+        whole, numbers = [int(part) for part in plain], {k: float(v) for k, v in options.items()}
     except ValueError:
-        pass
-    raise InvalidArgument(
+        raise InvalidArgument(_like(text)) from None
+    if kind == "vector" and len(whole) == 1 and numbers.keys() <= {"low", "high", "by"}:
+        return vector(whole[0], moves=moves, **numbers)
+    if kind == "value" and len(whole) == 2 and not options:
+        return value(*whole)
+    raise InvalidArgument(_like(text))
+
+
+def _like(text: str) -> str:
+    return (
         f"input={_check.shown(text)} must be like vector:10 or "
         "vector:10,moves=all,low=0,high=2,by=1 (answers to queries), or value:0,100 (one whole "
         "number)."

@@ -63,7 +63,7 @@ def _relation(record: RunRecord) -> str:
 
 
 def find_run(log: TrialLog, run: str | None = None) -> RunRecord:
-    """The run whose key begins so; the newest if nothing is given."""
+    """The run whose key begins with this text; the newest run if none is given."""
     runs = log.runs()
     if not runs:
         raise InvalidArgument("the log holds no runs yet; audit with this file as its store first.")

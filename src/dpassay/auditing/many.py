@@ -30,6 +30,7 @@ from dpassay.auditing.question import (
 )
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
 from dpassay.auditing.searching import Search, check_one_way_in
+from dpassay.auditing.trainings import curve_to_claim
 from dpassay.bounds.conditional import Guesses, epsilon_lower
 from dpassay.errors import InvalidArgument, VacuousAudit
 from dpassay.runs import (
@@ -46,11 +47,12 @@ from dpassay.types import FloatArray, NeighboursSeen, Verdict
 if TYPE_CHECKING:
     from dpassay.replay.primitives import Primitive
 
-_BLOCKS, _LARGEST_BLOCK = 20, 8192
+_BLOCKS, _LARGEST_BLOCK = 20, 16_384
 _FIXED = ("stop", "leak")
 _LEARNING_SHARE, _FEWEST, _MOST = 0.25, 60, 5000  # of the trials, to learn a distinguisher from
 # With so many cheap draws a region of outputs is learned and counted; its learners want more.
 _MANY_DRAWS, _SHARE_OF_MANY, _MOST_OF_MANY = 40_000, 0.5, 1_000_000
+_STILL_MORE, _MOST_OF_ALL = 0.125, 2_000_000  # where the count is large, so is what it rests on
 
 
 def audit(
@@ -95,8 +97,8 @@ def audit(
             dicts, strings and one-dimensional arrays. Numbers and other objects are taken as given.
             None to have a pair searched in ``data``.
         data: a data set, or a description of one such as ``dpassay.inputs.vector(10)``, in which
-            the pair is searched that shows most. The search may take four tenths of the trials,
-            which then do not count.
+            the pair is searched that shows most, and shrunk to the simplest that still refutes.
+            That may take up to 55 % of the trials, which then do not count.
         claim: what the mechanism is said to have: a privacy curve, a pair (epsilon, delta), or a
             text such as "3,1e-5" or "gdp:1.0", see :func:`dpassay.auditing.parse_claim`. Pairs and
             texts speak of add-remove neighbours.
@@ -182,25 +184,32 @@ def audit(
     with opened(store) as log, _crew(executor, workers) as who:
         engine = Engine(log, who, workers, timeout, recycle, max_failed_share, progress)
         if pair is None:
-            _configure(mechanism, score, trials, seed, sequential)  # what is wrong is said at once
-            source = as_input(data)
-            search = Search(engine, mechanism, source, claim, delta, trials, seed, about)
+            configure(mechanism, score, trials, seed, sequential)  # what is wrong is said at once
+            source, kept = as_input(data), 0.9 if measure else 0.1  # how bad it is, or the simplest
+            search = Search(
+                engine, mechanism, source, claim, delta, confidence, trials, seed, about, kept
+            )
             found = search.run()
             pair, trials = (found.pair.data, found.pair.data_prime), trials - found.trials
             neighbours = "trusted" if source.trusted else neighbours
-            about = {**about, "pair": found.pair.name, "n_choosing": found.trials}
+            about |= {"pair": found.pair.name, "n_choosing": found.trials}
+            about |= {"pair_before": found.before}
         data, data_prime = _pair(pair)
         worlds = getattr(mechanism, "worlds", None)
         seen = look_at_neighbours((data, data_prime), claim.neighbouring, group, neighbours, worlds)
-        new = _configure(mechanism, score, trials, seed, sequential)
+        new = configure(mechanism, score, trials, seed, sequential)
         parts = {"code": [mechanism, score], "data": [data, data_prime]}
-        chosen, record = _continued(new, trials, log, parts)
+        chosen, record = _find_earlier(new, trials, log, parts)
         key = run_key(chosen.configuration(), **parts) if record is None else record.key
         account = _account(chosen, record, sequential)
         given = score is not None
         rules = Rules(claim, delta, confidence, given, account, chosen.online, measure)
-        question = _question(key, chosen, sequential, rules, max_failed_share, replay, seen)
-        question = replace(question, fixed_seed=_check.choice("fixed_seed", fixed_seed, _FIXED))
+        question = make_question(key, chosen, sequential, rules, max_failed_share, replay, seen)
+        question = replace(
+            question,
+            fixed_seed=_check.choice("fixed_seed", fixed_seed, _FIXED),
+            curve=curve_to_claim(engine, mechanism, data_prime, claim, seed),
+        )
         game = PairGame(
             mechanism,
             data,
@@ -216,7 +225,10 @@ def audit(
             warnings.warn(VacuousAudit(warning), stacklevel=2)
 
         question = replace(
-            question, n_choosing=about.get("n_choosing", 0), pair=about.get("pair", "")
+            question,
+            n_choosing=about.get("n_choosing", 0),
+            pair=about.get("pair", ""),
+            pair_before=about.get("pair_before", ""),
         )
         return _Session(engine, question, about).run(game)
 
@@ -310,7 +322,7 @@ def _crew(executor: Any, workers: int) -> Generator[Any, None, None]:
 
 
 @dataclass(frozen=True)
-class _Configuration:
+class Configuration:
     """How trials are cut into calls, and how many of these are for learning."""
 
     seed: int | None
@@ -336,9 +348,10 @@ class _Configuration:
         } | learns
 
 
-def _configure(
+def configure(
     mechanism: Any, score: Any, trials: int, seed: int | None, sequential: bool
-) -> _Configuration:
+) -> Configuration:
+    """How the trials of a new audit are played, if all that it needs is there."""
     if not callable(mechanism):
         raise InvalidArgument(
             f"mechanism={_check.shown(mechanism)} must be callable: mechanism(data, rng)."
@@ -360,19 +373,20 @@ def _configure(
                 "Pass score=, or more trials."
             )
         learning = math.ceil(_learning_trials(trials, bool(block)) / max(block, 1))
-    return _Configuration(seed, block, n_calls, learning, online)
+    return Configuration(seed, block, n_calls, learning, online)
 
 
 def _learning_trials(trials: int, cheap: bool) -> int:
     """How many of the trials are for learning; many where outputs are drawn at once."""
     if cheap and trials >= _MANY_DRAWS:
-        return int(min(_SHARE_OF_MANY * trials, _MOST_OF_MANY))
+        many = min(_SHARE_OF_MANY * trials, _MOST_OF_MANY)
+        return int(max(many, min(_STILL_MORE * trials, _MOST_OF_ALL)))
     return int(np.clip(_LEARNING_SHARE * trials, _FEWEST, _MOST))
 
 
-def _continued(
-    new: _Configuration, trials: int, log: TrialLog, parts: Mapping[str, Any]
-) -> tuple[_Configuration, RunRecord | None]:
+def _find_earlier(
+    new: Configuration, trials: int, log: TrialLog, parts: Mapping[str, Any]
+) -> tuple[Configuration, RunRecord | None]:
     """The configuration of the run in the log that this audit goes on with; else a new one.
 
     How a score is learned, from how many trials, and how many are drawn at once, follow from the
@@ -400,7 +414,7 @@ def _continued(
     return new, None
 
 
-def _account(chosen: _Configuration, record: RunRecord | None, sequential: bool) -> Account:
+def _account(chosen: Configuration, record: RunRecord | None, sequential: bool) -> Account:
     """What the logged run has left; a new account if there is none."""
     if record is None or record.description.get("audit") != MANY:
         return Account.begin(chosen.n_testing, sequential)
@@ -435,15 +449,16 @@ def _name(mechanism: Any) -> str:
     return getattr(mechanism, "__qualname__", None) or type(mechanism).__qualname__
 
 
-def _question(
+def make_question(
     key: str,
-    chosen: _Configuration,
+    chosen: Configuration,
     sequential: bool,
     rules: Rules,
     max_failed_share: float,
     replay: str,
     neighbours: NeighboursSeen,
 ) -> Question:
+    """The question of an audit, of trials that are played as configured."""
     return Question(
         key=key,
         seed=chosen.seed,

@@ -77,8 +77,9 @@ def check_neighbours(
         raise InvalidArgument(
             f"data and data_prime are not neighbours: {gone} record(s) are only in the first, "
             f"{new} only in the second, while the claim is about {neighbouring} of {group}. Make "
-            "them differ by one record, state the claim's neighbouring, or pass group=. If their "
-            'entries are not records (query answers, for example), pass neighbours="trusted".'
+            "them differ by one record, state the claim's neighbouring, or pass group= (--group). "
+            "If their entries are not records (query answers, for example), pass "
+            'neighbours="trusted" (--neighbours trusted).'
         )
     return True
 
@@ -197,7 +198,7 @@ def _object_key(entry: Any) -> Hashable:
 
 
 def _is_part(value: Any) -> bool:
-    """What may be a part of (X, y)."""
+    """Whether a value may be X or y of a pair (X, y)."""
     return is_array(value) or isinstance(value, list)
 
 

@@ -8,12 +8,22 @@ A mechanism that draws many outputs at once gets the *predicted bound* of the be
 (``dpassay.attacks.regions``). One that draws one at a time gets an online attack
 (:mod:`dpassay.attacks.online`); its pairs are compared by how far the attack's ranks are from a
 coin's, in standard deviations, and by the wealth that was won against the claim.
+
+What was found is then adjusted, on trials that are thrown away as well. A pair that promises a
+refutation is *shrunk* to the simplest that promises one too, since that is what a person has to
+look at. One that does not is exchanged for one nearby that promises more.
+
+**Why the verdict holds.** All that was played here has seeds of its own, and the pair is a function
+of it and of the input alone. Given the pair, the trials of the audit are independent of the search,
+and verdict and bound err with probability 1 - confidence at most, whatever the pair is; so they do
+on average over the pairs. The price is the trials. ∎ Shrinking on the trials that are judged would
+not be covered: of many simple pairs the luckiest would be shown.
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from dpassay.attacks.online import OnlineAttack
 from dpassay.attacks.regions import Forecast, learn_region
@@ -28,18 +38,25 @@ _MOST_PAIRS = 24
 # Among pairs that promise about as much, the first one made is the simplest.
 _ABOUT_AS_MUCH = 0.9
 
+# A pair nearby must promise so much more: the luckiest of several looks better than it is.
+_BETTER = 1.1
+
 Trials = Callable[[Pair, int], tuple[Any, FloatArray]]
+Adjustment = Literal["simpler", "nearby"]
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a search has found.
+    """The pair that a search chose, and what it promises.
 
     Attributes:
         pair: the pair to audit.
         value: what it promises; comparable among pairs of one search only.
         tried: how many pairs were played.
         trials: how many trials that took.
+        played: how many of these were of this pair.
+        before: what the pair was called before it was adjusted; empty if it was not.
+        steps: how it was adjusted: which of the simpler or nearby pairs was taken, in order.
 
     """
 
@@ -47,6 +64,9 @@ class Found:
     value: float
     tried: int
     trials: int
+    played: int = 0
+    before: str = ""
+    steps: tuple[tuple[Adjustment, int], ...] = ()
 
 
 @dataclass
@@ -99,7 +119,68 @@ def search_pair(
         best = sorted(left, key=lambda arm: (-arm.value, arm.number))
         left = best[: (len(left) + 1) // 2] if len(left) > 2 else [_simplest(best)]
         size = min(2 * size, most)
-    return Found(left[0].pair, left[0].value, count, spent)
+    return Found(left[0].pair, left[0].value, count, spent, left[0].played)
+
+
+def adjust_pair(
+    found: Found,
+    trials: Trials,
+    judge: Callable[[Any, FloatArray], float],
+    *,
+    goal: float,
+    kept: float,
+    size: int,
+    budget: int,
+) -> Found:
+    """The pair shrunk if it promises a refutation; else one nearby that promises more, if any.
+
+    Args:
+        found: what a search has found, with a value of this judge.
+        trials: as in :func:`search_pair`.
+        judge: what a pair's trials promise.
+        goal: what a pair that refutes the claim promises, at least.
+        kept: the share of what is promised beyond the goal that a simpler pair must promise too.
+        size: trials of a pair.
+        budget: trials of all of them, at most.
+
+    """
+    shrinks = found.value > goal
+    kind: Adjustment = "simpler" if shrinks else "nearby"
+    enough, moved = goal + kept * (found.value - goal), True
+    game = _Tries(trials, judge, size, found.trials + budget)
+    while moved:
+        least = enough if shrinks else _BETTER * max(found.value, 0.0)
+        found, moved = game.take_first(found, kind, least)
+    return found
+
+
+@dataclass(frozen=True)
+class _Tries:
+    """Pairs that are tried one after the other, until so many trials of a search are spent."""
+
+    trials: Trials
+    judge: Callable[[Any, FloatArray], float]
+    size: int
+    limit: int
+
+    def take_first(self, found: Found, kind: Adjustment, enough: float) -> tuple[Found, bool]:
+        """With the first adjusted pair that promises more than enough; whether there was one."""
+        for number, pair in enumerate(getattr(found.pair, kind)()):
+            if found.trials + self.size > self.limit:
+                break
+            found = replace(found, trials=found.trials + self.size, tried=found.tried + 1)
+            value = self.judge(*self.trials(pair, self.size))
+            if value > enough:
+                before, steps = found.before or found.pair.name, (*found.steps, (kind, number))
+                return replace(found, pair=pair, value=value, before=before, steps=steps), True
+        return found, False
+
+
+def follow_steps(pair: Pair, steps: Iterable[tuple[Adjustment, int]]) -> Pair:
+    """The pair that adjusting another one came to."""
+    for kind, number in steps:
+        pair = [*getattr(pair, kind)()][number]
+    return pair
 
 
 def _shares(count: int) -> int:
@@ -113,7 +194,7 @@ def _shares(count: int) -> int:
 
 
 def _simplest(best: list[_Arm]) -> _Arm:
-    """The first made of those that promise about as much as the best."""
+    """The simplest of the pairs that promise about as much as the best one."""
     enough = _ABOUT_AS_MUCH * best[0].value
     return min((a for a in best if a.value >= enough), key=lambda a: a.number, default=best[0])
 
@@ -129,6 +210,18 @@ def promise_of_region(
     def judge(worlds: Any, table: FloatArray) -> float:
         region = learn_region(table[:, 1:], worlds, Forecast(counted, bound), boosting=False)
         return -math.inf if region is None else region.predicted
+
+    return judge
+
+
+def wealth_of_attack(claim: PrivacyCurve) -> Callable[[Any, FloatArray], float]:
+    """Judges a few trials: the log of what an online attack won by betting against the claim."""
+
+    def judge(worlds: Any, table: FloatArray) -> float:
+        attack = OnlineAttack()
+        test = SequentialTest(claim, shares=attack.shares)
+        test.take(attack.play(worlds, table).streams, worlds)
+        return test.log_wealth
 
     return judge
 

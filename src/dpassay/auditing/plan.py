@@ -37,7 +37,7 @@ EXACT_BAND = 200_000  # with more trials the exact price of a band takes seconds
 
 @dataclass(frozen=True)
 class TrialForecast:
-    """What one method needs.
+    """How many trials one method needs, and the most that it could show.
 
     Attributes:
         method: the statistic.
@@ -89,12 +89,23 @@ def plan(
     world = _World(float(gaussian.mu_of(true_epsilon, delta)), power)
     near = (1 - closeness) * true_epsilon
     rows = [
-        _fixed("clopper-pearson", "none", _point_bound(delta, alpha), world, claimed, near),
-        _fixed("gdp", "Gaussian trade-off", _gdp_bound(delta, alpha), world, claimed, near),
+        _forecast("clopper-pearson", "none", _point_bound(delta, alpha), world, claimed, near),
+        _forecast("gdp", "Gaussian trade-off", _gdp_bound(delta, alpha), world, claimed, near),
         _curve(claim, world, alpha, delta),
-        _sequential(claim, world, alpha, delta),
+        _sequential(claim, world, alpha),
     ]
     return rows
+
+
+def trials_to_refute(
+    claim: PrivacyCurve, true_epsilon: float, *, delta: float, confidence: float
+) -> float:
+    """An estimate of the trainings in which bets refute a claim, as in :func:`plan`.
+
+    inf where they would not.
+    """
+    world = _World(float(gaussian.mu_of(true_epsilon, delta)), power=0.5)
+    return _sequential(claim, world, 1 - confidence).to_refute
 
 
 @dataclass(frozen=True)
@@ -114,7 +125,7 @@ class _World:
         fp, fn = np.minimum(np.ceil(round_down(counts)), n)
         return fp, fn
 
-    def drawn(self, n: int) -> tuple[FloatArray, FloatArray]:
+    def draw(self, n: int) -> tuple[FloatArray, FloatArray]:
         """False positives and negatives of n trials each, at all thresholds, drawn many times."""
         t = _THRESHOLDS + self.mu / 2
         rng = generator(0)
@@ -146,7 +157,7 @@ def _gdp_bound(delta: float, alpha: float) -> Bound:
     return bound
 
 
-def _fixed(
+def _forecast(
     method: str, assumption: str, bound: Bound, world: _World, claimed: float, near: float
 ) -> TrialForecast:
     def reaches(goal: float) -> Callable[[int], bool]:
@@ -170,7 +181,7 @@ def _curve(claim: PrivacyCurve, world: _World, alpha: float, delta: float) -> Tr
 
     def refutes(kind: str, n: int) -> bool:
         level = common_level(kind, n, n, alpha)
-        limits = [BANDS[kind].limits(counts, n, level) for counts in world.drawn(n)]
+        limits = [BANDS[kind].limits(counts, n, level) for counts in world.draw(n)]
         shown = sum(
             np.any(delta_shown(epsilon, *pair) > allowed) for pair in zip(*limits, strict=True)
         )
@@ -189,7 +200,7 @@ def _curve(claim: PrivacyCurve, world: _World, alpha: float, delta: float) -> Tr
     return TrialForecast("whole curve, fixed size", "none", 2 * refute, math.nan, ceiling)
 
 
-def _sequential(claim: PrivacyCurve, world: _World, alpha: float, delta: float) -> TrialForecast:
+def _sequential(claim: PrivacyCurve, world: _World, alpha: float) -> TrialForecast:
     """log(1/alpha) over the growth of the best bets: what an ideal bettor needs on average."""
     lines, form = Lines.of(claim), FORMS["coin"]
     masses = gaussian_masses(world.mu)

@@ -20,7 +20,9 @@ from dataclasses import replace
 import numpy as np
 from scipy import special
 
+from dpassay._special.search import first_true
 from dpassay.auditing.account import Account
+from dpassay.auditing.next_steps import Circumstances, choose_next_step
 from dpassay.auditing.referee import Referee, Rules
 from dpassay.bounds.metrics import auc
 from dpassay.privacy import GDP, ApproxDP, PureDP
@@ -28,6 +30,7 @@ from dpassay.types import Evidence, FloatArray, Power, PrivacyCurve, Verdict
 
 _CELLS = 4096
 _ROOM, _SPARE = 4, 20  # a perfect attack needs up to 2.5 times the least number, to learn its bets
+_FOR_AREA = 1_000_000  # trials whose area is measured, the first ones: to 1e-3, and sorts take time
 _LONGEST = 20_000  # trials that a perfect attack is played for, to name a number
 
 
@@ -61,7 +64,7 @@ def is_vacuous(rules: Rules, trials: int) -> bool:
     shares = 1.0 if rules.account.betting == 1 else 5.0  # a count has part of alpha and of trials
     if trials >= shares * _ROOM * least + _SPARE:
         return False
-    return _refuted_at(_asked(rules), trials) > trials
+    return _find_fall(_undo_spending(rules), trials) > trials
 
 
 def trials_that_would_do(rules: Rules, block: int, learning_share: float) -> float:
@@ -71,46 +74,44 @@ def trials_that_would_do(rules: Rules, block: int, learning_share: float) -> flo
     wanted = (5 if count else 1) * _ROOM * least + _SPARE
     if not wanted <= _LONGEST:
         return wanted / (1 - learning_share) if wanted < math.inf else math.inf
-    found = _refuted_at(_asked(rules), int(wanted))
+    found = _find_fall(_undo_spending(rules), int(wanted))
     # The coins of the audit may fall less well than those that were tried.
     testing = min((2.5 if count else 1.25) * found, wanted)
     return math.ceil(testing / (1 - learning_share) / max(block, 1)) * max(block, 1)
 
 
-def _asked(rules: Rules) -> Rules:
-    """The question as it was at first, without what was spent."""
+def _undo_spending(rules: Rules) -> Rules:
+    """The rules with an account from which nothing has been spent yet."""
     return replace(rules, account=Account.begin(1, sequential=rules.account.betting == 1))
 
 
-def _refuted_at(rules: Rules, trials: int) -> float:
+def _find_fall(rules: Rules, trials: int) -> float:
     """After how many of so many trials a perfect attack refutes the claim; inf if it does not."""
     plain = isinstance(rules.claim, ApproxDP | GDP | PureDP)  # equal by their numbers
     return (_refuted_at_kept if plain else _play_perfect)(rules, trials)
 
 
 def _play_perfect(rules: Rules, trials: int) -> float:
-    """The same, by playing the attack.
+    """After how many trials a perfect attack refutes the claim, found by playing it.
 
-    A count is made at the end; the number is then found by halving.
+    A count is made at the end; then the least number of trials that would do is searched.
     """
     worlds = np.random.default_rng(0).integers(0, 2, trials)
     perfect = worlds.astype(float)
     shown, count = perfect[:, None] if rules.online else perfect, rules.account.betting < 1
 
-    def refuted(n: int) -> float:
+    def refute(n: int) -> float:
         account = Account.begin(n, sequential=not count)
         referee = Referee(replace(rules, account=account.order(n) if count else account))
         referee.take(worlds[:n], shown[:n])
         if count:
-            return n if referee.refuted() else math.inf
+            return n if referee.has_refuted() else math.inf
         return math.inf if referee.refuted_at is None else referee.refuted_at
 
-    found = refuted(trials)
-    low, high = 1, trials
-    while count and found < math.inf and high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if refuted(middle) < math.inf else (middle, high)
-    return high if count and found < math.inf else found
+    found = refute(trials)
+    if not count or found == math.inf:
+        return found
+    return int(first_true(lambda n: refute(int(n)) < math.inf, 1, trials, whole=True))
 
 
 _refuted_at_kept = functools.lru_cache(maxsize=64)(_play_perfect)
@@ -120,7 +121,8 @@ def power_of(
     claim: PrivacyCurve, evidence: Evidence, ceiling: float, *, vacuous: bool, both_ways: bool
 ) -> Power:
     """The separation that the scores show, beside the most that the claim allows."""
-    inside, outside = evidence.sides()
+    some = evidence.worlds[:_FOR_AREA], evidence.scores[:_FOR_AREA]
+    inside, outside = Evidence(*some).sides()
     value, lower, upper = 0.5, 0.0, 1.0
     if inside.size and outside.size:
         found = auc(_finite(inside), _finite(outside), method="delong")
@@ -135,8 +137,8 @@ def _finite(scores: FloatArray) -> FloatArray:
     return np.nan_to_num(scores, posinf=np.finfo(float).max, neginf=np.finfo(float).min)
 
 
-def describe_vacuous(trials: int, would_do: float) -> str:
-    """What is said before a vacuous audit is played."""
+def describe_vacuous(trials: int, would_do: float, advice: str = "") -> str:
+    """What is said before a vacuous audit is played, with what to claim instead if it is known."""
     remedy = (
         "No number of trials would do: the claim allows everything."
         if would_do == math.inf
@@ -144,11 +146,17 @@ def describe_vacuous(trials: int, would_do: float) -> str:
     )
     return (
         f"this audit is vacuous: even a perfect attack could not refute the claim in {trials} "
-        f"trials. {remedy}"
+        f"trials. {remedy} {advice}".rstrip()
     )
 
 
-def with_power(verdict: Verdict, *, vacuous: bool, both_ways: bool) -> Verdict:
+def with_power(
+    verdict: Verdict,
+    *,
+    vacuous: bool,
+    both_ways: bool,
+    seen: Circumstances = Circumstances(),  # noqa: B008
+) -> Verdict:
     """The verdict with its power and its next step."""
     power = power_of(
         verdict.claim,
@@ -157,34 +165,4 @@ def with_power(verdict: Verdict, *, vacuous: bool, both_ways: bool) -> Verdict:
         vacuous=vacuous,
         both_ways=both_ways,
     )
-    return replace(verdict, power=power, next_step=_next_step(verdict, power))
-
-
-def _next_step(verdict: Verdict, power: Power) -> str:
-    """What to do after a verdict, in one sentence that fits what was seen."""
-    claim, tightness = verdict.claim, verdict.tightness
-    if verdict.refuted:
-        return (
-            "Look for the fault: sensitivity, noise scale, clipping, and what is computed from the "
-            "number of records."
-        )
-    if power.vacuous:
-        return "Play more trials, or state a smaller claim: nothing could have refuted this one."
-    if power.saw_nothing:
-        return (
-            "The attack saw nothing: choose a pair that differs more (a stronger canary), or pass "
-            "a score of your own."
-        )
-    if power.room_used < 0.2:
-        return (
-            f"The attack used {power.room_used:.0%} of the room that the claim leaves: choose a "
-            "stronger canary, or release more to the attack, such as gradients."
-        )
-    if isinstance(claim, ApproxDP) and claim.delta_upper > 0 and not tightness > 0.8:
-        return (
-            "If an accountant gave this pair (epsilon, delta), state its curve (gdp: or dp-sgd:); "
-            "fewer trials can refute it."
-        )
-    if tightness > 0.8:
-        return f"The bound is at {tightness:.0%} of the claim: more trials would add little."
-    return f"Play more trials, {4 * verdict.trials} for example: the attack sees something."
+    return replace(verdict, power=power, next_step=choose_next_step(verdict, power, seen))

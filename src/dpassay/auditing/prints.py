@@ -19,7 +19,7 @@ _DIGITS = 40  # significant bits in all, from which an output is continuous
 
 
 def print_of(output: Any) -> bytes:
-    """The print of one output."""
+    """A short fingerprint of one output, to see outputs that come back bit for bit."""
     row = features(output) + 0.0  # -0.0 and 0.0 are equal
     digest = hashlib.blake2b(row.tobytes(), digest_size=BYTES - 1).digest()
     return digest + bytes([_has_floats(output) and _bits(row[1:17]) >= _DIGITS])
@@ -61,5 +61,5 @@ def cut(prints: bytes) -> list[bytes]:
 
 
 def is_continuous(a_print: bytes) -> bool:
-    """Whether it is that of a continuous output."""
+    """Whether a fingerprint is that of an output with continuous noise."""
     return bool(a_print) and a_print[-1] == 1

@@ -15,6 +15,7 @@ import numpy as np
 from dpassay import _check
 from dpassay.auditing.account import Account
 from dpassay.auditing.claims import claim_text, parse_claim
+from dpassay.auditing.next_steps import Circumstances, advise_curve
 from dpassay.auditing.power import (
     describe_vacuous,
     is_vacuous,
@@ -63,6 +64,8 @@ class Question:
         attacker: who chose the score, where that is not the audit itself.
         n_choosing: trials of other runs that chose the score or the pair; they do not count.
         pair: how the pair was made, if it was searched.
+        pair_before: how it was made before it was adjusted, if it was.
+        curve: the text of the curve that a training states of itself; empty where not known.
         claim_text: what :func:`~dpassay.auditing.claims.parse_claim` turns into the claim, if the
             claim cannot say so itself.
 
@@ -84,6 +87,8 @@ class Question:
     attacker: str = ""
     n_choosing: int = 0
     pair: str = ""
+    pair_before: str = ""
+    curve: str = ""
     claim_text: str | None = None
 
     @property
@@ -98,7 +103,7 @@ class Question:
 
     @property
     def learning(self) -> range:
-        """The calls to learn from."""
+        """The numbers of the calls that a score is learned from."""
         return range(self.n_learning)
 
     @property
@@ -161,20 +166,29 @@ class Question:
             fell_at=fell_at,
             neighbours=self.neighbours,
             pair=self.pair,
+            pair_before=self.pair_before,
+            curve=self.curve,
         )
-        vacuous = not refuted and (prints.same or is_vacuous(self.rules, referee.trials))
-        return with_power(verdict, vacuous=vacuous, both_ways=self.rules.both_ways)
+        empty = not refuted and is_vacuous(self.rules, referee.trials)
+        vacuous = not refuted and (prints.same or empty)
+        seen = Circumstances(prints.same, self._would_do() if empty else None, self.curve)
+        return with_power(verdict, vacuous=vacuous, both_ways=self.rules.both_ways, seen=seen)
 
     def vacuous(self) -> str | None:
         """What to say before an audit is played that could show nothing; None if it could."""
         trials = len(self.testing) * max(self.block, 1)
         if not is_vacuous(self.rules, trials):
             return None
-        share = self.n_learning / self.n_calls
-        return describe_vacuous(trials, trials_that_would_do(self.rules, self.block, share))
+        rules, curve = self.rules, self.curve
+        advice = advise_curve(rules.claim, curve, rules.confidence) if curve else ""
+        return describe_vacuous(trials, self._would_do(), advice)
+
+    def _would_do(self) -> float:
+        """Trials in all with which a perfect attack would refute the claim."""
+        return trials_that_would_do(self.rules, self.block, self.n_learning / self.n_calls)
 
     def prints(self) -> Prints:
-        """Nothing yet of the prints of this run's outputs."""
+        """An empty collection for the fingerprints of this run's outputs."""
         return Prints(self.coin_seed, self.block)
 
     def watch(self, prints: Prints, referee: Referee | None) -> Callable[[Outcomes], bool]:
@@ -231,6 +245,8 @@ class Question:
             "attacker": self.attacker,
             "n_choosing": self.n_choosing,
             "pair": self.pair,
+            "pair_before": self.pair_before,
+            "curve": self.curve,
         }
 
 
@@ -384,4 +400,6 @@ def question_of(record: RunRecord, change: Change) -> Question:
         attacker=about.get("attacker", ""),
         n_choosing=about.get("n_choosing", 0),
         pair=about.get("pair", ""),
+        pair_before=about.get("pair_before", ""),
+        curve=about.get("curve", ""),
     )

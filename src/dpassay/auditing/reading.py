@@ -6,6 +6,7 @@ must not matter. So a reader may also learn: it keeps what it was given and lear
 of trials that it fixes beforehand, and what it says of a trial depends on earlier trials alone.
 """
 
+import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -30,9 +31,16 @@ class Reader(Protocol):
     def __call__(self, outcomes: Outcomes, /) -> Seen: ...
 
 
+@functools.lru_cache(maxsize=64)
 def coins(seed: int, trial: int, block: int) -> NDArray[Any]:
-    """The worlds of a trial: one, or as many as a block has."""
-    return for_trial(seed, trial, COIN).integers(0, 2, max(block, 1))
+    """The worlds of a trial: one, or as many as a block has.
+
+    The game, the referee and the watch over fixed seeds ask for the same trial in turn; a generator
+    takes longer to make than most of what they do with it.
+    """
+    worlds = for_trial(seed, trial, COIN).integers(0, 2, max(block, 1))
+    worlds.setflags(write=False)
+    return worlds
 
 
 def coin(seed: int, trial: int, stream: int) -> int:

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from dpassay import _check
 from dpassay.attacks.online import OnlineAttack
 from dpassay.auditing.account import Account
-from dpassay.auditing.counting import Candidates, Rule
+from dpassay.auditing.counting import Candidates, Rule, choose_among
 from dpassay.bounds.conditional import Guesses, delta_lower, epsilon_lower
 from dpassay.bounds.counts import epsilon_of_mu
 from dpassay.bounds.families import Family
@@ -148,7 +148,7 @@ class _Trials:
         return len(self.worlds)
 
     def first(self, n: int) -> "_Trials":
-        """The first n of them."""
+        """The first n of these trials."""
         streams = None if self.streams is None else self.streams[:, :n]
         return _Trials(self.worlds[:n], self.scores[..., :n], streams)
 
@@ -159,13 +159,16 @@ class _Trials:
         else:
             betting.take(self.streams, self.worlds)
 
-    def join(self, more: "_Trials") -> "_Trials":
-        """These trials followed by more of them."""
-        both = self.streams is not None and more.streams is not None
-        return _Trials(
-            np.concatenate([self.worlds, more.worlds]),
-            np.concatenate([self.scores, more.scores], axis=-1),
-            np.concatenate([self.streams, more.streams], axis=1) if both else None,  # type: ignore[list-item]
+    @classmethod
+    def join(cls, parts: "list[_Trials]") -> "_Trials":
+        """All parts one after the other, copied once however many there are."""
+        if len(parts) == 1:
+            return parts[0]
+        streams = [part.streams for part in parts if part.streams is not None]
+        return cls(
+            np.concatenate([part.worlds for part in parts]),
+            np.concatenate([part.scores for part in parts], axis=-1),
+            np.concatenate(streams, axis=1) if len(streams) == len(parts) else None,
         )
 
 
@@ -194,7 +197,7 @@ class Referee:
 
     @property
     def log_wealth(self) -> float:
-        """After the last trial that was bet on."""
+        """The log wealth after the last trial that was bet on."""
         return float(self._path[-1][-1]) if self._path else 0.0
 
     @property
@@ -263,7 +266,7 @@ class Referee:
             return bettor.refuted_at
         if self._smaller is None:
             self._smaller = _sequence_for(self.rules)
-            seen = functools.reduce(_Trials.join, [*self._parts, seen])
+            seen = _Trials.join([*self._parts, seen])
         seen.bet(self._smaller)
         own = np.array(self._smaller.family.epsilons) <= self.rules.claimed
         return self._smaller.all_refuted_at(int(own.sum()))
@@ -271,8 +274,7 @@ class Referee:
     def _all(self) -> _Trials:
         if not self._parts:
             return _Trials(np.empty(0, dtype=np.intp), np.empty(0))
-        if len(self._parts) > 1:
-            self._parts = [functools.reduce(_Trials.join, self._parts)]
+        self._parts = [_Trials.join(self._parts)]
         return self._parts[0]
 
     def evidence(self) -> Evidence:
@@ -306,7 +308,7 @@ class Referee:
         """
         evidence = self.evidence()
         fallen = self.refuted_at is not None
-        ordered = [] if fallen else self.rules.account.ordered(self.trials)
+        ordered = [] if fallen else self.rules.account.list_counts(self.trials)
         found = [_by_count(self.rules, evidence, *count) for count in ordered]
         return found or [_by_bets(self.rules, self._all(), evidence, fallen)]
 
@@ -323,7 +325,7 @@ class Referee:
         )
         return bool(falls), bound, falls[0] if falls else None
 
-    def refuted(self) -> bool:
+    def has_refuted(self) -> bool:
         """Whether the claim is refuted by the trials so far."""
         return self.statement()[0]
 
@@ -343,7 +345,7 @@ def _bettor(rules: Rules) -> SequentialTest:
 
 
 def _canonical(rules: Rules) -> PrivacyCurve:
-    """The member of the family that says what the claim says."""
+    """The member of the family that states the same as the claim."""
     if isinstance(rules.claim, GDP) and rules.gaussian:
         return GDP(rules.claim.mu)
     return ApproxDP(rules.claimed, rules.delta)
@@ -370,11 +372,11 @@ def _family(delta: float, claimed: float | None, mu: float | None) -> Family:
     if claimed is None or not claimed < _FARTHEST:
         return family
     member = ApproxDP(claimed, delta) if mu is None else GDP(mu)
-    return _joined(family, claimed, member, claimed if mu is None else mu)
+    return _join(family, claimed, member, claimed if mu is None else mu)
 
 
-def _joined(family: Family, epsilon: float, member: PrivacyCurve, parameter: float) -> Family:
-    """The family with one more member, in its place."""
+def _join(family: Family, epsilon: float, member: PrivacyCurve, parameter: float) -> Family:
+    """The family with one more member, inserted in the order of epsilon."""
     at = int(np.searchsorted(family.epsilons, epsilon))
 
     def put(row: tuple[Any, ...], new: Any) -> tuple[Any, ...]:
@@ -418,8 +420,8 @@ def _where(rules: Rules, worlds: Any, scores: FloatArray) -> Fall:
 
 def _by_count(rules: Rules, evidence: Evidence, first: int, end: int, share: float) -> Finding:
     """A rule chosen on the trials before ``first``, counted once on those up to ``end``."""
-    worlds, scores = evidence.worlds, evidence.scores
-    candidates = Candidates.of(worlds[:first], scores[:first], end - first, rules.both_ways)
+    worlds = evidence.worlds
+    candidates, scores = choose_among(worlds, evidence.scores, first, end, rules.both_ways)
     fresh = worlds[first:end], scores[first:end]
     if not len(candidates):
         empty = Guesses(0, 0, end - first)

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from dpassay import _check
+from dpassay.auditing import checking_unused as unused
 from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.referee import claimed_delta
 from dpassay.errors import AuditStopped
@@ -26,7 +27,8 @@ from dpassay.replay import neighbours as nearby
 from dpassay.replay.datasets import form_of
 from dpassay.replay.likelihood import NoLikelihood, Sides, log_ratio, sides_of
 from dpassay.replay.neighbours import Neighbour
-from dpassay.replay.playing import Player, Relocated
+from dpassay.replay.outputs import first_difference
+from dpassay.replay.playing import Played, Player, Relocated
 from dpassay.replay.primitives import Primitive
 from dpassay.types import Evidence, Fall, FloatArray, LowerBound, PrivacyCurve, Verdict
 
@@ -90,18 +92,18 @@ def epsilon_lower(ratios: Sequence[float], delta: float, alpha: float) -> float:
     found = np.asarray(ratios, dtype=np.float64)
     limit = max(delta, 1e-12)
 
-    def rejected(epsilon: float) -> bool:
+    def rejects(epsilon: float) -> bool:
         seen = np.maximum(-np.expm1(np.minimum(epsilon - found, 0.0)), 0.0)
         logs = np.cumsum(np.log1p(STAKES[:, None] * (seen / limit - 1)), axis=1)
         wealth = np.logaddexp.reduce(logs, axis=0) - math.log(len(STAKES))
         return bool(wealth.max() >= -math.log(alpha))
 
     low, high = 0.0, float(np.max(found, initial=0.0, where=np.isfinite(found)))
-    if high <= 0 or not rejected(low):
+    if high <= 0 or not rejects(low):
         return 0.0
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if rejected(middle) else (low, middle)
+        low, high = (middle, high) if rejects(middle) else (low, middle)
     return low
 
 
@@ -123,7 +125,10 @@ def collect(
     ratios: list[float] = []
     wealth: list[float] = []
     for trial in range(trials):
-        ratios.append(log_ratio(player, sides, _SEED * (seed + 1) + trial))
+        try:
+            ratios.append(log_ratio(player, sides, _SEED * (seed + 1) + trial))
+        except Relocated:
+            raise NoLikelihood("draws are used in several ways, from trial to trial") from None
         wealth.append(bets.bet(ratios[-1]))
         if wealth[-1] >= -math.log(alpha):
             break
@@ -188,13 +193,29 @@ def audit_by_replay(
 
 
 def _rehearse(player: Player, sides: Sides) -> Player:
-    """A player whose caches are filled, and which knows the draws whose location is a query."""
+    """A player whose caches are filled, and which knows how its draws are used."""
     while True:
         try:
             log_ratio(player, sides, player.seed)
+            _refuse_what_is_hidden(player, player.record(sides.data, sides.n))
             return player
         except Relocated as more:
-            player = replace(player, located=player.located | more.places)
+            player = replace(player, located=player.located | more.places,
+                             public_lines=player.public_lines | more.thresholds)  # fmt: skip
+
+
+def _refuse_what_is_hidden(player: Player, first: Played) -> None:
+    """Refuse what the ratio of the noisy values seen says nothing about."""
+    again = player.replay_itself(first, player.seed + 2)
+    differs = first_difference(first.output, again.output) is not None
+    if again.error is not None or differs or not unused.asks_the_same(again.tape):
+        raise NoLikelihood("something random is drawn where it is not followed")
+    if unused.places(player, first):
+        raise NoLikelihood("some noisy values are never released")
+    sites = {entry.site for entry in first.tape.entries}
+    hidden = unused.find_unpublished(player, first, sites, first.tape.n or 0)
+    if hidden is not None:
+        raise NoLikelihood(f"the noisy values of {hidden} are not published as they are")
 
 
 def _as_replaced(neighbour: Neighbour, relation: str) -> Neighbour:

@@ -68,7 +68,7 @@ def _finding_result(finding: Finding) -> dict[str, Any]:
         "kind": "fail",
         "message": {"text": f"{_sentence(finding.title)} {finding.message}"},
         **_locations(finding.site),
-        **_related(finding.related),
+        **_relate(finding.related),
         "partialFingerprints": {"dpassay/v1": _fingerprint(finding.rule, finding.site)},
         "properties": {
             **{name: value for name, value in numbers.items() if value is not None},
@@ -102,7 +102,7 @@ def _locations(site: Site | None) -> dict[str, Any]:
     return {} if site is None else {"locations": [_location(site)]}
 
 
-def _related(sites: tuple[Site, ...]) -> dict[str, Any]:
+def _relate(sites: tuple[Site, ...]) -> dict[str, Any]:
     if not sites:
         return {}
     return {"relatedLocations": [{"id": i, **_location(site)} for i, site in enumerate(sites)]}

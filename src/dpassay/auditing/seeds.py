@@ -24,10 +24,12 @@ from dpassay.runs import Outcomes
 
 FixedSeed = Literal["stop", "leak"]
 _FAILED = b""
-_FEWEST = 8  # outputs of each world, before anything is said of them
+_FEWEST = 8
+_CALLS = 32  # calls of each world whose outputs are compared: one seed shows in the first few
 _WINDOWS = (16, 64, 256)
 _EXPECTED = 30.0  # equal pairs nearby, from which their number is telling
 _FACTOR = 4.0
+_NONE = 8.0  # equal pairs nearby, from which it is telling that there are none
 
 FIXED_SEED = (
     "every output was the same in each of the two worlds: your code fixes its seed, or adds no "
@@ -47,16 +49,17 @@ NOT_INDEPENDENT = (
 
 
 class Prints:
-    """The prints of trials in number order, and what is wrong with them.
+    """Collects fingerprints in trial order and sees outputs that are not random.
 
     Args:
         coin_seed: of the worlds.
         block: outputs per call; 0 for one at a time.
+        fewest: outputs of each world, before anything is said of them.
 
     """
 
-    def __init__(self, coin_seed: int, block: int) -> None:
-        self._coin_seed, self._block = coin_seed, block
+    def __init__(self, coin_seed: int, block: int, fewest: int = _FEWEST) -> None:
+        self._coin_seed, self._block, self._fewest = coin_seed, block, fewest
         self._prints: list[bytes] = []
         self._sides: tuple[Counter[bytes], Counter[bytes]] = (Counter(), Counter())
         self._calls: tuple[list[tuple[bytes, ...]], list[tuple[bytes, ...]]] = ([], [])
@@ -78,7 +81,7 @@ class Prints:
         for world, side in enumerate(self._sides):
             mine = tuple(p for p, w in zip(parts, worlds, strict=True) if w == world)
             side.update(mine)
-            if self._block and mine:
+            if self._block and mine and len(self._calls[world]) < _CALLS:
                 self._calls[world].append(mine)
 
     @property
@@ -103,7 +106,7 @@ class Prints:
         return NOT_INDEPENDENT if at_the_end and self._come_back() else None
 
     def _enough(self) -> bool:
-        return min(side.total() for side in self._sides) >= _FEWEST
+        return min(side.total() for side in self._sides) >= self._fewest
 
     def _constant(self, at_the_end: bool) -> bool:
         if not self._enough() or any(len(side) > 1 for side in self._sides):
@@ -137,4 +140,7 @@ def _unlikely(prints: list[bytes], window: int, rate: float) -> bool:
     near = sum(k * (k - 1) / 2 for part in parts for k in Counter(part).values())
     expected = rate * len(parts) * window * (window - 1) / 2
     many = near >= _EXPECTED and near > _FACTOR * expected
-    return many or (expected >= _EXPECTED and near < expected / _FACTOR)
+    few = expected >= _EXPECTED and near < expected / _FACTOR
+    # Copies of a value fall into windows like birthdays into days: that no two meet has a
+    # probability of at most exp(-expected).
+    return many or few or (near == 0 and expected >= _NONE)

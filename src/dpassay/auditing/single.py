@@ -165,7 +165,20 @@ class OneRunQuestion:
     def verdict(self, run: Played) -> Verdict:
         """What the scores show; raises AuditStopped where there are none."""
         scores, coins = self.read(run)
-        failed = np.isnan(np.frombuffer(run.outcomes.payloads[0]))
+        n_failed = int(np.isnan(np.frombuffer(run.outcomes.payloads[0])).sum())
+        return replace(self.judge_scores(scores, coins, n_failed), n_deaths=run.n_deaths)
+
+    def judge_scores(
+        self, scores: FloatArray, coins: NDArray[np.bool_], n_failed: int = 0
+    ) -> Verdict:
+        """The verdict on the scores of canaries that these coins put in.
+
+        Args:
+            scores: one per canary, higher for "in"; no NaN.
+            coins: True for those that were in.
+            n_failed: how many of the scores stand for one that could not be had.
+
+        """
         refuted, bound = self._statement(scores, coins)
         verdict = Verdict(
             claim=self.claim,
@@ -174,13 +187,10 @@ class OneRunQuestion:
             confidence=self.confidence,
             trials=1,
             ended="refuted" if refuted else "budget spent",
-            evidence=Evidence(
-                coins.astype(int), scores, self.key, self.seed, n_failed=int(failed.sum())
-            ),
+            evidence=Evidence(coins.astype(int), scores, self.key, self.seed, n_failed=n_failed),
             attack=f"{scores.size} canaries in one training",
             replay=self.replay,
             kind=ONE_RUN,
-            n_deaths=run.n_deaths,
             p_value=bound.p_value,
         )
         vacuous = not refuted and bound.ceiling <= float(self.claim.epsilon(self.delta))
@@ -215,7 +225,7 @@ class OneRunQuestion:
     def _nested(self) -> bool:
         """Whether the claim is a member of the family that the bound is taken from."""
         if isinstance(self.claim, GDP) and self.delta > 0:
-            return self.method == "fdp"
+            return self.method in ("fdp", "product")
         return isinstance(self.claim, ApproxDP | PureDP) or self.delta == 0
 
 

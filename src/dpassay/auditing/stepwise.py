@@ -83,6 +83,7 @@ class StepsQuestion:
             "threshold": {"threshold": self.threshold},
             "location": {"sigma": self.sigma},
         }
+        estimator: Any = _check.choice("estimator", self.estimator, tuple(known))
         return lower_bound_from_steps(
             seen[coins == 1],
             seen[coins == 0],
@@ -90,8 +91,8 @@ class StepsQuestion:
             steps=self.steps,
             delta=self.delta,
             confidence=self.confidence,
-            estimator=self.estimator,
-            **known[_check.choice("estimator", self.estimator, tuple(known))],  # type: ignore[arg-type]
+            estimator=estimator,
+            **known[estimator],  # type: ignore[arg-type]
         )
 
     def judge(self, log: TrialLog) -> Verdict:

@@ -4,7 +4,7 @@ Bugs in what is released from tables show where a value is the only one of its k
 records are equal, and at the ends of domains. Pairs are made of such tables, few records first.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -16,6 +16,13 @@ from dpassay.errors import InvalidArgument
 from dpassay.types import Neighbouring
 
 _SIZES = (1, 2, 10, 100)
+_SMALLER = (1, 2, 3, 5, 10, 25, 50)  # records of tables that a pair is shrunk to
+_HOW = (
+    "all records alike, one that differs",
+    "all records alike, one at the other end of its domains",
+    "all records alike, one more like them",
+    "records of all kinds, one that differs from the first",
+)
 _TRIES = 20_000  # rows drawn to find enough that the schema's rules allow
 
 Codes = NDArray[np.int64]
@@ -49,28 +56,24 @@ class Tables:
     def pairs(self, neighbouring: Neighbouring) -> list[Pair]:
         """Neighbouring tables in the claim's relation, the simplest first."""
         made = (
-            self._pair(f"{n} record(s): {how}", rows, changed, neighbouring)
+            self._pair(n, number, neighbouring)
             for n in _SIZES
-            for how, rows, changed in self._changes(n)
+            for number in range(len(_HOW) if n > 2 else len(_HOW) - 1)
         )
-        return [pair for pair in made if not pair.data.equals(pair.data_prime)]
+        return [pair for pair in made if _differ(pair)]
 
-    def _changes(self, n: int) -> Iterator[tuple[str, Codes, Codes]]:
-        """How, the records, and the one that comes in addition or in place of the last."""
-        drawn = self._drawn()
+    def _change(self, n: int, number: int) -> tuple[Codes, Codes]:
+        """The records, and the one that comes in addition or in place of the last."""
+        drawn = self._draw()
         ends = np.array([np.zeros(len(self.schema.sizes)), np.array(self.schema.sizes) - 1], int)
         ends = np.concatenate([ends[self.schema.possible(ends)], drawn])
         first, *others = ends
         alike = np.repeat(first[None], n, axis=0)
         # The record that differs from the others in most columns, and the one at the other end.
         far = max(others, key=lambda row: int((row != first).sum()))
-        yield "all records alike, one that differs", alike, far
-        yield "all records alike, one at the other end of its domains", alike, others[0]
-        yield "all records alike, one more like them", alike, first
-        if n > 2:
-            yield "records of all kinds, one that differs from the first", drawn[:n], far
+        return [(alike, far), (alike, others[0]), (alike, first), (drawn[:n], far)][number]
 
-    def _drawn(self) -> Codes:
+    def _draw(self) -> Codes:
         """Records that the schema allows, at random; the same ones each time."""
         shape = (_TRIES, len(self.schema.sizes))
         rows = np.random.default_rng(0).integers(0, self.schema.sizes, shape)
@@ -82,11 +85,27 @@ class Tables:
             )
         return kept
 
-    def _pair(self, how: str, rows: Codes, changed: Codes, neighbouring: Neighbouring) -> Pair:
+    def _pair(self, n: int, number: int, neighbouring: Neighbouring) -> Pair:
+        rows, changed = self._change(n, number)
         # Decoded together: values inside bins are drawn, and common records must stay the same.
         table = self.schema.decode(np.vstack([rows, changed[None]]), np.random.default_rng(0))
-        n = len(rows)
-        if neighbouring == "replace-one":
-            without_last = table.drop(index=n - 1).reset_index(drop=True)
-            return Pair(f"{how}, in place of another", table.iloc[:n], without_last)
-        return Pair(f"{how}, in addition", table.iloc[:n], table)
+        how = f"{n} record(s): {_HOW[number]}"
+        replaced = neighbouring == "replace-one"
+        other = table.drop(index=n - 1).reset_index(drop=True) if replaced else table
+        how += ", in place of another" if replaced else ", in addition"
+
+        def of_size(sizes: Iterable[int]) -> list[Pair]:
+            made = (self._pair(size, number, neighbouring) for size in sizes)
+            return [pair for pair in made if _differ(pair)]
+
+        return Pair(
+            how,
+            table.iloc[:n],
+            other,
+            simpler=lambda: of_size(size for size in _SMALLER if size < n),
+            nearby=lambda: of_size([min(2 * n, _SIZES[-1])] if n < _SIZES[-1] else []),
+        )
+
+
+def _differ(pair: Pair) -> bool:
+    return not pair.data.equals(pair.data_prime)

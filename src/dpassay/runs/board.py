@@ -67,16 +67,16 @@ class Board:
         self.n_finished = int(np.count_nonzero(self._finished))
         self.n_failed = int(np.count_nonzero(self._failed))
 
-    def unfinished(self) -> NDArray[np.int64]:
+    def list_unfinished(self) -> NDArray[np.int64]:
         """The trials that have no outcome yet."""
         return self.trials[~self._finished]
 
-    def consumed(self) -> Outcomes:
+    def gather_consumed(self) -> Outcomes:
         """The outcomes that were consumed, in order."""
         return self._rows(slice(0, self.n_consumed))
 
     def advance(self) -> Ended | None:
-        """Consume all that can be; how the run has ended, or None if it goes on."""
+        """Consume the outcomes that are next in order; how the run has ended, or None."""
         self._move_front()
         n = self.trials.size
         borders = self._borders()

@@ -42,7 +42,7 @@ def row_checksums(
 
 
 def _mix(x: Words) -> Words:
-    """The finishing steps of SplitMix64 (Steele, Lea and Flood 2014): one bit changes about half.
+    """The finishing steps of SplitMix64 (Steele, Lea and Flood 2014): a bit flips half of them.
 
     It is a bijection, so that two states that differ stay different until the next column.
     """
@@ -83,7 +83,7 @@ def _parts(outcomes: Outcomes, parts: Mapping[int, str] | str | None) -> Words:
 
 
 def _frame(one: bytes | str | None) -> bytes:
-    """With its length, so that what ends here cannot be taken for the beginning of the next."""
+    """The bytes behind their length: no two sequences of texts become the same bytes."""
     if one is None:
         return b"-"
     kind, raw = (
@@ -98,15 +98,15 @@ def _word(data: bytes) -> int:
 
 def text_checksum(*texts: str | bytes) -> int:
     """A signed checksum of 64 bits over texts, in their order."""
-    return signed(_word(b"".join(map(_frame, texts))))
+    return to_signed(_word(b"".join(map(_frame, texts))))
 
 
 def add_to_digest(digest: int, checksums: NDArray[np.int64]) -> int:
     """The digest with these trials added; all numbers are signed, as SQLite stores them."""
     total = int(np.sum(checksums.view(np.uint64), dtype=np.uint64))  # wraps around, as it should
-    return signed(digest + total)
+    return to_signed(digest + total)
 
 
-def signed(number: int) -> int:
+def to_signed(number: int) -> int:
     """The number modulo 2^64, between -2^63 and 2^63 - 1."""
     return (number + 2**63) % 2**64 - 2**63

@@ -34,13 +34,13 @@ def has_alarms() -> bool:
 
 
 def within(seconds: float | None, call: Callable[[], Any]) -> Any:
-    """The call's value; :class:`TimeUp` if it takes longer."""
+    """What the call returns; raises :class:`TimeUp` if it takes longer."""
     if seconds is None:
         return call()
-    return (_alarmed_after if has_alarms() else _abandoned_after)(seconds, call)
+    return (_alarm_after if has_alarms() else _abandon_after)(seconds, call)
 
 
-def _alarmed_after(seconds: float, call: Callable[[], Any]) -> Any:
+def _alarm_after(seconds: float, call: Callable[[], Any]) -> Any:
     armed = True
 
     def ring(*_: Any) -> None:
@@ -61,7 +61,7 @@ def _alarmed_after(seconds: float, call: Callable[[], Any]) -> Any:
         signal.signal(signal.SIGALRM, before or signal.SIG_DFL)
 
 
-def _abandoned_after(seconds: float, call: Callable[[], Any]) -> Any:
+def _abandon_after(seconds: float, call: Callable[[], Any]) -> Any:
     box: list[tuple[bool, Any]] = []
 
     def run() -> None:
@@ -101,7 +101,7 @@ class Watchdog:
         self._wound = -float("inf")
 
     def watch(self, trials: list[int]) -> None:
-        """These are played from now on."""
+        """Start the clock for these trials, which are played from now on."""
         head = b"%d" % trials[0] if len(trials) == 1 else b""
         os.pwrite(self._note, head.ljust(_HEAD), 0)
         now = time.monotonic()
@@ -112,13 +112,13 @@ class Watchdog:
             )
 
     def rest(self) -> None:
-        """Nothing is played any more."""
+        """Stop the clock: no trial is being played any more."""
         faulthandler.cancel_dump_traceback_later()
         os.close(self._note)
 
 
 def hung_trials(notes: str) -> dict[int, str]:
-    """The trials that made their worker end itself, with a dump of its threads; notes go away.
+    """The trials that hung, so that their worker ended itself, with its threads; read once.
 
     Trials that hung in one call with others are left out: which of them it was is not known.
     """

@@ -34,18 +34,18 @@ _WRONG = (TypeError, ValueError, OverflowError, KeyError, AttributeError)
 
 
 def check(good: bool) -> None:
-    """Raise what :func:`named` turns into LogDamaged."""
+    """Raise what :func:`name_damage` turns into LogDamaged."""
     if not good:
         raise ValueError
 
 
 @contextlib.contextmanager
-def named(path: Path, what: str) -> Iterator[None]:
-    """Values that cannot be what was written are a LogDamaged with these words."""
+def name_damage(path: Path, what: str) -> Iterator[None]:
+    """Turn errors about values that nobody wrote so into a LogDamaged with these words."""
     try:
         yield
     except _WRONG:
-        raise damaged(path, what) from None
+        raise damage_error(path, what) from None
 
 
 def parse(text: str) -> Any:
@@ -53,8 +53,8 @@ def parse(text: str) -> Any:
     return parse_json("", text, infinite=True)
 
 
-def damaged(path: Path, what: str) -> LogDamaged:
-    """The error, with what can be done."""
+def damage_error(path: Path, what: str) -> LogDamaged:
+    """The error to raise, which says what can be done."""
     return LogDamaged(
         f"store={path}: the log is damaged: {what}. Restore a copy, or move it away and play "
         "again. Nothing was changed."
@@ -99,7 +99,7 @@ class Rows:
             return np.fromiter(self._ask(query), dtype=_ROW)
         except _WRONG:
             wrong = [row[0] for row in self._ask(query) if not _fits(row)]
-            raise damaged(self._path, f"run {self._key[:12]}: {_changed(wrong)}") from None
+            raise damage_error(self._path, f"run {self._key[:12]}: {_say_changed(wrong)}") from None
 
 
 def _fits(row: tuple[Any, ...]) -> bool:
@@ -130,7 +130,7 @@ def refuse(
             and their digest.
 
     """
-    faults = [_changed(wrong.tolist())] if wrong.size else []
+    faults = [_say_changed(wrong.tolist())] if wrong.size else []
     if whole is not None:
         n_done, n_failed, digest = whole
         missing = n_done + n_failed - len(outcomes)
@@ -141,10 +141,10 @@ def refuse(
         ):
             faults.append("its trials are not those that were written, though their number is")
     if faults:
-        raise damaged(path, f"run {key[:12]}: {'; '.join(faults)}")
+        raise damage_error(path, f"run {key[:12]}: {'; '.join(faults)}")
 
 
-def _changed(trials: list[Any]) -> str:
+def _say_changed(trials: list[Any]) -> str:
     if len(trials) == 1:
         return f"trial {trials[0]} was changed after it was written"
     return f"{len(trials)} trials were changed after they were written ({_few(trials)})"

@@ -122,7 +122,7 @@ class _Portion:
                 if os.getpid() != pid:
                     os._exit(0)  # A child that the task forked must not go on as a second runner.
         if debugging():
-            _show_on_terminal(prints.shown())
+            _show_on_terminal(prints.show())
         return _Failure(error)
 
 
@@ -179,7 +179,7 @@ def _whole(error: BaseException) -> list[str]:
 
 
 def _show_on_terminal(text: str) -> None:
-    """Past the streams of Python, which a trial does not reach; a log or a report never sees it."""
+    """Write past Python's streams to the terminal alone: no log or report sees the text."""
     with contextlib.suppress(OSError):
         os.write(2, f"{text.rstrip()}\n".encode("utf-8", errors="backslashreplace"))
 
@@ -202,7 +202,7 @@ class _Tail(io.BufferedIOBase):
     def fileno(self) -> int:
         return 2  # Code that insists on a file gets standard error, never standard output.
 
-    def shown(self) -> str:
+    def show(self) -> str:
         text = self.kept.decode("utf-8", errors="replace").strip()
         return f"The trial had printed (end):\n{text}" if text else ""
 

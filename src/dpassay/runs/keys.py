@@ -156,9 +156,9 @@ class _Walk:
         typed = isinstance(value, types.GenericAlias)  # NDArray[...]: it has all names of an array
         if hasattr(value, "__array__") and not typed:  # a column of a table, a tensor
             return "array", self._each(where, [as_array(value)])
-        return self._pickled(where, value)
+        return self._pickle(where, value)
 
-    def _pickled(self, where: str, value: Any) -> Parts:
+    def _pickle(self, where: str, value: Any) -> Parts:
         try:
             reduce = copyreg.dispatch_table.get(type(value))
             made = reduce(value) if reduce else value.__reduce_ex__(4)
@@ -185,7 +185,7 @@ class _Walk:
     def _function(self, where: str, value: Any) -> Parts:
         if _is_installed(value.__code__.co_filename):
             name = [_release(value.__module__ or ""), value.__qualname__.encode()]
-            return "name", name + self._each(where, _wrapped_by(value))
+            return "name", name + self._each(where, _find_wrapped(value))
         here = f"{where}, in {value.__qualname__}()"
         parts = [_code(value.__code__)]
         parts += self._each(here, [value.__defaults__, value.__kwdefaults__])
@@ -296,7 +296,7 @@ def _names(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*map(_names, inner))
 
 
-def _wrapped_by(function: types.FunctionType) -> list[Any]:
+def _find_wrapped(function: types.FunctionType) -> list[Any]:
     """The functions that a decorator of an installed package holds."""
     cells = (cell.cell_contents for cell in function.__closure__ or ())
     return [content for content in cells if isinstance(content, types.FunctionType)]
@@ -306,7 +306,7 @@ def _is_generated(owner: type, member: Any) -> bool:
     """Whether it was written by ``dataclass``: it follows from the fields."""
     if not (isinstance(member, types.FunctionType) and dataclasses.is_dataclass(owner)):
         return False
-    functions = (member, *_wrapped_by(member))
+    functions = (member, *_find_wrapped(member))
     return any(function.__code__.co_filename == "<string>" for function in functions)
 
 

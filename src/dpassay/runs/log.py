@@ -19,7 +19,7 @@ from dpassay.runs.sqlite import SqliteLog
 
 
 def open_log(store: "str | Path | TrialLog | None", *, make: bool = True) -> TrialLog:
-    """The log at a path, a new one in memory for None; a log is itself.
+    """The log at a path, or for None a new one in memory; an open log comes back as it is.
 
     A file that does not exist is made, or with ``make=False`` refused.
     """

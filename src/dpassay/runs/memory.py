@@ -37,12 +37,12 @@ class MemoryLog:
             self.redescribe(key, lambda _: about)
 
     def redescribe(self, key: str, change: Callable[[RunRecord], dict[str, Any]]) -> None:
-        kept = self._known(key)
+        kept = self._find(key)
         about = json.loads(plain_json("description", change(kept.record)))
         kept.record = replace(kept.record, description=about)
 
     def add(self, key: str, outcomes: Outcomes, part: str | None = None) -> Outcomes:
-        kept, before = self._known(key), len(self._known(key).seen)
+        kept, before = self._find(key), len(self._find(key).seen)
         numbers = outcomes.trials.tolist()
         fresh = outcomes
         if not kept.seen.isdisjoint(numbers):
@@ -77,11 +77,11 @@ class MemoryLog:
     def note(self, key: str, name: str, value: Any) -> None:
         self.revise(key, name, lambda _: value)
 
-    def noted(self, key: str, name: str, default: Any = None) -> Any:
+    def read_note(self, key: str, name: str, default: Any = None) -> Any:
         return self.notes(key).get(name, default)
 
     def revise(self, key: str, name: str, change: Callable[[Any], Any]) -> Any:
-        notes = self._known(key).notes
+        notes = self._find(key).notes
         value = change(notes.get(name))
         plain = value if isinstance(value, bytes) else json.loads(plain_json(name, value))
         notes[name] = plain
@@ -90,7 +90,7 @@ class MemoryLog:
     def notes(self, key: str) -> dict[str, Any]:
         return dict(self._runs[key].notes) if key in self._runs else {}
 
-    def _known(self, key: str) -> _Kept:
+    def _find(self, key: str) -> _Kept:
         if key not in self._runs:
             raise InvalidArgument(f"key={key!r} is not a run of this log; begin it first.")
         return self._runs[key]

@@ -149,7 +149,7 @@ def failures(errors: Mapping[int, str]) -> Outcomes:
 
 
 def join(parts: Iterable[Outcomes]) -> Outcomes:
-    """All of them one after the other."""
+    """The outcomes of all these batches, one after the other."""
     parts = list(parts)
     if len(parts) == 1:
         return parts[0]

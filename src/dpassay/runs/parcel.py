@@ -71,6 +71,6 @@ def pack(task: Any, folder: Path | None) -> Parcel:
 
 
 def _lacking(error: Exception) -> str:
-    """The module that is not there: a name of code, which no record is."""
+    """The name of the module that could not be imported; it is code, never a record."""
     name = error.name if isinstance(error, ImportError) else None
     return f", module {name!r}" if name else ""

@@ -28,7 +28,7 @@ _DEATHS = "deaths"  # the fact about a run that counts dead workers
 
 @dataclass(frozen=True)
 class Played:
-    """How a run ended and what it has.
+    """How a run ended, with the outcomes that were consumed.
 
     Attributes:
         key: the run's key.
@@ -182,7 +182,7 @@ def play(
     return Played(
         key=key,
         ended=ended,
-        outcomes=board.consumed(),
+        outcomes=board.gather_consumed(),
         n_played=board.n_finished - before,
         n_logged=board.n_finished,
         n_deaths=n_deaths,
@@ -212,13 +212,13 @@ def replayed(
     ended = board.advance()
     if ended is None:
         ended = "stopped" if board.consume_rest() else "interrupted"
-    return Played(key, ended, board.consumed(), 0, board.n_finished, n_deaths, 0.0)
+    return Played(key, ended, board.gather_consumed(), 0, board.n_finished, n_deaths, 0.0)
 
 
 def _count_deaths(log: TrialLog, key: str, new: int) -> int:
     """How often a worker died for this run, the new deaths included; kept in the log."""
     if not new:
-        return int(log.noted(key, _DEATHS, 0))
+        return int(log.read_note(key, _DEATHS, 0))
     return int(log.revise(key, _DEATHS, lambda before: (before or 0) + new))
 
 

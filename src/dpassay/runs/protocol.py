@@ -33,10 +33,10 @@ class RunRecord:
 
 @runtime_checkable
 class TrialLog(Protocol):
-    """A place where outcomes are kept by run key and trial number; the first one stands."""
+    """Keeps outcomes by run key and trial number; of two outcomes of a trial the first stays."""
 
     def begin(self, key: str, configuration: Words, description: Words | None = None) -> None:
-        """Make the run known; again changes nothing but the description, if one is given."""
+        """Enter a run; of a known run only the description is replaced, if one is given."""
         ...
 
     def add(self, key: str, outcomes: Outcomes, part: str | None = None) -> Outcomes:
@@ -70,7 +70,7 @@ class TrialLog(Protocol):
         """Keep a fact about a run: plain JSON, or bytes; it replaces the one of this name."""
         ...
 
-    def noted(self, key: str, name: str, default: Any = None) -> Any:
+    def read_note(self, key: str, name: str, default: Any = None) -> Any:
         """The fact of this name, or the default."""
         ...
 
@@ -86,7 +86,7 @@ class TrialLog(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of the file; again is harmless."""
+        """Close the file; closing twice is harmless."""
         ...
 
 

@@ -19,7 +19,7 @@ WORLD_MAX = 127
 
 
 class Results:
-    """Outcomes as they come in.
+    """Collects the outcomes of a portion as its trials end.
 
     Those of single trials are gathered in lists, because arrays of one element are slow.
     """

@@ -66,7 +66,7 @@ class Schedule:
         self._next += len(portion)
         return portion
 
-    def finished(self, outcomes: Outcomes) -> None:
+    def learn_from(self, outcomes: Outcomes) -> None:
         """Learn from a finished portion how large the next may be."""
         played = len(outcomes)
         seconds = float(np.sum(outcomes.seconds)) / played
@@ -75,11 +75,11 @@ class Schedule:
         self._size = max(1, int(min(by_time, by_bytes, GROWTH * played)))
 
     def put_back(self, portion: Iterable[int]) -> None:
-        """These were not played, and nobody died."""
+        """Take back trials that were not played although no worker died."""
         self._suspects.extendleft(reversed(list(portion)))
 
-    def died(self, trials: Iterable[int], deaths: int = 1) -> list[int]:
-        """These were under way when workers died; returns the trials to give up."""
+    def note_deaths(self, trials: Iterable[int], deaths: int = 1) -> list[int]:
+        """Take back trials whose worker died; returns those that died too often, to give up."""
         given_up: list[int] = []
         for trial in trials:
             self._deaths[trial] += deaths

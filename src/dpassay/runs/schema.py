@@ -24,7 +24,7 @@ import numpy as np
 
 from dpassay import __version__
 from dpassay._files import make_private
-from dpassay._scratch import owned_name, remove_stale, vanishing
+from dpassay._scratch import make_owned_name, remove_stale, vanishing
 from dpassay.errors import LogDamaged, LogError
 from dpassay.runs import damage
 from dpassay.runs.checksums import add_to_digest, row_checksums, text_checksum
@@ -79,7 +79,7 @@ def companions(path: Path) -> list[Path]:
 
 
 @contextlib.contextmanager
-def explained(path: Path) -> Iterator[None]:
+def explain_errors(path: Path) -> Iterator[None]:
     """Turn errors of SQLite and the file system into a LogError that says what to do."""
     try:
         yield
@@ -104,7 +104,7 @@ def connect(path: Path, mode: str = "rw") -> sqlite3.Connection:
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection, begin: str = "BEGIN IMMEDIATE") -> Iterator[None]:
-    """All that is done in the block, or nothing of it."""
+    """A transaction: either all that the block does is kept, or nothing of it."""
     connection.execute(begin)
     try:
         yield
@@ -136,7 +136,7 @@ def make_log(path: Path) -> None:
 def new_file(path: Path) -> Iterator[Path]:
     """An empty file beside a path, for a database that is made there and published."""
     remove_stale(path.parent, _NEW)
-    new = path.with_name(f"{_NEW}{owned_name()}")
+    new = path.with_name(f"{_NEW}{make_owned_name()}")
     with contextlib.ExitStack() as stack:
         for place in (new, new.with_name(f"{new.name}-journal"), *companions(new)):
             stack.enter_context(vanishing(place))

@@ -48,7 +48,7 @@ class Session:
         self._replayable = replayable
         most = None if recycle is None else max(1, recycle // crew.workers.depth)
         most = most if replayable else 1  # a death then costs no more than what is being played
-        self._schedule = Schedule(board.unfinished(), crew.workers.width, most)
+        self._schedule = Schedule(board.list_unfinished(), crew.workers.width, most)
         self._under_way: dict[Future[Outcomes], list[int]] = {}
         self._since_renewal = self._barren = self.n_deaths = 0
 
@@ -118,13 +118,13 @@ class Session:
                 return False
             raise
         self._since_renewal += len(self._under_way.pop(future))
-        self._schedule.finished(outcomes)
+        self._schedule.learn_from(outcomes)
         self._written.add(outcomes)
         self._barren = 0
         return True
 
     def _bury(self, lost: "list[Future[Outcomes]]") -> None:
-        """Have the trials played again whose worker died, or give them up."""
+        """Have the trials of dead workers played again, or give them up."""
         if not lost:
             return
         reason = lost[0].exception() or BrokenExecutor()
@@ -136,7 +136,7 @@ class Session:
         hung = {t: error for t, error in self._crew.hung_trials().items() if t in trials}
         lost_now = sorted(trials - hung.keys())
         if self._replayable:
-            given_up = self._schedule.died(lost_now, deaths)
+            given_up = self._schedule.note_deaths(lost_now, deaths)
             error = f"the trial, playing alone, killed its worker again and again: {reason}"
         else:
             given_up = lost_now

@@ -29,7 +29,7 @@ from dpassay.runs.schema import (
     SCHEMA_VERSION,
     companions,
     connect,
-    explained,
+    explain_errors,
     insert_run,
     make_log,
     migrate,
@@ -71,7 +71,7 @@ class SqliteLog:
         self._place = self.path.absolute()  # A trial may change the working directory.
         self._stack = contextlib.ExitStack()
         self._writes = False  # whether anything was written that a reader must find at the end
-        with explained(self.path):
+        with explain_errors(self.path):
             if make and not os.path.lexists(self._place):
                 make_log(self._place)
             try:
@@ -85,7 +85,7 @@ class SqliteLog:
         if read_only:
             place = _copy_log(place, self._stack.enter_context(temporary_folder()))
         if vet(place) < SCHEMA_VERSION:
-            with damage.named(self.path, "it holds values of another kind than it should"):
+            with damage.name_damage(self.path, "it holds values of another kind than it should"):
                 migrate(place)
         self._connection = connect(place)
         # A commit is on the disk when it returns, even if the power fails.
@@ -139,7 +139,7 @@ class SqliteLog:
             )
         if len(fresh) == len(outcomes):
             return outcomes
-        with explained(self.path):
+        with explain_errors(self.path):
             low, high = int(outcomes.trials.min()), int(outcomes.trials.max())
             return only(self._read(key, (low, high)), outcomes)
 
@@ -198,22 +198,22 @@ class SqliteLog:
     # ----------------------------------------------------------------- reading
 
     def outcomes(self, key: str) -> Outcomes:
-        with explained(self.path):
+        with explain_errors(self.path):
             return self._read(key)
 
     def parts(self, key: str) -> dict[int, str]:
         query = f"SELECT trial, part FROM trials WHERE run = {_RUN_OF} AND part IS NOT NULL"
-        with explained(self.path):
+        with explain_errors(self.path):
             return dict(self._connection.execute(query, (key,)).fetchall())
 
     def counts(self, key: str) -> dict[str, int]:
         query = "SELECT n_done, n_failed FROM runs WHERE key = ?"
-        with explained(self.path):
+        with explain_errors(self.path):
             done, failed = self._connection.execute(query, (key,)).fetchone() or (0, 0)
         return {"done": done, "failed": failed}
 
     def runs(self) -> list[RunRecord]:
-        with explained(self.path):
+        with explain_errors(self.path):
             rows = self._connection.execute(f"{_RUNS} ORDER BY id").fetchall()
         return [self._record(*row) for row in rows]
 
@@ -228,22 +228,22 @@ class SqliteLog:
     ) -> RunRecord:
         checksum, n_done, n_failed = rest
         what = f"the configuration or description of run {str(key)[:12]} was changed"
-        with damage.named(self.path, what):
+        with damage.name_damage(self.path, what):
             damage.check(text_checksum(key, settings, about, created, version) == checksum)
             configuration, description = damage.parse(settings), damage.parse(about)
             damage.check(isinstance(configuration, dict) and isinstance(description, dict))
         return RunRecord(key, configuration, created, version, n_done, n_failed, description)
 
-    def noted(self, key: str, name: str, default: Any = None) -> Any:
+    def read_note(self, key: str, name: str, default: Any = None) -> Any:
         return self.notes(key).get(name, default)
 
     def notes(self, key: str) -> dict[str, Any]:
         query = f"SELECT name, value, checksum FROM notes WHERE run = {_RUN_OF} ORDER BY name"
-        with explained(self.path):
+        with explain_errors(self.path):
             rows = self._connection.execute(query, (key,)).fetchall()
         found = {}
         for name, value, checksum in rows:
-            with damage.named(self.path, f"the note {name!r} of run {key[:12]} was changed"):
+            with damage.name_damage(self.path, f"the note {name!r} of run {key[:12]} was changed"):
                 damage.check(text_checksum(key, name, value) == checksum)
                 found[name] = value if isinstance(value, bytes) else damage.parse(value)
         return found
@@ -278,7 +278,7 @@ class SqliteLog:
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
         """A transaction, after which the log is still where its name says."""
-        with explained(self.path):
+        with explain_errors(self.path):
             with transaction(self._connection):
                 yield
             self._writes = True
@@ -332,7 +332,7 @@ class SqliteLog:
             merge(there, ours)
 
     def close(self) -> None:
-        with explained(self.path):
+        with explain_errors(self.path):
             try:
                 if self._writes:
                     self._writes = False

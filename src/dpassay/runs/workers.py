@@ -183,7 +183,7 @@ def _cores() -> int:
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Ctrl-C comes after the block, not in the middle of it."""
+    """Hold Ctrl-C back until the end of the block."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -195,7 +195,7 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _enter_worker(parent: int) -> None:
-    """What a worker does first."""
+    """Prepare a worker process before its first trial."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that plays.
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})

@@ -149,7 +149,7 @@ def _check_places(command: Any, words: Sequence[str]) -> None:
 
 
 def _run(words: Sequence[str], folder: Path) -> None:
-    """Run to the end; whatever happens, nothing that was started is left."""
+    """Run a command to its end; whatever happens, no process that it started stays alive."""
     with (folder / "stdout").open("wb") as out, (folder / "stderr").open("wb") as err:
         process = subprocess.Popen(
             words,
@@ -226,7 +226,7 @@ def read_output(path: Path) -> Any:
 
 
 def _text(path: Path) -> Any:
-    """Numbers, if it holds nothing else; otherwise the text."""
+    """The numbers in a text if it holds nothing else; otherwise the text."""
     text = _handed.read_text("output", path)
     try:
         return np.array([float(word) for word in text.split()])

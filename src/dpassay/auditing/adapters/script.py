@@ -9,11 +9,11 @@ import runpy
 import sys
 import threading
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from dpassay.auditing.adapters.sources import local_modules
 from dpassay.auditing.working_copy import WorkingCopy, root_of
 from dpassay.errors import InvalidArgument, ScriptFailed
 
+T = TypeVar("T")
 _ONE_AT_A_TIME = threading.Lock()  # A script owns its process: arguments, generators, folder.
 _READY: "set[Script]" = set()  # scripts that this process has rehearsed
 
@@ -56,6 +57,12 @@ class Script:
                 self._rehearse(with_canary, seed)
             return self._play_apart(with_canary, seed)
 
+    def rehearse(self) -> None:
+        """Load what the script loads, unless this process has run it before."""
+        with _ONE_AT_A_TIME:
+            if self not in _READY:
+                self._rehearse(with_canary=False, seed=0)
+
     def _rehearse(self, with_canary: bool, seed: int) -> None:
         """Run the script once and forget what came of it, whatever that was.
 
@@ -66,24 +73,37 @@ class Script:
         with contextlib.suppress(Exception):
             self._play_apart(with_canary, seed)
 
+    def run_once(self, seed: int) -> None:
+        """Run the script once in its scratch copy; what its probes do is up to the caller."""
+        with _ONE_AT_A_TIME:
+            self._run_apart(lambda script: script._run(seed))
+
     def _play_apart(self, with_canary: bool, seed: int) -> Any:
-        """Run the script in its scratch copy, unless it is to run where it is."""
+        return self._run_apart(lambda script: script._play(with_canary, seed))
+
+    def _run_apart(self, run: "Callable[[Script], T]") -> T:
+        """Have the script run in its scratch copy, unless it is to run where it is."""
         if self.in_place:
-            return self._play(with_canary, seed)
+            return run(self)
         folder = _copy_for(root_of(self.path))
         folder.restore()
         copy = from_script(folder.copy_of(self.path), self.arguments)
         before, known = Path.cwd(), self._pop_modules()
         os.chdir(folder.scratch)
         try:
-            return copy._play(with_canary, seed)
+            return run(copy)
         finally:
             sys.modules.update(known)
             os.chdir(before)
 
     def _play(self, with_canary: bool, seed: int) -> Any:
         """What the script releases when it is run once."""
-        with probe.playing(with_canary) as trial, self.as_program(), _seed_generators(seed):
+        with probe.playing(with_canary) as trial:
+            self._run(seed)
+        return trial.output(self.path.name)
+
+    def _run(self, seed: int) -> None:
+        with self.as_program(), _seed_generators(seed):
             try:
                 runpy.run_path(str(self.path), run_name="__main__")
             except SystemExit as left:
@@ -91,7 +111,6 @@ class Script:
                     raise ScriptFailed(
                         f"{self.path.name} left with exit code {left.code!r}."
                     ) from None
-        return trial.output(self.path.name)
 
     @contextlib.contextmanager
     def as_program(self) -> Generator[None, None, None]:
