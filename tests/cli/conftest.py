@@ -1,5 +1,6 @@
 import json
 import re
+import shlex
 
 import pytest
 from typer.testing import CliRunner
@@ -36,6 +37,6 @@ def dpassay():
 
     def run(command):
         env = {"COLUMNS": "100", "NO_COLOR": "1"}
-        return Result(CliRunner().invoke(app, command.split(), env=env))
+        return Result(CliRunner().invoke(app, shlex.split(command), env=env))
 
     return run

@@ -40,6 +40,17 @@ TARGET = """
     def fixed(data, rng):
         return data.sum() + np.random.default_rng(42).laplace(scale=1.0)
 
+    def whole(data, rng):
+        return int(data.sum())
+
+    def same(data, rng):
+        return 7.0
+
+    def fails_with(data, rng):
+        if data.sum():
+            raise RuntimeError("no record may be here")
+        return rng.laplace()
+
     def score(output):
         return float(output)
 
@@ -143,6 +154,42 @@ def test_dry_run(dpassay, folder):
     data = dpassay(f"audit my_audit_target.py:honest {COMMON} --dry-run --json").data
     assert data["seconds_per_trial"] > 0
     assert data["ceiling"] == pytest.approx(2.9875, abs=1e-3)  # 75 perfect trials of each world
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "code", "said"),
+    [
+        ("fixed", "", 3, "your code fixes its seed"),
+        ("whole", "", 3, "your code fixes its seed"),
+        ("fails", "", 3, "4 of 4 trials failed: RuntimeError at"),
+        ("fails_with", "", 3, "2 of 4 trials failed: RuntimeError at"),
+        ("honest", "--data far.npz", 2, "are not neighbours"),
+        ("honest", "--trials 20 --claim 6", 3, VACUOUS),
+        ("fixed", "--fixed-seed-is-a-leak", 0, ""),
+    ],
+)
+def test_a_dry_run_fails_on_what_would_fail(dpassay, folder, target, options, code, said):
+    np.savez(folder / "far.npz", data=np.ones((5, 1)), data_prime=np.zeros((3, 1)))
+    done = dpassay(f"audit my_audit_target.py:{target} {COMMON} {options} --dry-run")
+    assert done.code == code
+    assert said in done.err
+    if target != "fails_with":  # one world of two: the audit goes on for a while
+        real = dpassay(f"audit my_audit_target.py:{target} {COMMON} {options}")
+        assert real.code == code or code == 0
+
+
+def test_outputs_that_are_all_the_same_say_nothing(dpassay, folder):
+    done = dpassay(f"audit my_audit_target.py:same {COMMON}")
+    assert done.code == 3
+    assert "Next: Every output was the same, in both worlds" in done.out
+    assert dpassay(f"audit my_audit_target.py:same {COMMON} --anyway").code == 0
+
+
+def test_a_refutation_of_a_curve_says_where_it_fell(dpassay, folder):
+    common = COMMON.replace("--claim 1", "--claim gdp:0.5")
+    done = dpassay(f"audit my_audit_target.py:broken {common}")
+    assert done.code == 1
+    assert "where the claim allows" in done.out.split("AUC")[1].partition("\n")[2]
 
 
 @pytest.mark.parametrize(

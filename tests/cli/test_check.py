@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import pathlib
 import signal
 import subprocess
 import sys
@@ -208,15 +209,37 @@ def test_a_whole_script(dpassay, tmp_path, monkeypatch):
     assert "probe.data(train_set)" in bare.err
 
 
+def test_the_command_that_is_named_refutes_the_claim(folder, monkeypatch, dpassay):
+    line = f"check {folder}.py:half --data d.npz --claim 1 --limit 6"
+    monkeypatch.setattr(sys, "argv", ["dpassay", *line.split()])
+    said = dpassay(line).out.splitlines()
+    named = [text.split("itself: dpassay ")[1] for text in said if text.startswith("To refute")]
+    assert f"Replay: dpassay {line}" in said
+    done = dpassay(named[0])
+    assert done.code == 1
+    assert "refuted" in done.words
+
+
+def test_a_script_that_raises_on_its_own_data_is_named_by_its_line(dpassay, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.py").write_text(f"x = 1\nraise ValueError('record {CANARY}')\n")
+    done = dpassay("check train.py --claim 1")
+    assert done.code == 3
+    assert "ValueError on its own data, at train.py:2" in done.err
+    assert str(CANARY) not in done.err + done.out
+
+
 def test_a_script_is_audited_by_replays(dpassay, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.py").write_text(SCRIPT)
     broken = dpassay("audit train.py --claim 1 --evidence replay --arguments 0.25 --json")
     assert broken.code == 1
     assert (broken.data["refuted"], broken.data["trials"] < 50) == (True, True)
+    dpassay("audit train.py --claim 1 --evidence replay --arguments 0.25 --report page.html")
+    assert "What a check of the code found" in pathlib.Path("page.html").read_text()
     honest = dpassay("audit train.py --claim 1 --evidence replay --trials 5")
     assert honest.code == 0
-    assert "Assuming noise as stated" in honest.words
+    assert "assuming noise as stated" in honest.words
     (tmp_path / "still.py").write_text(SCRIPT.replace("np.clip(x, 0, 1).sum()", "0 * x.sum()"))
     still = dpassay("audit still.py --claim 1 --evidence replay --trials 5")
     assert still.code == 3

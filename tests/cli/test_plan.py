@@ -45,5 +45,32 @@ def test_misuse():
         assert "dpassay:" in done.stderr
 
 
+def test_one_run():
+    """A share gives a number of canaries, which gives the share back."""
+    data = json.loads(run("--one-run", "--epsilon", "4", "--json").stdout)
+    assert (data["canaries"], data["reachable"]) == (447, True)
+    words = ["--one-run", "--epsilon", "4", "--canaries", "447"]
+    again = json.loads(run(*words, "--parameters", "400", "--json").stdout)
+    assert abs(again["share"] - 0.8) < 1e-3
+    assert again["share_none"] < again["share"]
+    shown = run(*words, "--parameters", "400").stdout
+    assert "not reachable: needs m > d" in " ".join(shown.split())
+    assert "not reachable" not in run(*words, "--parameters", "447").stdout
+
+
+def test_one_run_misuse():
+    for words, text in (
+        (["--one-run"], "--epsilon is missing"),
+        (["--one-run", "--epsilon", "4", "--claim", "1"], "--claim: not with --one-run"),
+        (["--one-run", "--epsilon", "4", "--share", "0.5", "--canaries", "9"], "twice"),
+        (["--one-run", "--epsilon", "4", "--share", "1"], "share=1"),
+        (["--claim", "1,1e-5", "--share", "0.5"], "--share: only with --one-run"),
+        ([], "--claim is missing"),
+    ):
+        done = run(*words)
+        assert done.exit_code == 2
+        assert text in done.stderr
+
+
 def test_help_has_an_example():
     assert "dpassay plan --claim" in run("--help").output

@@ -11,6 +11,7 @@ from typer.main import get_command
 
 from dpassay import __version__
 from dpassay.cli import app
+from dpassay.privacy import ApproxDP, Ledger
 
 HEAVY = ("numpy", "scipy", "pandas", "matplotlib", "sklearn", "dp_accounting", "opendp", "jax")
 
@@ -82,6 +83,10 @@ def test_help_shows_an_example_of_this_very_command(dpassay, path):
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if not ELSEWHERE & set(e.split())])
 def test_examples_work_and_print_only_json(dpassay, example, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    if "new" not in example.split():  # which makes it
+        Ledger("project.db", budget=ApproxDP(3.0, 1e-6))
+    for name in ("patients.csv", "table.csv"):
+        Path(name).write_text("age,sex\n70,F\n20,M\n")
     result = dpassay(f"{example.removeprefix('dpassay ')} --json")
     assert result.data
     assert result.err == ""

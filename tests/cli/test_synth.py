@@ -147,7 +147,6 @@ BAD_TABLES = {
     "{header}\n1,1,1,True,1.0,\n": "column 'code' has a value outside",
     "{header}\n1,1,01,,1.0,\n": "column 'smokes' has missing values",
     "{header}\n1,1,01,True,1.0,yesterday\n": "column 'seen'",
-    "{header}\n0,1,01,True,1.0,\n": "`impossible` rules out",
 }
 
 
@@ -289,11 +288,11 @@ def test_a_domain_that_is_paid_for(dpassay, files):
 
 
 def test_whole_numbers_that_no_type_holds(dpassay, files):
-    (files / "t.csv").write_text("id,a\n" + f"{10**24},1\n" * 800)
+    (files / "t.csv").write_text("number,a\n" + f"{10**24},1\n" * 800)
     shown = dpassay(free(files, "--domain-epsilon 2"))
     assert shown.code == 2
-    assert "column 'id' has whole numbers of 20 digits" in " ".join(shown.err.split())
-    (files / "part.toml").write_text('[columns.id]\nkind = "categorical"\n')
+    assert "column 'number' has whole numbers of 20 digits" in " ".join(shown.err.split())
+    (files / "part.toml").write_text('[columns.number]\nkind = "categorical"\n')
     rest = f"--domain-epsilon 2 --schema {files / 'part.toml'} --json"
     assert dpassay(free(files, rest)).data["private"]
 

@@ -48,6 +48,14 @@ def test_demo(dpassay, tmp_path):
         assert learner in result.out
     data = json.loads((tmp_path / "demo" / "report.json").read_text(encoding="utf-8"))
     assert [audit["verdict"]["refuted"] for audit in data["audits"]] == [False, True]
+    honest, broken = (audit["epsilon"] for audit in data["audits"])
+    # Proof, claim and attack meet: within a factor of 1.5, and the bug by its true severity.
+    assert honest["claimed"] / 1.5 < honest["measured_lower"] < honest["claimed"]
+    assert honest["proved_upper"] == pytest.approx(honest["claimed"])
+    assert broken["proved_upper"] > 1000 * broken["claimed"]
+    picture = (tmp_path / "demo" / "learners.svg").read_text(encoding="utf-8")
+    for words in ("proved 1.761", "claimed 1.761", "shown 1.34", "proved 4381", "if Gaussian, 3"):
+        assert words in picture
     text = (tmp_path / "demo" / "tour.html").read_text(encoding="utf-8")
     page = _Page()
     page.feed(text)
@@ -69,6 +77,8 @@ def test_demo_for_machines(dpassay, tmp_path, monkeypatch):
     assert data["check"]["epsilon_seen"] > 100 * data["check"]["epsilon_claimed"]
     verdicts = data["verdicts"]
     assert [verdicts[name]["refuted"] for name in ("honest", "broken")] == [False, True]
+    proved = data["proved_upper"]["broken"]
+    assert proved / 1.5 < data["severity"]["epsilon_lower"] < proved
     # The pair (epsilon, delta) allows more than the curve that it was read from.
     pair, whole = data["odds"]["worst case"], data["odds_of_the_whole_curve"]
     assert pair["if_in"] > whole["if_in"] > 0.5

@@ -1,7 +1,9 @@
 """``dpassay account``: upper bounds on epsilon (or delta) by every method, side by side."""
 
+import inspect
 import math
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -129,10 +131,11 @@ def prices(event: "Event", query: Query, method: str = "all") -> list[Price]:
 
 
 def _price(event: "Event", query: Query, method: str, refuse: bool) -> Price:
-    from dpassay.privacy.accounting import account
+    from dpassay import _check
+    from dpassay.privacy.accounting import METHODS, account
 
     try:
-        curve = account(event, method)
+        curve = account(event, _check.choice("method", method, METHODS))
         return Price(method, query.of(curve), curve.kind, NOTES.get(method, "the smallest proof"))
     except UnsupportedEvent as refusal:
         if refuse:
@@ -141,7 +144,7 @@ def _price(event: "Event", query: Query, method: str, refuse: bool) -> Price:
 
 
 def is_proof(price: Price) -> bool:
-    """Whether the price is one that holds."""
+    """Whether the price is proved: neither an estimate nor a refusal."""
     return price.kind in ("exact", "upper bound")
 
 
@@ -241,146 +244,102 @@ def dp_sgd(
     as_json: Json = False,
 ) -> None:
     """Gaussian noise on random batches, many times: DP-SGD."""
-    from dpassay.privacy.events import dp_sgd_event
+    from dpassay import _check
+    from dpassay.privacy.events import SCHEMES, dp_sgd_event
 
     relation: Any = neighbouring
+    batches = _check.choice("scheme", scheme, SCHEMES)
     rate, count = rate_and_steps(sampling_rate, steps, batch_size, n, epochs)
-    event = dp_sgd_event(noise_multiplier, rate, count, neighbouring=relation, scheme=scheme)
+    event = dp_sgd_event(noise_multiplier, rate, count, neighbouring=relation, scheme=batches)
     show(event, Query(delta, epsilon), method, as_json)
 
 
-def _show_repeated(
-    kind: str, parameters: tuple[Any, ...], count: int, query: Query, method: str, as_json: bool
-) -> None:
-    from dpassay.privacy import events
-
-    event = getattr(events, kind)(*parameters)
-    show(event if count == 1 else events.Repeated(event, count), query, method, as_json)
-
-
-@app.command(
-    "gaussian", epilog=example("dpassay account gaussian --noise-multiplier 4 --delta 1e-6")
-)
-def gaussian(
-    noise_multiplier: NoiseMultiplier,
+def _share(
     count: Count = 1,
     delta: Delta = None,
     epsilon: AtEpsilon = None,
     method: Method = "all",
-    neighbouring: Neighbours = "add-remove",
     as_json: Json = False,
 ) -> None:
+    """The options that every command about releases of one kind has."""
+
+
+def _add(name: str, kind: str, options: str) -> Callable[[Callable[..., None]], None]:
+    """Add a command that prices releases of one kind; ``options`` are those of its example.
+
+    It decorates a description: a function without a body whose arguments are those of the event, in
+    their order, and whose docstring is the help. The shared options are put behind them.
+    """
+
+    def add(description: Callable[..., None]) -> None:
+        own, shared = (inspect.signature(f).parameters for f in (description, _share))
+
+        def command(
+            *,
+            count: int,
+            delta: float | None,
+            epsilon: float | None,
+            method: str,
+            as_json: bool,
+            **parameters: Any,
+        ) -> None:
+            from dpassay.privacy import events
+
+            event = getattr(events, kind)(*(parameters[name] for name in own))
+            event = event if count == 1 else events.Repeated(event, count)
+            show(event, Query(delta, epsilon), method, as_json)
+
+        all_of_them = own | shared
+        command.__doc__ = description.__doc__
+        command.__annotations__ = {name: each.annotation for name, each in all_of_them.items()}
+        vars(command)["__signature__"] = inspect.Signature([*all_of_them.values()])
+        app.command(name, epilog=example(f"dpassay account {name} {options}"))(command)
+
+    return add
+
+
+@_add("gaussian", "Gaussian", "--noise-multiplier 4 --delta 1e-6")
+def _gaussian(noise_multiplier: NoiseMultiplier, neighbouring: Neighbours = "add-remove") -> None:
     """Releases with Gaussian noise; its deviation over the l2 sensitivity is the multiplier."""
-    query = Query(delta, epsilon)
-    _show_repeated("Gaussian", (noise_multiplier, neighbouring), count, query, method, as_json)
 
 
-@app.command(
-    "laplace",
-    epilog=example("dpassay account laplace --noise-multiplier 10 --count 100 --delta 1e-6"),
-)
-def laplace(
-    noise_multiplier: NoiseMultiplier,
-    count: Count = 1,
-    delta: Delta = None,
-    epsilon: AtEpsilon = None,
-    method: Method = "all",
-    neighbouring: Neighbours = "add-remove",
-    as_json: Json = False,
-) -> None:
+@_add("laplace", "Laplace", "--noise-multiplier 10 --count 100 --delta 1e-6")
+def _laplace(noise_multiplier: NoiseMultiplier, neighbouring: Neighbours = "add-remove") -> None:
     """Releases with Laplace noise; its scale over the l1 sensitivity is the multiplier."""
-    query = Query(delta, epsilon)
-    _show_repeated("Laplace", (noise_multiplier, neighbouring), count, query, method, as_json)
 
 
-@app.command(
-    "pure", epilog=example("dpassay account pure --epsilon-each .1 --count 100 --delta 1e-3")
-)
-def pure(
-    epsilon_each: EpsilonEach,
-    count: Count = 1,
-    delta: Delta = None,
-    epsilon: AtEpsilon = None,
-    method: Method = "all",
-    neighbouring: Neighbours = "add-remove",
-    as_json: Json = False,
-) -> None:
+@_add("pure", "Pure", "--epsilon-each .1 --count 100 --delta 1e-3")
+def _pure(epsilon_each: EpsilonEach, neighbouring: Neighbours = "add-remove") -> None:
     """Anything that is epsilon-DP: noisy max, permute-and-flip, a stated guarantee."""
-    query = Query(delta, epsilon)
-    _show_repeated("Pure", (epsilon_each, neighbouring), count, query, method, as_json)
 
 
-@app.command(
-    "approx",
-    epilog=example(
-        "dpassay account approx --epsilon-each .1 --delta-each 1e-8 --count 100 --delta 1e-5"
-    ),
-)
-def approx(
+@_add("approx", "Approx", "--epsilon-each .1 --delta-each 1e-8 --count 100 --delta 1e-5")
+def _approx(
     epsilon_each: EpsilonEach,
     delta_each: Annotated[float, typer.Option(help="Delta of each of them.")],
-    count: Count = 1,
-    delta: Delta = None,
-    epsilon: AtEpsilon = None,
-    method: Method = "all",
     neighbouring: Neighbours = "add-remove",
-    as_json: Json = False,
 ) -> None:
     """Anything that is (epsilon, delta)-DP."""
-    query = Query(delta, epsilon)
-    _show_repeated(
-        "Approx", (epsilon_each, delta_each, neighbouring), count, query, method, as_json
-    )
 
 
-@app.command(
-    "exponential",
-    epilog=example("dpassay account exponential --epsilon-each .1 --count 100 --delta 1e-6"),
-)
-def exponential(
-    epsilon_each: EpsilonEach,
-    count: Count = 1,
-    delta: Delta = None,
-    epsilon: AtEpsilon = None,
-    method: Method = "all",
-    neighbouring: Neighbours = "add-remove",
-    as_json: Json = False,
-) -> None:
+@_add("exponential", "BoundedRange", "--epsilon-each .1 --count 100 --delta 1e-6")
+def _exponential(epsilon_each: EpsilonEach, neighbouring: Neighbours = "add-remove") -> None:
     """The exponential mechanism (bounded range); other noisy-max rules are "pure"."""
-    query = Query(delta, epsilon)
-    _show_repeated("BoundedRange", (epsilon_each, neighbouring), count, query, method, as_json)
 
 
-@app.command("zcdp", epilog=example("dpassay account zcdp --rho .1 --delta 1e-6"))
-def zcdp(
+@_add("zcdp", "ZeroConcentrated", "--rho .1 --delta 1e-6")
+def _zcdp(
     rho: Annotated[float, typer.Option(help="Rho of each of them.")],
-    count: Count = 1,
-    delta: Delta = None,
-    epsilon: AtEpsilon = None,
-    method: Method = "all",
     neighbouring: Neighbours = "add-remove",
-    as_json: Json = False,
 ) -> None:
     """Anything that is rho-zCDP."""
-    query = Query(delta, epsilon)
-    _show_repeated("ZeroConcentrated", (rho, neighbouring), count, query, method, as_json)
 
 
-@app.command(
-    "randomized-response",
-    epilog=example("dpassay account randomized-response --noise-probability .5 --delta 0"),
-)
-def randomized_response(
+@_add("randomized-response", "RandomizedResponse", "--noise-probability .5 --delta 0")
+def _randomized_response(
     noise_probability: Annotated[
         float, typer.Option(help="Chance of a uniform answer instead of the true one.")
     ],
     categories: Annotated[int, typer.Option(help="Number of possible answers.")] = 2,
-    count: Count = 1,
-    delta: Delta = None,
-    epsilon: AtEpsilon = None,
-    method: Method = "all",
-    as_json: Json = False,
 ) -> None:
     """A question answered at random with some probability; the relation is replace-one."""
-    parameters = (noise_probability, categories)
-    _show_repeated("RandomizedResponse", parameters, count, Query(delta, epsilon), method, as_json)

@@ -82,7 +82,7 @@ def attack(
         "rng": seed,
     }
     with working("attacking"):
-        results = [candidates.attacked(method, given) for method in methods]
+        results = [candidates.attack(method, given) for method in methods]
     refuted = curve is not None and any(_refutes(r, curve) for r in results)
     head = {"records": candidates.sizes, "confidence": confidence, "claim": claim, "fpr": fpr}
     if as_json:
@@ -139,7 +139,7 @@ class Candidates:
         }
         return found + [name for name in WITH_SHADOWS if allowed[name]]
 
-    def attacked(self, method: str, given: dict[str, Any]) -> "AttackResult":
+    def attack(self, method: str, given: dict[str, Any]) -> "AttackResult":
         """The result of one attack; losses that were given are taken for the loss."""
         from dpassay.attacks import Outputs, attack
 

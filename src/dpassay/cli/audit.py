@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from dpassay.cli.ending import STOPPED, ending
+from dpassay.cli.one_run import OneRun, refuse_elsewhere
 from dpassay.cli.options import Json, Neighbours
 from dpassay.cli.output import complain, emit, explain_failure, say
-from dpassay.cli.replayed import play_and_show
+from dpassay.cli.replayed import audit_by_replay
 from dpassay.cli.verdicts import About, Paper, Proof, exit_code, show
 
 if TYPE_CHECKING:
-    from dpassay.types import PrivacyCurve
+    from dpassay.auditing.findings import Check
+    from dpassay.types import PrivacyCurve, Verdict
 
 
 EXAMPLE = "dpassay audit my_train.py:train --claim 3,1e-5 --data d.npz --store run.db"
@@ -127,7 +129,7 @@ def audit(
         typer.Option("--anyway", help="Play even if not even a perfect attack could refute."),
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Time one trial, say what to expect, and leave.")
+        bool, typer.Option("--dry-run", help="Run each world twice, say what to expect, and leave.")
     ] = False,
     report: Annotated[
         Path | None, typer.Option(help="Write a report: FILE.html, with FILE.json beside it.")
@@ -137,6 +139,14 @@ def audit(
     evidence: Annotated[
         str, typer.Option(help="trials, or replay: likelihood ratios of replayed executions.")
     ] = "trials",
+    one_run: Annotated[
+        bool,
+        typer.Option(
+            "--one-run",
+            help="Run a script once: it inserts and judges canaries (dpassay.canaries) or watches "
+            "its optimizer (probe.optimizer). --claim is then what the script says unless given.",
+        ),
+    ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="No progress, the verdict alone.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -146,25 +156,53 @@ def audit(
     """
     from dpassay.auditing import AuditStopped
     from dpassay.auditing import audit as run_audit
+    from dpassay.auditing.rehearsal import rehearse
     from dpassay.errors import VacuousAudit
 
+    if one_run:
+        files = {"command": command, "data": data, "data_prime": data_prime, "input": source}
+        given = {"score": score, "store": store, "delta": delta, "workers": workers}
+        flags = {"secure": secure, "fixed": fixed, "measure": measure, "dry_run": dry_run}
+        refuse_elsewhere(files | given | {"timeout": timeout, "recycle": recycle} | flags)
+        once = OneRun(target, arguments, in_place, claim, neighbouring, confidence, seed)
+        once.play_and_show(Paper(report, about, proof, neighbouring), as_json)
     subject = _subject(target, command, arguments, data, data_prime, score, source, in_place)
     target, mechanism, pair = subject.name, subject.mechanism, subject.pair
     curve = _claim(target, claim, neighbouring)
     paper = Paper(report, about, proof, neighbouring)
-    if evidence != "trials":
+    if _is_replay(evidence):
         options = {"trials": trials, "confidence": confidence, "delta": delta, "rng": seed}
-        play_and_show(mechanism, pair, curve, claim or "", evidence, options, as_json, quiet)
+        options |= {"claim": curve, "store": store, "quiet": quiet or as_json}
+        verdict, check = audit_by_replay(mechanism, pair, claim or "", **options)
+        show(verdict, claim or repr(curve), as_json)
+        _write(paper, verdict, target, as_json, check)
+        raise typer.Exit(exit_code(verdict, anyway=anyway))
     said = {"target": target} | ({"claim": claim} if claim else {})
     try:
         with _hearing_vacuous(anyway), _crew(target, workers, timeout) as crew:
-            if (not quiet and not as_json) or dry_run:
-                timing = _Timing(mechanism, subject.example(curve), subject.score, seed, trials)
-                found = timing.expected(crew, timeout, curve, confidence, delta)
-                _tell(found, as_json)
-                if dry_run:
-                    _warn_if_vacuous(curve, confidence, trials)
-                    raise typer.Exit(STOPPED if math.isnan(found["seconds"]) else 0)
+            if dry_run:
+                each = rehearse(
+                    mechanism,
+                    subject.example(curve),
+                    claim=curve,
+                    score=subject.score,
+                    trials=trials,
+                    confidence=confidence,
+                    delta=delta,
+                    sequential=not fixed,
+                    seed=None if secure else seed,
+                    group=group,
+                    neighbours="trusted" if subject.trusted else neighbours,  # type: ignore[arg-type]
+                    fixed_seed="leak" if fixed_seed_is_a_leak else "stop",
+                    executor=crew,
+                    timeout=timeout,
+                )
+                _tell(_expect(each, trials, crew, curve, confidence, delta), as_json)
+                raise typer.Exit(0)
+            if not quiet and not as_json:
+                timing = _Timing(mechanism, subject.example(curve)[0], subject.score, seed, trials)
+                each = timing.seconds(crew, timeout)
+                _tell(_expect(each, trials, crew, curve, confidence, delta), as_json)
             verdict = run_audit(
                 mechanism,
                 pair,
@@ -198,10 +236,22 @@ def audit(
     if verdict.ended == "interrupted":
         goes_on = "The same command goes on." if store else "Give --store to be able to go on."
         ending.tell_interrupted(f"interrupted; this is what is known so far. {goes_on}")
-    for path in paper.write_or_complain(verdict, f"Audit of {target}"):
+    _write(paper, verdict, target, as_json)
+    raise typer.Exit(exit_code(verdict, anyway=anyway))
+
+
+def _is_replay(evidence: str) -> bool:
+    from dpassay import _check
+
+    return _check.choice("evidence", evidence, ("trials", "replay")) == "replay"
+
+
+def _write(
+    paper: Paper, verdict: "Verdict", target: str, as_json: bool, check: "Check | None" = None
+) -> None:
+    for path in paper.write_or_complain(verdict, f"Audit of {target}", check):
         if not as_json:
             say(f"Written: {path}")
-    raise typer.Exit(exit_code(verdict))
 
 
 @contextmanager
@@ -212,15 +262,6 @@ def _hearing_vacuous(anyway: bool) -> Iterator[None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore" if anyway else "error", VacuousAudit)
         yield
-
-
-def _warn_if_vacuous(curve: "PrivacyCurve", confidence: float, trials: int) -> None:
-    from dpassay.auditing.power import describe_vacuous, least_trials
-    from dpassay.errors import VacuousAudit
-
-    least = least_trials(curve, 1 - confidence)
-    if trials < least:
-        warnings.warn(VacuousAudit(describe_vacuous(trials, 2 * least)), stacklevel=2)
 
 
 def _crew(target: str, workers: int | None, timeout: float | None) -> AbstractContextManager[Any]:
@@ -247,13 +288,21 @@ class _Subject(NamedTuple):
     score: Any
     source: Any = None
 
-    def example(self, claim: "PrivacyCurve") -> Any:
-        """One data set, to time a trial on."""
+    def example(self, claim: "PrivacyCurve") -> tuple[Any, Any]:
+        """The pair, or one of those that are searched."""
         from dpassay.auditing.inputs import as_input
 
         if self.pair is not None:
-            return self.pair[0]
-        return as_input(self.source).pairs(claim.neighbouring)[0].data
+            return self.pair
+        first = as_input(self.source).pairs(claim.neighbouring)[0]
+        return first.data, first.data_prime
+
+    @property
+    def trusted(self) -> bool:
+        """Whether an input says itself what a neighbour is."""
+        from dpassay.auditing.inputs import as_input
+
+        return self.pair is None and as_input(self.source).trusted
 
 
 def _subject(
@@ -358,30 +407,8 @@ class _Timing:
             self.score(output if size is None else output[0])
         return [(time.perf_counter() - begin) / (size or 1)]
 
-    def expected(
-        self,
-        crew: Any,
-        timeout: float | None,
-        curve: "PrivacyCurve",
-        confidence: float,
-        delta: float | None,
-    ) -> dict[str, float]:
-        """How long it will take (NaN if the trial fails), and the most it could show."""
-        from dpassay.auditing.referee import claimed_delta
-        from dpassay.bounds import lower_bound_from_counts
-
-        each = self._seconds(crew, timeout)
-        half = max(self.trials // 2, 1)
-        most = lower_bound_from_counts(
-            tp=half, fn=0, fp=0, tn=half, delta=claimed_delta(curve, delta), confidence=confidence
-        )
-        return {
-            "seconds_per_trial": each,
-            "seconds": each * self.trials / (1 if crew is None else crew.width),
-            "ceiling": most.epsilon,
-        }
-
-    def _seconds(self, crew: Any, timeout: float | None) -> float:
+    def seconds(self, crew: Any, timeout: float | None) -> float:
+        """How long the trial took; NaN if it failed, which is said."""
         from dpassay.runs import play
 
         options = {"executor": crew, "workers": 1, "timeout": timeout, "max_failed_share": 1.0}
@@ -393,6 +420,29 @@ class _Timing:
             where = f" at {frames[-1].strip()}" if frames else ""
             complain(f"the trial for timing failed: {first}{where}")
         return float(run.outcomes.scores[0])
+
+
+def _expect(
+    each: float,
+    trials: int,
+    crew: Any,
+    curve: "PrivacyCurve",
+    confidence: float,
+    delta: float | None,
+) -> dict[str, float]:
+    """How long it will take (NaN if the trial failed), and the most it could show."""
+    from dpassay.auditing.referee import claimed_delta
+    from dpassay.bounds import lower_bound_from_counts
+
+    half = max(trials // 2, 1)
+    most = lower_bound_from_counts(
+        tp=half, fn=0, fp=0, tn=half, delta=claimed_delta(curve, delta), confidence=confidence
+    )
+    return {
+        "seconds_per_trial": each,
+        "seconds": each * trials / (1 if crew is None else crew.width),
+        "ceiling": most.epsilon,
+    }
 
 
 def _tell(expected: dict[str, float], as_json: bool) -> None:

@@ -125,7 +125,7 @@ def _from_one_run(path: Path, level: dict[str, Any]) -> Found:
     return _each(ONE_RUN_METHODS, lambda method: one_run(*scores, **level, method=method))
 
 
-def _each(methods: tuple[str, ...], bound: "Callable[[str], LowerBound]") -> Found:
+def _each(methods: tuple[str, ...], bound: "Callable[[Any], LowerBound]") -> Found:
     """The bound by each method; the first must work, others may refuse."""
     found, refused = [bound(methods[0])], {}
     for method in methods[1:]:
@@ -170,7 +170,7 @@ def _print(
     )
 
 
-def _assumed(bound: "LowerBound") -> str:
+def _assume(bound: "LowerBound") -> str:
     return "no assumption" if bound.assumes_nothing else f"assumes {bound.assumption}"
 
 
@@ -178,7 +178,7 @@ def _table(found: "list[LowerBound]", refused: dict[str, str], level: dict[str, 
     from dpassay.report.numbers import down
 
     rows = [
-        (b.method, down(b.epsilon), down(b.ceiling), f"{_assumed(b)}. {b.selection}") for b in found
+        (b.method, down(b.epsilon), down(b.ceiling), f"{_assume(b)}. {b.selection}") for b in found
     ]
     rows += [(method, "-", "-", reason) for method, reason in refused.items()]
     title = f"epsilon at delta={level['delta']:g}, confidence {level['confidence']:.10g}"

@@ -40,6 +40,7 @@ def show(
     """Find the noise and print it with the price it has."""
     from dpassay import _check
     from dpassay.privacy import ApproxDP, PureDP, account
+    from dpassay.privacy.accounting import METHODS
     from dpassay.privacy.calibration import calibrate
 
     _check.epsilon(epsilon, finite=True)
@@ -52,7 +53,7 @@ def show(
     with working("looking for the least noise"):
         noise = calibrate(make_event, target, method=method)
         event = make_event(noise)
-        curve = account(event, method)
+        curve = account(event, _check.choice("method", method, METHODS))
         reached = curve.epsilon(delta)
     _print(noise, event, curve, (epsilon, reached, delta), as_json)
 
@@ -116,13 +117,15 @@ def dp_sgd(
     as_json: Json = False,
 ) -> None:
     """Gaussian noise on random batches, many times: DP-SGD."""
-    from dpassay.privacy.events import dp_sgd_event
+    from dpassay import _check
+    from dpassay.privacy.events import SCHEMES, dp_sgd_event
 
     relation: Any = neighbouring
+    batches = _check.choice("scheme", scheme, SCHEMES)
     rate, count = rate_and_steps(sampling_rate, steps, batch_size, n, epochs)
 
     def event(noise: float) -> "Event":
-        return dp_sgd_event(noise, rate, count, neighbouring=relation, scheme=scheme)
+        return dp_sgd_event(noise, rate, count, neighbouring=relation, scheme=batches)
 
     show(event, epsilon, _positive(delta), method, as_json)
 

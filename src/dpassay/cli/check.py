@@ -2,6 +2,7 @@
 
 import functools
 import shlex
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,7 +13,7 @@ from dpassay import _files
 from dpassay.cli.ending import REFUTED, STOPPED
 from dpassay.cli.options import Json
 from dpassay.cli.output import Counting, complain, emit, say
-from dpassay.errors import DpassayError, InvalidArgument
+from dpassay.errors import DpassayError, InvalidArgument, ScriptFailed
 
 if TYPE_CHECKING:
     from dpassay.auditing.findings import Check, Finding, Open
@@ -48,7 +49,7 @@ def check(
     sensitivity: Annotated[
         float | None, typer.Option(help="The most that one record is declared to move a query.")
     ] = None,
-    limit: Annotated[int, typer.Option(help="The most pairs that are tried.")] = 32,
+    limit: Annotated[int, typer.Option(help="The most pairs that are tried.")] = 40,
     seed: Annotated[int, typer.Option(help="Of the first execution.")] = 0,
     evidence: Annotated[
         int,
@@ -93,6 +94,9 @@ def check(
     with Counting(quiet or as_json) as counting:
         try:
             found = play(**options, progress=counting)
+        except ScriptFailed as failed:
+            complain(f"{failed} There is nothing to compare.")
+            raise typer.Exit(STOPPED) from None
         except DpassayError:
             raise
         except Exception as error:
@@ -103,7 +107,8 @@ def check(
         emit(_data(found))
     else:
         say(str(found))
-        _say_next(found, target, claim, pair, arguments)
+        _say_next(found, target, claim, pair)
+        say(f"Replay: {shlex.join(['dpassay', *sys.argv[1:]])}")
     raise typer.Exit(_exit_code(found))
 
 
@@ -170,7 +175,7 @@ def _leave_if_its_own(error: Exception) -> None:
     files = [file for file, _ in frames]
     if playing.__file__ not in files:
         return
-    file, line = frames[-1]
+    file, line = [frame for frame in frames if "-packages/" not in frame[0]][-1]
     complain(
         f"the mechanism raised {type(error).__name__} on the data itself, at "
         f"{place(Site(file, line))}; there is nothing to compare. Run it once by hand."
@@ -215,15 +220,11 @@ def _as_npz(data: Any, data_prime: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _say_next(
-    found: "Check", target: str, claim: str | None, pair: Path | None, arguments: str
-) -> None:
+def _say_next(found: "Check", target: str, claim: str | None, pair: Path | None) -> None:
     """The command that tests the claim itself."""
     if claim is None or not found.broken or found.pair is None or found.refutation is not None:
         return
-    line = ["dpassay", "check", target, "--claim", claim, "--evidence", "50"]
-    if arguments:
-        line += ["--arguments", arguments]
+    line = ["dpassay", *sys.argv[1:], "--evidence", "50"]
     if pair is not None and not target.endswith(".py"):
         line = ["dpassay", "audit", target, "--claim", claim, "--data", str(pair)]
         line += ["--evidence", "replay"]
@@ -259,17 +260,9 @@ def _data(found: "Check") -> dict[str, Any]:
 
 
 def _finding(finding: "Finding", kind: str) -> dict[str, Any]:
-    from dpassay.auditing.checking_text import relative
-
-    site = finding.site
-    return {
-        "rule": finding.rule,
-        "kind": kind,
+    return _open(finding, kind) | {
         "title": finding.title,
-        "file": None if site is None else relative(site.file),
-        "line": None if site is None else site.line,
-        "source": None if site is None else site.source,
-        "message": finding.message,
+        "source": None if finding.site is None else finding.site.source,
         "pair": finding.pair.how,
         "records": finding.n_records,
         "epsilon_seen": finding.epsilon_seen,
@@ -278,7 +271,7 @@ def _finding(finding: "Finding", kind: str) -> dict[str, Any]:
     }
 
 
-def _open(entry: "Open", kind: str) -> dict[str, Any]:
+def _open(entry: "Open | Finding", kind: str) -> dict[str, Any]:
     from dpassay.auditing.checking_text import relative
 
     site = entry.site

@@ -13,6 +13,7 @@ from dpassay.cli.output import emit, say, working
 
 if TYPE_CHECKING:
     from dpassay.cli.demo_check import Checked
+    from dpassay.privacy import GDP
     from dpassay.privacy.events import Event
     from dpassay.privacy.membership import Odds
     from dpassay.report.odds import Explanation
@@ -81,6 +82,8 @@ class _Tour:
     noise: float
     bound: "LowerBound"
     verdicts: dict[str, "Verdict"]
+    proofs: "dict[str, GDP]"
+    severity: "LowerBound"
 
     @property
     def promise(self) -> str:
@@ -89,6 +92,7 @@ class _Tour:
 
 def _compute(checked: "Checked", verdicts: dict[str, "Verdict"]) -> _Tour:
     from dpassay.bounds import lower_bound_from_counts
+    from dpassay.cli.demo_learners import measure_severity, prove
     from dpassay.privacy import ApproxDP, account, calibrate, dp_sgd_event
     from dpassay.privacy.membership import odds_of_curve
     from dpassay.report.odds import explain
@@ -108,6 +112,8 @@ def _compute(checked: "Checked", verdicts: dict[str, "Verdict"]) -> _Tour:
             tp=TP, fn=FN, fp=FP, tn=TN, delta=DELTA, confidence=1 - 1e-10
         ),
         verdicts=verdicts,
+        proofs=prove(),
+        severity=measure_severity(DELTA, CONFIDENCE),
     )
 
 
@@ -145,6 +151,7 @@ def _show(tour: _Tour) -> None:
     say("\n2. Two learners of the same claim, audited", style="bold")
     for words in _verdicts(tour):
         say(words)
+    say(_severity(tour))
     say("\n3. From above: the most that a training run can leak", style="bold")
     title = f"DP-SGD, noise multiplier {NOISE}, sampling rate {RATE}, {STEPS} steps"
     print_prices(title, tour.query, tour.prices)
@@ -153,7 +160,7 @@ def _show(tour: _Tour) -> None:
     explain.show(tour.explained)
     say(_whole(tour))
     say("\n5. The noise for a stronger promise", style="bold")
-    say(_wanted(tour))
+    say(_say_noise(tour))
     say("\n6. From below: a published claim, attacked", style="bold")
     say(_refutation(tour))
 
@@ -166,6 +173,20 @@ def _verdicts(tour: _Tour) -> list[str]:
     ]
 
 
+def _severity(tour: _Tour) -> str:
+    """How bad the broken learner is: from above and from below."""
+    from dpassay.cli.demo_learners import TRAININGS
+    from dpassay.report.numbers import up
+
+    proved = {name: float(curve.epsilon(DELTA)) for name, curve in tour.proofs.items()}
+    return (
+        "Proved of the noise that is really added: epsilon <= "
+        f"{up(proved['honest'])} of the honest one, which is its claim, and {up(proved['broken'])} "
+        f"of the broken one. How bad that is, from the whole scores of {2 * TRAININGS} more "
+        f"trainings: {tour.severity}."
+    )
+
+
 def _whole(tour: _Tour) -> str:
     from dpassay.report.odds import of_hundred
 
@@ -176,7 +197,7 @@ def _whole(tour: _Tour) -> str:
     )
 
 
-def _wanted(tour: _Tour) -> str:
+def _say_noise(tour: _Tour) -> str:
     from dpassay.report.numbers import up
 
     return (
@@ -210,7 +231,8 @@ def _write(tour: _Tour, folder: Path) -> list[Path]:
     from dpassay.report.published import published_claim
 
     with house_style():
-        picture, meeting = published_claim(), proof_and_attack(tour.verdicts)
+        picture = published_claim()
+        meeting = proof_and_attack(tour.verdicts, tour.proofs, {"broken": tour.severity})
     texts = {
         "learners.svg": svg_of(meeting),
         "odds.svg": icons_svg(tour.explained),
@@ -218,7 +240,10 @@ def _write(tour: _Tour, folder: Path) -> list[Path]:
     }
     texts["tour.html"] = _page(tour, texts, picture.caption, meeting.caption)
     texts[NAME] = SCRIPT
-    both = [audit_report(v, title=LEARNERS[name]) for name, v in tour.verdicts.items()]
+    both = [
+        audit_report(verdict, title=LEARNERS[name], proof=tour.proofs[name])
+        for name, verdict in tour.verdicts.items()
+    ]
     report = join_reports(
         both,
         title="Two learners of the same claim",
@@ -236,12 +261,13 @@ def _page(tour: _Tour, pictures: dict[str, str], caption: str, met: str) -> str:
         inline(pictures[f"{name}.svg"], name) for name in ("learners", "odds", "tradeoff")
     )
     words = " ".join(limits(tour.explained))
+    learners = " ".join([*_verdicts(tour), _severity(tour)])
     sections = [
         Section("A training script with a bug, and its line", tour.checked.words),
-        Section("Two learners of the same claim, audited", " ".join([*_verdicts(tour), met]), both),
+        Section("Two learners of the same claim, audited", f"{learners} {met}", both),
         Section("Promised at most", tour.promise),
         Section("What that means for one person", f"{words} {_whole(tour)}", odds),
-        Section("The noise for a stronger promise", _wanted(tour)),
+        Section("The noise for a stronger promise", _say_noise(tour)),
         Section("A published claim, refuted", caption, case),
     ]
     return page("dpassay: a short tour", "Proofs from above, attacks from below.", sections)
@@ -262,4 +288,9 @@ def _data(tour: _Tour) -> dict[str, Any]:
         "epsilon_lower": tour.bound.epsilon,
         "claim": {"epsilon": CLAIMED, "delta": DELTA},
         "verdicts": {name: as_data(v, repr(v.claim)) for name, v in tour.verdicts.items()},
+        "proved_upper": {name: float(p.epsilon(DELTA)) for name, p in tour.proofs.items()},
+        "severity": {
+            "epsilon_lower": tour.severity.epsilon,
+            "assumption": tour.severity.assumption,
+        },
     }

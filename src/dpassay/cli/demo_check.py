@@ -49,7 +49,7 @@ class Checked:
     command: str
 
     def as_data(self) -> dict[str, Any]:
-        """What machines get."""
+        """The result of the check as what ``--json`` prints."""
         finding = self.check.findings[0]
         return {
             "rule": finding.rule,

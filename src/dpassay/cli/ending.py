@@ -39,7 +39,7 @@ class Ending:
             self._guard(name)
 
     def tell_interrupted(self, text: str = "interrupted before it could say.") -> None:
-        """Say it in one line."""
+        """Tell in one line that the command was interrupted."""
         self._told = True
         print(f"dpassay: {text}", file=sys.stderr, flush=True)
 

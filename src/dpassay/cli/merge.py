@@ -39,15 +39,15 @@ def _merge(into: Path, logs: list[Path]) -> dict[str, int]:
 
     with ExitStack() as stack:
 
-        def opened(path: Path, make: bool) -> Any:
+        def open_here(path: Path, make: bool) -> Any:
             log = open_log(path, make=make)
             stack.callback(log.close)
             return log
 
-        others = {str(path): opened(path, make=False) for path in logs}
+        others = {str(path): open_here(path, make=False) for path in logs}
         for other in others.values():
             _read_through(other)
-        whole = opened(into, make=True)
+        whole = open_here(into, make=True)
         return {path: join(whole, other) for path, other in others.items()}
 
 

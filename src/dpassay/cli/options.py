@@ -7,11 +7,15 @@ lack of memory, so that a slip of the hand is named at once.
 import functools
 import math
 from collections.abc import Callable
-from typing import Annotated, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dpassay.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from dpassay.privacy import Ledger
 
 LARGEST = 10**12
 LIMITS = {"seed": 2**63 - 1, "trials": 10**9, "rows": 10**9, "workers": 1024, "steps": 10**9}
@@ -19,6 +23,12 @@ _WHY = {
     "workers": "Processes beyond the number of cores make nothing faster.",
     "rows": "For more, save the model by --model and sample from it in parts.",
 }
+
+
+def option(text: str, *names: str, **more: Any) -> Any:
+    """A typer option with this line of help: short enough to stand on the line of its argument."""
+    return typer.Option(*names, help=text, **more)
+
 
 NoiseMultiplier = Annotated[
     float,
@@ -36,6 +46,26 @@ Neighbours = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+NoiseSeed = Annotated[
+    int | None, typer.Option(help="Noise that can be replayed: for tests, NOT private.")
+]
+LedgerPath = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger",
+        envvar="DPASSAY_LEDGER",
+        help="Charge what is spent here; made by dpassay ledger new.",
+    ),
+]
+
+
+def open_ledger(path: Path | None) -> "Ledger | None":
+    """The ledger that a command was given; one that is not there is an error, never made."""
+    if path is None:
+        return None
+    from dpassay.privacy import Ledger
+
+    return Ledger.open(path)
 
 
 class App(typer.Typer):

@@ -1,6 +1,8 @@
-"""``dpassay plan``: how many trainings an audit needs, before any is played."""
+"""``dpassay plan``: how many trainings, or canaries, an audit needs, before any is played."""
 
 import math
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -13,6 +15,7 @@ from dpassay.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from dpassay.auditing.plan import TrialForecast
+    from dpassay.bounds.onerun.planning import OneRunForecast
     from dpassay.types import PrivacyCurve
 
 _TIMES = (1.25, 1.5, 2, 4, 8)  # of the claimed epsilon: the rungs of the ladder
@@ -22,7 +25,9 @@ EXAMPLE = "dpassay plan --claim 1,1e-5 --true 4"
 
 
 def plan(
-    claim: Annotated[str, typer.Option(help="The claim: 1,1e-5 or gdp:0.5 or dp-sgd:...")],
+    claim: Annotated[
+        str | None, typer.Option(help="The claim: 1,1e-5 or gdp:0.5 or dp-sgd:...")
+    ] = None,
     true: Annotated[
         float | None,
         typer.Option(help="The epsilon that you suppose it really has; without it, a ladder."),
@@ -31,12 +36,39 @@ def plan(
     confidence: Annotated[float, typer.Option(help="Of the verdict.")] = 0.95,
     power: Annotated[float, typer.Option(help="Chance that the audit succeeds.")] = 0.8,
     svg: Annotated[Path | None, typer.Option(help="Draw it into this file.")] = None,
+    one_run: Annotated[
+        bool, typer.Option("--one-run", help="Plan a single training with many canaries.")
+    ] = False,
+    epsilon: Annotated[
+        float | None, typer.Option(help="One run: the epsilon of the training.")
+    ] = None,
+    share: Annotated[
+        float | None, typer.Option(help="One run: the part of epsilon to show; 0.8 by default.")
+    ] = None,
+    canaries: Annotated[
+        int | None, typer.Option(help="One run: how many canaries, instead of a share.")
+    ] = None,
+    parameters: Annotated[
+        int | None, typer.Option(help="One run: trainable parameters of the model.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """How many trainings it takes to refute a claim, or to come within 5 % of the truth.
 
-    Without --true: how many for each of several true epsilons.
+    Without --true: how many for each of several true epsilons. With --one-run --epsilon 4: how
+    many canaries a single training needs to show 80 % of that.
     """
+    given = {"epsilon": epsilon, "share": share, "canaries": canaries, "parameters": parameters}
+    if one_run:
+        other = {"--claim": claim, "--true": true, "--svg": svg}
+        _plan_one_run(given, other, delta=delta, confidence=confidence, as_json=as_json)
+        return
+    _refuse_options(given, "only with --one-run.")
+    if claim is None:
+        raise InvalidArgument(
+            "--claim is missing: give what is to be tested, such as --claim 1,1e-5; or "
+            "--one-run --epsilon 4 for a single training."
+        )
     from dpassay.auditing.claims import parse_claim
     from dpassay.auditing.plan import as_rows
     from dpassay.auditing.plan import plan as make_plan
@@ -59,6 +91,60 @@ def plan(
         _show(claim, delta, true, ladder[true])
     if not as_json:
         _say_how(power)
+
+
+def _refuse_options(options: Mapping[str, Any], why: str) -> None:
+    """Options that were given but do not belong here."""
+    names = [f"--{name.lstrip('-')}" for name, value in options.items() if value is not None]
+    if names:
+        raise InvalidArgument(f"{', '.join(names)}: {why}")
+
+
+def _plan_one_run(
+    given: dict[str, Any],
+    other: Mapping[str, Any],
+    *,
+    delta: float,
+    confidence: float,
+    as_json: bool,
+) -> None:
+    """Print how many canaries one training needs, or what a number of them shows."""
+    from dpassay.bounds.onerun.planning import forecast
+
+    _refuse_options(other, "not with --one-run, which plans by --epsilon.")
+    if given["epsilon"] is None:
+        raise InvalidArgument("--epsilon is missing: give that of the training, such as 4.")
+    if given["share"] is not None and given["canaries"] is not None:
+        raise InvalidArgument("--share and --canaries say the same twice; give one of them.")
+    found = forecast(**given, delta=delta, confidence=confidence)
+    if as_json:
+        shares = {"share": found.share, "share_none": found.share_none}
+        emit(asdict(found) | shares | {"reachable": found.reachable})
+    else:
+        _show_one_run(found)
+
+
+def _show_one_run(found: "OneRunForecast") -> None:
+    rows = [
+        ("DP-SGD form", f"{found.epsilon_form:.3g}", f"{found.share:.0%}", "all, weighted"),
+        ("none", f"{found.epsilon_none:.3g}", f"{found.share_none:.0%}", _count(found.guesses)),
+    ]
+    title = (
+        f"One training with {_count(found.canaries)} canaries, "
+        f"if epsilon is {found.epsilon:g} at delta={found.delta:g}"
+    )
+    table(title, ("assumption", "bound", "share", "guesses"), rows)
+    if not found.reachable:
+        say(
+            f"DP-SGD form not reachable: needs m > d. {_count(found.canaries)} canaries cannot be "
+            f"orthogonal in {_count(found.parameters or 0)} parameters; "
+            f"--canaries {found.parameters} shows what so many can."
+        )
+    say(
+        "Estimates for planning: scores are taken to be Gaussian, as those of white-box canaries "
+        "are. The DP-SGD form believes in spherical noise of one fixed scale and orthogonal "
+        "canaries; examples as canaries show less."
+    )
 
 
 def _rungs(curve: "PrivacyCurve", delta: float) -> list[float]:

@@ -23,9 +23,12 @@ from dpassay.cli import (
     demo,
     doctor,
     explain,
+    ledger,
     merge,
     plan,
+    query,
     report,
+    schema,
     status,
     synth,
     zoo,
@@ -41,7 +44,7 @@ from dpassay.errors import DEBUG, DpassayError, LogDamaged, LogLost, debugging
 MODULES = (
     *(check, audit, status, report, merge, plan, bound, attack),
     *(account, calibrate, explain),
-    *(synth, zoo, demo, doctor),
+    *(synth, schema, query, ledger, zoo, demo, doctor),
 )
 ORDER = tuple(module.__name__.rpartition(".")[2] for module in MODULES)
 
@@ -75,10 +78,10 @@ class _Program(TyperGroup):
             complain("the memory is not enough for this. Ask for less at once.")
             raise typer.Exit(STOPPED) from None
         except KeyboardInterrupt:
-            raise _interrupted() from None
+            raise _leave_interrupted() from None
 
     def _invoke_heard(self, ctx: Any) -> Any:
-        """Whatever a library makes of Ctrl-C, it is Ctrl-C."""
+        """Run the command; what a library raises because of Ctrl-C counts as Ctrl-C."""
         try:
             return super().invoke(ctx)
         except typer.Exit:
@@ -89,7 +92,7 @@ class _Program(TyperGroup):
             raise
 
 
-def _interrupted() -> typer.Exit:
+def _leave_interrupted() -> typer.Exit:
     ending.tell_interrupted()
     return typer.Exit(INTERRUPTED)
 

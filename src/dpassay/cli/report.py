@@ -56,7 +56,7 @@ def report(
 
 
 def _is_log(source: Path) -> bool:
-    """By what it holds, whatever its name."""
+    """Whether a file is a trial log by its contents, whatever its name."""
     from dpassay.errors import InvalidArgument
 
     if not source.is_file():

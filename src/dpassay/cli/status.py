@@ -99,7 +99,7 @@ class _Look:
 
     def _state(self, record: "RunRecord") -> State:
         about = _sound(record)
-        judged = self._judged(record)
+        judged = self._judge_once(record)
         verdict = judged.verdict
         size = max(record.configuration.get("block", 0), 1)
         done, failed = size * record.n_done, size * record.n_failed
@@ -112,7 +112,7 @@ class _Look:
             run=record.key,
             target=about.get("target"),
             claim=about.get("claim"),
-            epsilon=_claimed(verdict, about),
+            epsilon=_find_claimed(verdict, about),
             delta=about.get("delta"),
             confidence=about.get("confidence"),
             created=record.created,
@@ -128,7 +128,7 @@ class _Look:
             note=judged.note,
         )
 
-    def _judged(self, record: "RunRecord") -> _Judged:
+    def _judge_once(self, record: "RunRecord") -> _Judged:
         question = {name: value for name, value in record.description.items() if name != "writer"}
         key = (record.key, record.n_done, record.n_failed, repr(question))
         if key not in self._known:
@@ -136,7 +136,7 @@ class _Look:
         return self._known[key]
 
 
-def _claimed(verdict: "Verdict | None", about: dict[str, Any]) -> float | None:
+def _find_claimed(verdict: "Verdict | None", about: dict[str, Any]) -> float | None:
     """The claimed epsilon, as it was judged or as the log says."""
     if verdict is None:
         return about.get("epsilon")
@@ -217,7 +217,7 @@ def _lines(state: State) -> list[str]:
     return [
         f"{state.run[:8]}  {state.target or 'a run'}, claim {claimed}",
         f"{_trials(state)}, {_progress(state)}",
-        _shown(state),
+        _say_verdict(state),
     ]
 
 
@@ -239,15 +239,16 @@ def _progress(state: State) -> str:
     return f"running, {state.per_second:.3g}/s{left}"
 
 
-def _shown(state: State) -> str:
+def _say_verdict(state: State) -> str:
     from dpassay.report.numbers import down
 
     if state.epsilon_lower is None:
         return _last_words(state.note or "")
     word = "REFUTED" if state.refuted else "not refuted"
+    tested = "1 trial" if state.tested == 1 else f"{state.tested} trials"
     return (
         f"{word}: epsilon >= {down(state.epsilon_lower)} at delta={state.delta:g} (confidence "
-        f"{state.confidence:.10g}), claimed {state.epsilon:.4g}; {state.tested} trials tested"
+        f"{state.confidence:.10g}), claimed {state.epsilon:.4g}; {tested} tested"
     )
 
 
@@ -264,7 +265,7 @@ def _print(states: list[State], store: str) -> None:
 
 
 def _watch(look: _Look, every: float) -> None:
-    """Until nothing is being written, or Ctrl-C."""
+    """Show the runs again and again, until nothing is being written or Ctrl-C."""
     from rich.live import Live
     from rich.text import Text
 

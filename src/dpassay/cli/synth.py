@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpassay import _files
-from dpassay.cli.options import Json, Neighbours
+from dpassay.cli.options import Json, LedgerPath, Neighbours, NoiseSeed, open_ledger
 from dpassay.cli.output import emit, say, table, working
-from dpassay.cli.tables import csv_text, read_known, read_table
+from dpassay.cli.tables import FREE_TEXT, UNIQUE, csv_text, read_known, read_table
 from dpassay.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -74,10 +74,13 @@ def synth(
     quality: Annotated[
         bool, typer.Option("--quality", help="Compare with the true table. NOT private.")
     ] = False,
-    neighbouring: Neighbours = "add-remove",
-    seed: Annotated[
-        int | None, typer.Option(help="Noise that can be replayed: for tests, NOT private.")
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(help="A column to leave out, with --domain-epsilon; may be given repeatedly."),
     ] = None,
+    ledger: LedgerPath = None,
+    neighbouring: Neighbours = "add-remove",
+    seed: NoiseSeed = None,
     as_json: Json = False,
 ) -> None:
     """Write a synthetic table that is private in every record of the true one.
@@ -85,6 +88,8 @@ def synth(
     The domain of every column is declared in the schema, or measured with noise and paid for out
     of epsilon; it is never just read off the data. If anything is wrong, nothing is written.
     """
+    if drop and domain_epsilon is None:
+        raise InvalidArgument("--drop goes with --domain-epsilon: a schema names what is kept.")
     places = [path for path in (out, report, model) if path is not None]
     _check_places(places, source, *([] if schema is None else [schema]))
     options: dict[str, Any] = {
@@ -92,15 +97,18 @@ def synth(
         "delta": delta,
         "neighbouring": neighbouring,
         "n_records": records,
+        "ledger": open_ledger(ledger),
         "rng": seed,
     }
     wanted = {"ways": ways, "marginal": marginal}
     make = _synthesizer(method)
     with working("fitting"):
         if domain_epsilon is None:
-            fitted, true = _declared(make, source, schema, wanted, options)
+            fitted, true = _fit_declared(make, source, schema, wanted, options)
+            left_out: dict[str, str] = {}
         else:
-            fitted, true = _measured(make, source, schema, wanted, options, domain_epsilon)
+            cost = domain_epsilon, drop or []
+            fitted, true, left_out = _fit_measured(make, source, schema, wanted, options, *cost)
         drawn = fitted.sample(rows, rng=seed)
     found = _quality(fitted, true, fitted.workload) if quality else None
     files = {out: csv_text(drawn)}
@@ -108,13 +116,17 @@ def synth(
         files[report] = page_of(fitted, found)
     _write(files, fitted, model)
     data = {"rows": len(drawn), "files": [str(path) for path in places]} | _statement(fitted)
+    data["left_out"] = left_out
+    data["share_given_up"] = fitted.share_given_up()
+    if {FREE_TEXT, UNIQUE} & set(left_out.values()):  # that was seen in the texts
+        data["public"].append("which columns hold free text or identifiers")
     if as_json:
         emit(data | ({} if found is None else {"quality_not_private": _errors(found)}))
         return
     _show(data, found)
 
 
-def _declared(
+def _fit_declared(
     make: Any, source: Path, schema: Path | None, wanted: Any, options: dict[str, Any]
 ) -> tuple[Any, Any]:
     """The synthesizer fitted on the domain of a schema, and the true table."""
@@ -131,16 +143,23 @@ def _declared(
     return synthesizer.fit(true), true
 
 
-def _measured(
-    make: Any, source: Path, schema: Path | None, wanted: Any, options: dict[str, Any], cost: float
-) -> tuple[Any, Any]:
-    """The same on a domain that is measured where the schema, if there is one, declares none."""
+def _fit_measured(
+    make: Any,
+    source: Path,
+    schema: Path | None,
+    wanted: Any,
+    options: dict[str, Any],
+    cost: float,
+    drop: list[str],
+) -> tuple[Any, Any, dict[str, str]]:
+    """The synthesizer fitted on a domain that is measured where the schema declares none."""
     from dpassay.synth import fit_with_domain
 
-    true, known = read_known(source, schema)
+    true, known, left_out, rules = read_known(source, schema, drop)
     workload = _workload(tuple(known), **wanted)
-    fitted = fit_with_domain(make, true, known, domain_epsilon=cost, workload=workload, **options)
-    return fitted, true
+    asked = {"domain_epsilon": cost, "rules": rules, "workload": workload}
+    fitted = fit_with_domain(make, true, known, **asked, **options)
+    return fitted, true, left_out
 
 
 def _workload(names: tuple[str, ...], ways: int, marginal: list[str] | None) -> "Workload":
@@ -238,6 +257,13 @@ def _show(data: dict[str, Any], found: "Quality | None") -> None:
         ]
         table("Errors of the model's answers", ("largest", "total variation", "columns"), rows)
         say(OWNERS_EYES, style="bold")
+    if data["share_given_up"] > 0:
+        say(
+            f"Rules: about {data['share_given_up']:.2%} of what the model draws broke one and was "
+            "drawn anew."
+        )
+    for name, why in data["left_out"].items():
+        say(f"Left out: column {name!r}, {why}. Declare it in a schema to keep it.")
     for path in data["files"]:
         say(f"Written: {path}")
 

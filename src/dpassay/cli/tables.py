@@ -4,8 +4,9 @@ An empty field is a missing value.
 """
 
 import csv
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,33 +30,110 @@ def read_table(source: Path, columns: "Mapping[str, Column]") -> Any:
 
     Types are not guessed from the values: a column of the codes "01" and "02" stays text.
     """
-    return _typed_frame(_texts(source), columns)
+    return _set_types(read_texts(source), columns)
 
 
-def read_known(source: Path, schema: Path | None) -> "tuple[Any, dict[str, Column | Undeclared]]":
-    """The CSV file as a frame, and what is known of its columns.
+def read_known(
+    source: Path, schema: Path | None, drop: Sequence[str] = ()
+) -> "tuple[Any, dict[str, Column | Undeclared], dict[str, str], list[str]]":
+    """The CSV file as a frame, what is known of its columns, which were left out and why, rules.
 
     The schema may declare some domains, or say only the kind of a column; the kinds of all others
-    are read off their texts, and are taken as public with the types of the columns.
+    are read off their texts, and are taken as public with the types of the columns. Columns that
+    are not in the schema and look like identifiers or free text are left out.
     """
-    from dpassay.synth.tables.domains import Undeclared, known_of
-    from dpassay.synth.tables.schema import written_in
+    from dpassay.synth.tables.domains import Undeclared, describe_column
+    from dpassay.synth.tables.schema import read_written
 
-    given: Any = {} if schema is None else written_in(schema)
+    given: Any = {} if schema is None else read_written(schema)
     if given.get("impossible"):
         raise InvalidArgument(
             "`impossible` of a schema cannot be kept where domains are measured: its values may "
             "not be found. Declare all domains, or leave it out."
         )
-    said, texts = given.get("columns", {}), _texts(source)
+    said, texts = given.get("columns", {}), read_texts(source)
     absent = [name for name in said if name not in texts.columns]
     if absent:
         raise InvalidArgument(f"column {absent[0]!r} of the schema is not in the table.")
+    left_out = leave_out(texts, drop, said)
     known = {
-        name: known_of(name, said[name]) if name in said else Undeclared(_kind(texts[name]))
+        name: describe_column(name, said[name]) if name in said else Undeclared(_kind(texts[name]))
         for name in texts.columns
+        if name not in left_out
     }
-    return _typed_frame(texts, known), known
+    return _set_types(texts[list(known)], known), known, left_out, given.get("rules", [])
+
+
+# Names that identifiers have, as whole words; "id" also at the end, as in patientId.
+_IDENTIFIERS = r"(id|ids|uuid|guid|ssn|email|e-mail|phone|telephone|iban|passport|url|ip|hash)"
+_LONG = 40  # characters: longer texts on average are prose, not categories
+FREE_TEXT, UNIQUE = "it looks like free text", "no value comes twice, as in an identifier"
+_MANY = 50  # records from which on it says something that no value comes twice
+
+
+def leave_out(texts: Any, drop: Sequence[str], keep: Container[str] = ()) -> dict[str, str]:
+    """Columns that do not belong into a model of the table, each with the reason.
+
+    Identifiers and free text single out one record each: no noisy count of such a value stands out,
+    and what the model would make of them is of no use. They are known by their name or their kind.
+    """
+    unknown = [name for name in drop if name not in texts.columns]
+    if unknown:
+        raise InvalidArgument(f"drop={unknown[0]!r} is not a column of the table.")
+    reasons = dict.fromkeys(drop, "as asked")
+    for name in texts.columns:
+        if name not in reasons and name not in keep and (why := _useless(name, texts[name])):
+            reasons[name] = why
+    return reasons
+
+
+def _useless(name: str, texts: Any) -> str | None:
+    words = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower()
+    if re.search(rf"(^|[\W_]){_IDENTIFIERS}($|[\W_])", words):
+        return "its name is that of an identifier"
+    present = texts.dropna()
+    if _kind(texts) != "categorical" or len(present) < _MANY:
+        return None
+    if present.str.len().mean() > _LONG:
+        return FREE_TEXT
+    return UNIQUE if present.is_unique else None
+
+
+def draft_schema(source: Path, drop: Sequence[str] = ()) -> tuple[str, dict[str, str]]:
+    """A schema to fill in, as TOML, and the columns that were left out with the reasons.
+
+    Of the table it holds the names of its columns and their kinds, nothing else.
+    """
+    texts = read_texts(source)
+    left_out = leave_out(texts, drop)
+    parts = [_DRAFT]
+    for name in texts.columns:
+        if name in left_out:
+            parts.append(f"# {_toml_text(name)} is left out: {left_out[name]}.\n")
+        else:
+            parts.append(f"[columns.{_toml_text(name)}]\n{_FIELDS[_kind(texts[name])]}")
+    return "\n".join(parts), left_out
+
+
+def _toml_text(name: str) -> str:
+    """A name as a key of TOML, in quotes unless it is a bare one."""
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name)
+
+
+_DRAFT = """\
+# A draft: the names of the columns and their kinds. Fill in what is commented out, from what a
+# column means, not from the table: its smallest and largest value, and the set of values that
+# occur, belong to single records, and whoever reads them in a published schema reads those records.
+# What you cannot know may stay open: dpassay synth --domain-epsilon measures it with noise, out of
+# epsilon. Add nullable = true where a value may be missing.
+"""
+_FIELDS = {
+    "integer": 'kind = "integer"\n# low = 0\n# high = 120  # values are below it\n# bins = 12\n',
+    "numeric": 'kind = "numeric"\n# low = 0.0\n# high = 1000.0\n# bins = 20\n',
+    "date": 'kind = "date"\n# first = "2024-01-01"\n# end = "2025-01-01"  # days are before it\n'
+    "# bins = 12\n",
+    "categorical": 'kind = "categorical"\n# values = ["first", "second"]\n',
+}
 
 
 # How a text begins that a spreadsheet runs as a formula (also with the wide signs of East Asian
@@ -85,7 +163,8 @@ def _without_formula(value: Any) -> Any:
     return f"'{value}" if text and not re.fullmatch(_NUMBER, value) else value
 
 
-def _texts(source: Path) -> Any:
+def read_texts(source: Path) -> Any:
+    """The CSV file as a frame of texts, in which an empty field is missing."""
     from dpassay._handed import load_csv
 
     return load_csv("table", source, dtype=str, keep_default_na=False, na_values=[""])
@@ -97,7 +176,7 @@ def _kind(texts: Any) -> str:
     return next(looks, "categorical") if len(present) else "categorical"
 
 
-def _typed_frame(texts: Any, columns: "Mapping[str, Any]") -> Any:
+def _set_types(texts: Any, columns: "Mapping[str, Any]") -> Any:
     for name, column in columns.items():
         if name in texts.columns:
             texts[name] = _convert(name, texts[name], column)

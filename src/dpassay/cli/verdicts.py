@@ -14,8 +14,9 @@ from dpassay.cli.output import complain, emit, say
 from dpassay.errors import DpassayError, describe_shortly
 
 if TYPE_CHECKING:
+    from dpassay.auditing.findings import Check
     from dpassay.report import Report
-    from dpassay.types import Verdict
+    from dpassay.types import OneTraining, Verdict
 
 _COLOURS = {0: "green", REFUTED: "red", STOPPED: "yellow"}
 
@@ -34,20 +35,36 @@ def show(verdict: "Verdict", claim: str, as_json: bool) -> None:
     if as_json:
         emit(as_data(verdict, claim))
         return
-    say(str(verdict), style=f"bold {_COLOURS[exit_code(verdict)]}")
+    say(verdict.headline, style=f"bold {_COLOURS[exit_code(verdict)]}")
     failed = verdict.evidence.n_failed
     say(f"By {verdict.attack}{f'; {failed} trials failed' if failed else ''}.")
     say(f"The bound: {verdict.bound}.")
+    if verdict.fell_at is not None and str(verdict.fell_at) not in str(verdict):
+        say(f"Where the claim fell: {verdict.fell_at}.")
     if not verdict.refuted:
         say("Not refuted does not mean private: this attack, in this many trials, did not do it.")
+    if verdict.one_training is not None:
+        show_one_training(verdict.one_training)
     if verdict.pair:
-        say(f"The pair that was searched: {verdict.pair}.")
+        say(f"The pair that was searched: {verdict.pair_in_words}.")
     if verdict.neighbours == "trusted":
         say("Nobody checked that the two data sets are neighbours: they were trusted to be.")
     if verdict.next_step:
         say(f"Next: {verdict.next_step}")
     if verdict.replay:
         say(f"Replay: {verdict.replay}")
+
+
+def show_one_training(facts: "OneTraining") -> None:
+    """What the canaries were and went through, and what must be known beside."""
+    k = facts.records_per_unit
+    unit = "record" if facts.unit == "record" else f"user of {k} records"
+    say(f"Unit: one {unit}. The canaries went through: {', '.join(facts.exercised)}.")
+    say(f"Not exercised: {', '.join(facts.not_exercised)}.")
+    for bound in facts.bounds[1:]:
+        say(f"Another label: {bound}.")
+    for note in facts.notes:
+        say(f"Note: {note}")
 
 
 def as_data(verdict: "Verdict", claim: str) -> dict[str, Any]:
@@ -75,18 +92,25 @@ def as_data(verdict: "Verdict", claim: str) -> dict[str, Any]:
         "attack": verdict.attack,
         "neighbours": verdict.neighbours,
         "pair": verdict.pair or None,
+        "pair_before": verdict.pair_before or None,
+        "curve": verdict.curve or None,
         "power": None if verdict.power is None else asdict(verdict.power),
         "next_step": verdict.next_step,
         "run": verdict.evidence.run,
         "seed": verdict.evidence.seed,
         "replay": verdict.replay,
         "wealth_needed": verdict.wealth_needed,
+        "one_training": None if verdict.one_training is None else asdict(verdict.one_training),
     }
 
 
-def exit_code(verdict: "Verdict") -> int:
-    """0 not refuted, 1 refuted, 3 interrupted before it could say."""
-    if verdict.ended == "interrupted":
+def exit_code(verdict: "Verdict", *, anyway: bool = True) -> int:
+    """0 not refuted, 1 refuted, 3 interrupted before it could say.
+
+    3 too where nothing could have been said, unless the user wants to go on anyway.
+    """
+    vacuous = verdict.power is not None and verdict.power.vacuous and not anyway
+    if verdict.ended == "interrupted" or vacuous:
         return STOPPED
     return REFUTED if verdict.refuted else 0
 
@@ -111,7 +135,7 @@ def _make_room(path: Path) -> None:
 
 
 class Paper:
-    """A report to be: what a person declares is read at once, before anything is played.
+    """A report to be written later; what a person declares is read now, before the trials.
 
     Args:
         path: of the page; None for no report.
@@ -141,7 +165,7 @@ class Paper:
         if proof is not None:
             self._proof = parse_claim(proof, neighbouring=neighbouring)
 
-    def of(self, verdict: "Verdict", title: str) -> "Report":
+    def of(self, verdict: "Verdict", title: str, check: "Check | None" = None) -> "Report":
         """The report of a verdict."""
         from dpassay.report import audit_report
 
@@ -151,18 +175,21 @@ class Paper:
             proof=self._proof,
             disclosure=self._disclosure,
             command=verdict.replay,
+            check=check,
         )
 
-    def write(self, verdict: "Verdict", title: str) -> list[Path]:
+    def write(self, verdict: "Verdict", title: str, check: "Check | None" = None) -> list[Path]:
         """The files written, none if there is no path."""
         from dpassay.report import write_report
 
-        return [] if self.path is None else write_report(self.of(verdict, title), self.path)
+        return [] if self.path is None else write_report(self.of(verdict, title, check), self.path)
 
-    def write_or_complain(self, verdict: "Verdict", title: str) -> list[Path]:
-        """The files written; where that fails, whatever the reason, the verdict is out already."""
+    def write_or_complain(
+        self, verdict: "Verdict", title: str, check: "Check | None" = None
+    ) -> list[Path]:
+        """The files written; a failure is only told of, since the verdict was printed before."""
         try:
-            return self.write(verdict, title)
+            return self.write(verdict, title, check)
         except Exception as error:
             words = str(error) if isinstance(error, DpassayError) else describe_shortly(error)
             complain(f"the report was not written: {words} The verdict stands.")

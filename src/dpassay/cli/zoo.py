@@ -1,6 +1,7 @@
 """``dpassay zoo``: audit every mechanism of the zoo and compare the verdicts with the truth."""
 
 import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +24,7 @@ def zoo(
     only: Annotated[
         list[str] | None, typer.Option(help="Part of a name; may be given several times.")
     ] = None,
-    trials: Annotated[int, typer.Option(help="Draws of each mechanism.")] = 2_000_000,
+    trials: Annotated[int, typer.Option(help="Draws of each mechanism.")] = 8_000_000,
     confidence: Annotated[float, typer.Option(help="Of each verdict.")] = 1 - 1e-6,
     seed: Annotated[int, typer.Option(help="Of worlds and noise.")] = 0,
     hidden: Annotated[
@@ -53,12 +54,8 @@ def zoo(
     with working(f"auditing {len(subjects)} mechanisms"):
         tour = walk(subjects, draws=trials, confidence=confidence, rng=seed, hidden=hidden)
         judged = list(tour)
-    if as_json:
-        emit({"mechanisms": [_facts(one) for one in judged], "confidence": confidence})
-    else:
-        _print(judged)
-    if not all(one.right for one in judged):
-        raise typer.Exit(WRONG)
+    data = {"mechanisms": [_facts(one) for one in judged], "confidence": confidence}
+    _end(judged, data if as_json else None, _print)
 
 
 def _try_libraries(
@@ -69,11 +66,17 @@ def _try_libraries(
     programs = find_programs(only)
     with working(f"installing and auditing {len(programs)} programs"):
         tried = list(try_programs(programs, confidence=confidence, place=environments))
-    if as_json:
-        emit({"programs": [_library_facts(one) for one in tried], "confidence": confidence})
+    data = {"programs": [_library_facts(one) for one in tried], "confidence": confidence}
+    _end(tried, data if as_json else None, _print_libraries)
+
+
+def _end(judged: Sequence[Any], data: dict[str, Any] | None, show: Callable[[Any], None]) -> None:
+    """Print JSON if there are data, else a table; leave with 1 if one was judged wrongly."""
+    if data is not None:
+        emit(data)
     else:
-        _print_libraries(tried)
-    if not all(one.right for one in tried):
+        show(judged)
+    if not all(one.right for one in judged):
         raise typer.Exit(WRONG)
 
 

@@ -117,7 +117,11 @@ def _audit(audit: Audit, name: str, level: int, *, drawn: bool) -> str:
     charts = {picture.name: picture for picture in pictures(audit)} if drawn else {}
     body = [_verdict(audit), _bar(audit, name)]
     for head, make in _SECTIONS.items():
+        if make is _checked and audit.get("check") is None:
+            continue
         made = make(audit, name, charts, level + 1)
+        if not made:
+            continue
         body.append(f"<section>\n<h{level}>{head}</h{level}>\n{made}\n</section>")
     return f'<article class="audit">\n{title}' + "\n".join(body) + "\n</article>"
 
@@ -194,7 +198,7 @@ def _claim(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> s
     return "\n".join(
         [
             table(rows, head=head, kind="facts"),
-            _declared(audit["disclosure"]),
+            _list_declared(audit["disclosure"]),
             f'<div class="grid">\n{picture}\n<div class="keep">{numbers}</div>\n</div>',
         ]
     )
@@ -227,7 +231,7 @@ def _small_delta(curve: dict[str, Any]) -> str:
     return words.small(float(curve["delta"]))
 
 
-def _declared(declared: dict[str, Any]) -> str:
+def _list_declared(declared: dict[str, Any]) -> str:
     """What was declared, and in one row what was not."""
     rows = [
         (label, str(declared[key]))
@@ -255,6 +259,29 @@ def _attack(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> 
         ),
     ]
     return table(rows, kind="facts")
+
+
+def _one_training(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> str:
+    """What the canaries of one training were and went through; nothing for other audits."""
+    facts = audit.get("one_training")
+    if facts is None:
+        return ""
+    bounds = [
+        (
+            "nothing" if bound["assumes_nothing"] else bound["assumption"],
+            words.down(float(bound["epsilon"])),
+            words.down(float(bound["ceiling"])),
+        )
+        for bound in facts["bounds"]
+    ]
+    head = ("What must be believed", "ε at least", "ceiling")
+    return "\n".join(
+        [
+            table(words.one_training_rows(facts), kind="facts"),
+            table(bounds, head=head, caption="One row for each label", kind="short"),
+            bullets(facts["notes"]) if facts["notes"] else "",
+        ]
+    )
 
 
 def _figures(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> str:
@@ -297,6 +324,35 @@ def _hazard(item: dict[str, str]) -> str:
     )
 
 
+def _checked(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> str:
+    """What a check of the same code found, line by line."""
+    check = audit["check"]
+    word = "broken" if check["broken"] else "nothing broken" if check["decided"] else "undecided"
+    parts = [paragraphs(_checked_in_short(check, word))]
+    for finding in check["findings"]:
+        head = f"{finding['kind'].capitalize()}: {finding['title']} ({finding['rule']})"
+        line = f"{finding['place']}   {finding['source']}".rstrip()
+        parts.append(f"<h{level}>{html.escape(head)}</h{level}>\n<pre>{html.escape(line)}</pre>")
+        parts.append(paragraphs(f"{finding['message']}\n\n{finding['help']}"))
+    return "\n".join([*parts, *([bullets(check["open"])] if check["open"] else [])])
+
+
+def _checked_in_short(check: dict[str, Any], word: str) -> str:
+    price = ""
+    if check["epsilon_seen"] is not None:
+        price = f" Accounted from what was really played: ε = {float(check['epsilon_seen']):.4g}"
+        price += f" at δ = {words.small(float(check['delta']))}"
+        if check["epsilon_claimed"] is not None:
+            price += f", claimed {float(check['epsilon_claimed']):.4g}"
+        price += "."
+    return (
+        f"Result: {word}.{price} The code was played {check['executions']} times, on "
+        f"{check['pairs']} pairs of neighbouring data sets with all noisy values frozen; what "
+        "still differs breaks the proof of the claim. A check never shows that code is private."
+        + (f"\n\n{check['note']}" if check["note"] else "")
+    )
+
+
 def _limits(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> str:
     return bullets(audit["limits"])
 
@@ -317,7 +373,9 @@ _SECTIONS: dict[str, Callable[[Audit, str, dict[str, Picture], int], str]] = {
     "What it means for one person": _odds,
     "What is claimed": _claim,
     "Who attacked": _attack,
+    "The one training": _one_training,
     "What was seen": _figures,
+    "What a check of the code found": _checked,
     "Hazards": _hazards,
     "What this does not show": _limits,
     "How to run it again": _again,

@@ -1,5 +1,6 @@
 """The figures of a report, drawn from its data alone."""
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +11,8 @@ from dpassay.report.figures import BLACK, BLUE, ORANGE, RED, Picture, house_styl
 from dpassay.report.words import one_in
 from dpassay.types import FloatArray
 
+Audit = dict[str, Any]  # the data of one audit, as the JSON twin of a report has them
+Chart = Callable[[Audit], Picture | None]
 SIZE = (4.2, 3.5)
 AXES = (0.175, 0.14, 0.795, 0.7)  # left, bottom, width, height; fixed, which draws twice as fast
 GREY = "#666666"
@@ -66,6 +69,20 @@ def profile(audit: dict[str, Any]) -> Picture:
     return Picture("profile", "The whole claim, δ against ε", caption, figure)
 
 
+def _if_seen(name: str) -> Callable[[Callable[[Audit, Any], Picture]], Chart]:
+    """Make a chart of one kind of evidence; there is none where an audit has none of that kind."""
+
+    def decorate(draw: Callable[[Audit, Any], Picture]) -> Chart:
+        @functools.wraps(draw)
+        def chart(audit: Audit) -> Picture | None:
+            found = audit["evidence"][name]
+            return None if found is None else draw(audit, found)
+
+        return chart
+
+    return decorate
+
+
 def roc(audit: dict[str, Any]) -> Picture | None:
     """True against false positives, the region that the claim allows, and the band."""
     curve, band = audit["evidence"]["roc"], audit["evidence"]["roc_band"]
@@ -106,11 +123,9 @@ def _roc_caption(audit: dict[str, Any]) -> str:
     )
 
 
-def histogram(audit: dict[str, Any]) -> Picture | None:
+@_if_seen("histogram")
+def histogram(audit: dict[str, Any], found: Any) -> Picture:
     """The scores of both worlds."""
-    found = audit["evidence"]["histogram"]
-    if found is None:
-        return None
     figure, ax = _empty()
     edges = numbers(found["edges"])
     for name, label, colour, hatch in (
@@ -137,30 +152,26 @@ def _score_caption(found: dict[str, Any]) -> str:
     return " ".join(said)
 
 
-def thresholds(audit: dict[str, Any]) -> Picture | None:
+@_if_seen("thresholds")
+def thresholds(audit: dict[str, Any], found: Any) -> Picture:
     """The bound at each threshold by itself, and the one that was paid for."""
-    found = audit["evidence"]["thresholds"]
-    if found is None:
-        return None
     figure, ax = _empty()
     _bounds(ax, numbers(found["threshold"]), numbers(found["epsilon"]), audit["epsilon"])
     ax.set_xlabel("threshold on the score")
     _legend(figure)
-    caption = _paid("threshold", "trials", audit)
+    caption = _explain_payment("threshold", "trials", audit)
     return Picture("thresholds", "Lower bound against threshold", caption, figure)
 
 
-def guesses(audit: dict[str, Any]) -> Picture | None:
+@_if_seen("guesses")
+def guesses(audit: dict[str, Any], found: Any) -> Picture:
     """The same for the number of guesses in one training."""
-    found = audit["evidence"]["guesses"]
-    if found is None:
-        return None
     figure, ax = _empty()
     _bounds(ax, numbers(found["guesses"]), numbers(found["epsilon"]), audit["epsilon"])
     ax.set(xlabel="number of guesses", xscale="log")
     ax.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
     _legend(figure)
-    caption = _paid("number of guesses", "training", audit)
+    caption = _explain_payment("number of guesses", "training", audit)
     return Picture("guesses", "Lower bound against number of guesses", caption, figure)
 
 
@@ -174,7 +185,7 @@ def _bounds(ax: Any, at: FloatArray, values: FloatArray, epsilon: dict[str, Any]
     ax.set_ylim(bottom=0)
 
 
-def _paid(choice: str, played: str, audit: dict[str, Any]) -> str:
+def _explain_payment(choice: str, played: str, audit: dict[str, Any]) -> str:
     return (
         f"Each point of the grey curve is a bound only if that {choice} had been fixed before the "
         f"{played}: its maximum is not a bound. The red line is, its choice is paid for: "
@@ -182,11 +193,9 @@ def _paid(choice: str, played: str, audit: dict[str, Any]) -> str:
     )
 
 
-def wealth(audit: dict[str, Any]) -> Picture | None:
+@_if_seen("wealth")
+def wealth(audit: dict[str, Any], found: Any) -> Picture:
     """The bettor's wealth over the trials."""
-    found = audit["evidence"]["wealth"]
-    if found is None:
-        return None
     figure, ax = _empty()
     path, needed = numbers(found["log_wealth"]), float(found["needed"])
     ax.plot(numbers(found["trial"]), path, color=BLACK, lw=1.2, label="wealth")
@@ -205,7 +214,7 @@ def wealth(audit: dict[str, Any]) -> Picture | None:
     return Picture("wealth", "Evidence over the trials", caption, figure)
 
 
-_FIGURES: tuple[Callable[[dict[str, Any]], Picture | None], ...] = (
+_FIGURES: tuple[Chart, ...] = (
     profile,
     roc,
     histogram,

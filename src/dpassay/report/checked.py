@@ -1,4 +1,6 @@
-"""A check as one HTML page: what broke, on which line, and what stays open."""
+"""A check as one HTML page, or as a section of an audit's report: what broke, and what is open."""
+
+from typing import Any
 
 from dpassay.auditing.checking_text import place
 from dpassay.auditing.findings import Check, Finding, Open
@@ -48,6 +50,37 @@ def _finding(finding: Finding, word: str) -> Section:
         f"{where}\n\n{finding.message}\n\n{finding.help}",
         points=tuple(f"see also {place(site)}" for site in finding.related),
     )
+
+
+def check_facts(check: Check) -> dict[str, Any]:
+    """What the report of an audit shows of a check: texts and numbers, no values of records."""
+    claimed = None if check.claim is None else float(check.claim.epsilon(check.delta))
+    return {
+        "broken": check.broken,
+        "decided": check.decided,
+        "findings": [_finding_facts(finding, "broken") for finding in check.findings]
+        + [_finding_facts(finding, "warning") for finding in check.warnings],
+        "open": [_point("undecided", entry) for entry in check.undecided]
+        + [_point("not checked", entry) for entry in check.not_checked],
+        "epsilon_seen": check.epsilon_seen,
+        "epsilon_claimed": claimed,
+        "delta": check.delta,
+        "executions": check.executions,
+        "pairs": check.pairs,
+        "note": check.note,
+    }
+
+
+def _finding_facts(finding: Finding, kind: str) -> dict[str, Any]:
+    return {
+        "kind": kind,
+        "rule": finding.rule,
+        "title": finding.title,
+        "place": place(finding.site),
+        "source": "" if finding.site is None else finding.site.source,
+        "message": finding.message,
+        "help": finding.help,
+    }
 
 
 def _point(word: str, entry: Open) -> str:

@@ -13,6 +13,7 @@ from dpassay.report.hazards import checklist, facts_of
 from dpassay.report.odds import explain
 from dpassay.types import LowerBound, PrivacyCurve, Verdict
 
+_TEXTS = ("exercised", "not_exercised", "notes")
 _LONGEST = 1000  # characters of a text that was given; a report stays small
 
 
@@ -44,6 +45,7 @@ def collect(
         "bound": _bound(bound),
         "attack": _attack(verdict, facts.declared.view),
         "evidence": _evidence(verdict),
+        "one_training": _one_training(verdict),
         "disclosure": {name: _clip(value) for name, value in asdict(facts.declared).items()},
         "hazards": [{k: _clip(v) for k, v in item.items()} for item in checklist(facts)],
         "limits": words.limits(verdict),
@@ -120,6 +122,15 @@ def _attack(verdict: Verdict, view: str | None) -> dict[str, Any]:
     }
 
 
+def _one_training(verdict: Verdict) -> dict[str, Any] | None:
+    """What was put into the one training and what it went through; None for other audits."""
+    facts = verdict.one_training
+    if facts is None:
+        return None
+    texts = {name: [_clip(text) for text in getattr(facts, name)] for name in _TEXTS}
+    return asdict(facts) | texts | {"bounds": [_bound(bound) for bound in facts.bounds]}
+
+
 def _evidence(verdict: Verdict) -> dict[str, Any]:
     """What is drawn of the scores; intervals of rates only where trials are independent."""
     evidence, bound = verdict.evidence, verdict.bound
@@ -144,7 +155,7 @@ def _replay(verdict: Verdict, command: str, versions: dict[str, str]) -> dict[st
     }
 
 
-def installed_versions() -> dict[str, str]:
+def find_versions() -> dict[str, str]:
     """What the numbers were computed with."""
     import platform
     from importlib.metadata import version

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from dpassay import _check, _files, _handed
+from dpassay.auditing.findings import Check
 from dpassay.errors import InvalidArgument
-from dpassay.report.collect import collect, installed_versions
+from dpassay.report.checked import check_facts
+from dpassay.report.collect import collect, find_versions
 from dpassay.report.disclosure import Disclosure
 from dpassay.report.numbers import as_json
 from dpassay.report.shape import Misfit, check_shape, from_version_1
@@ -43,6 +45,7 @@ def audit_report(
     disclosure: Disclosure | None = None,
     command: str = "",
     versions: dict[str, str] | None = None,
+    check: Check | None = None,
 ) -> Report:
     """The report of an audit: what was claimed, proved and measured, and the hazards around it.
 
@@ -54,6 +57,7 @@ def audit_report(
         disclosure: what a person declares; what is left out is shown as not declared.
         command: how to run the audit again; by default the verdict's own line.
         versions: of the software, by name; by default what is installed here.
+        check: what :func:`dpassay.check` found in the same code: a section of its own.
 
     Returns:
         The report. It holds counts, rates and thinned curves, never a record or a single output.
@@ -63,6 +67,7 @@ def audit_report(
         ("verdict", verdict, Verdict),
         ("disclosure", disclosure, Disclosure | None),
         ("proof", proof, PrivacyCurve | None),
+        ("check", check, Check | None),
     ):
         if not isinstance(value, kind):
             raise InvalidArgument(
@@ -74,9 +79,10 @@ def audit_report(
         proof=proof,
         disclosure=disclosure,
         command=command,
-        versions=installed_versions() if versions is None else versions,
+        versions=find_versions() if versions is None else versions,
     )
-    return _report(audit["title"], "", [audit])
+    beside = {} if check is None else {"check": check_facts(check)}
+    return _report(audit["title"], "", [audit | beside])
 
 
 def join_reports(reports: Sequence[Report], *, title: str, introduction: str = "") -> Report:

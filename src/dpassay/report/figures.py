@@ -158,7 +158,7 @@ def save_index(
 ) -> list[Path]:
     """``numbers.json`` and ``index.html`` for pictures that were saved to the folder."""
     sections = [
-        Section(p.title, p.caption, image(f"{p.name}.{image_format}", p.title), _said(p))
+        Section(p.title, p.caption, image(f"{p.name}.{image_format}", p.title), _list_claims(p))
         for p in pictures
     ]
     texts = {
@@ -168,7 +168,7 @@ def save_index(
     return _files.write_all(texts)
 
 
-def _said(picture: Picture) -> tuple[str, ...]:
+def _list_claims(picture: Picture) -> tuple[str, ...]:
     return tuple(str(claim) for claim in picture.claims)
 
 

@@ -103,7 +103,7 @@ def _neighbours(facts: Facts) -> Finding:
         proved, grounds = facts.proof.neighbouring, COMPUTED
     elif declared is not None:
         proved, grounds = declared, DECLARED
-    elif _accounted(facts.verdict.claim):
+    elif _is_accounted(facts.verdict.claim):
         proved, grounds = audited, COMPUTED
     else:
         return Finding(OPEN, f"The audit is about {audited}; no proof was given.")
@@ -114,7 +114,7 @@ def _neighbours(facts: Facts) -> Finding:
     return Finding(PASS, f"Both are about {audited}.", grounds)
 
 
-def _accounted(claim: PrivacyCurve) -> bool:
+def _is_accounted(claim: PrivacyCurve) -> bool:
     """Whether the claim is itself the result of accounting."""
     return claim.method != "stated"
 
@@ -122,7 +122,7 @@ def _accounted(claim: PrivacyCurve) -> bool:
 def _proof(facts: Facts) -> Finding:
     proof = facts.proof
     if proof is None:
-        if not _accounted(facts.verdict.claim):
+        if not _is_accounted(facts.verdict.claim):
             return Finding(OPEN, "No proof was given.")
         proof = facts.verdict.claim
     if proof.kind == "estimate":
@@ -161,7 +161,7 @@ def _sampling(facts: Facts) -> Finding:
     return Finding(PASS, f"Accounted and used: {used}.", DECLARED)
 
 
-def _declared(field: str, wanted: bool, unknown: str, good: str, bad: str) -> Decision:
+def _decide_by(field: str, wanted: bool, unknown: str, good: str, bad: str) -> Decision:
     """Decides by one declared fact: good where it is as wanted, open where it was not declared."""
 
     def decide(facts: Facts) -> Finding:
@@ -227,14 +227,14 @@ HAZARDS: dict[str, Decision] = {
     "Claim not reached by a proof": _proof,
     "Audit too small to reach the claim": _power,
     "Sampling accounted is not sampling used": _sampling,
-    "Hyper-parameter search not accounted": _declared(
+    "Hyper-parameter search not accounted": _decide_by(
         "search_accounted",
         wanted=True,
         unknown="It was not declared how hyper-parameters were found.",
         good="The guarantee covers how hyper-parameters were found.",
         bad="The guarantee is that of the last training alone.",
     ),
-    "Bounds or domain read off the data": _declared(
+    "Bounds or domain read off the data": _decide_by(
         "bounds_from_data",
         wanted=False,
         unknown="It was not declared where bounds and domain come from.",

@@ -108,6 +108,24 @@ def _fields(**inner: Check) -> Check:
     return check
 
 
+def _fields_if_there(**inner: Check) -> Check:
+    """Fields that reports of before do not have; where they are, they are checked."""
+
+    def check(value: Any, where: str) -> None:
+        for name in inner.keys() & value.keys():
+            inner[name](value[name], f"{where}.{name}")
+
+    return check
+
+
+def _all_of(*checks: Check) -> Check:
+    def check(value: Any, where: str) -> None:
+        for one in checks:
+            one(value, where)
+
+    return check
+
+
 def _curves(*names: str, extra: dict[str, Check] | None = None, longer: str = "") -> Check:
     """Columns of numbers of one length; ``longer`` names one that has an entry more."""
     points = _list(_maybe(_number()), 1)
@@ -153,7 +171,32 @@ _DECLARED = (
     "target", "data", "n_records", "unit", "records_per_person", "setting", "code", "contact",
     "date",
 )  # fmt: skip
-_AUDIT = _fields(
+_ONE_TRAINING = _fields(
+    canaries=_text,
+    view=_text,
+    unit=_one_of("record", "user"),
+    records_per_unit=_count,
+    exercised=_list(_text),
+    not_exercised=_list(_text),
+    bounds=_list(
+        _fields(assumption=_text, assumes_nothing=_flag, epsilon=_some, ceiling=_some, method=_text)
+    ),
+    draws=_maybe(_some),
+    kappa=_maybe(_some),
+    noise_multiplier=_maybe(_some),
+    sampling_rate=_maybe(_share),
+    steps=_maybe(_count),
+    residuals=_maybe(
+        _fields(
+            mean=_number(),
+            variance=_some,
+            kurtosis=_some,
+            largest_correlation=_maybe(_number(-1, 1)),
+        )
+    ),
+    notes=_list(_text),
+)
+_AUDIT_OF_VERSION_2 = _fields(
     title=_text,
     verdict=_fields(
         refuted=_flag,
@@ -192,6 +235,25 @@ _AUDIT = _fields(
         command=_text, run=_maybe(_text), seed=_maybe(_plain), versions=_table_of(_text)
     ),
 )
+_CHECKED = _fields(
+    broken=_flag,
+    decided=_flag,
+    findings=_list(
+        _fields(
+            kind=_one_of("broken", "warning"),
+            **dict.fromkeys(("rule", "title", "place", "source", "message", "help"), _text),
+        )
+    ),
+    open=_list(_text),
+    epsilon_seen=_maybe(_some),
+    epsilon_claimed=_maybe(_some),
+    delta=_share,
+    executions=_count,
+    pairs=_count,
+    note=_text,
+)
+_BESIDE = _fields_if_there(one_training=_maybe(_ONE_TRAINING), check=_maybe(_CHECKED))
+_AUDIT = _all_of(_AUDIT_OF_VERSION_2, _BESIDE)
 _REPORT = _fields(title=_text, introduction=_text, audits=_list(_AUDIT, 1, MOST_AUDITS))
 
 

@@ -227,7 +227,7 @@ def attack_rows(verdict: Verdict, view: str | None) -> list[tuple[str, str]]:
         ("Failed", _describe_failures(verdict)),
         ("Workers that died", _describe_deaths(verdict.n_deaths, evidence.seed is not None)),
         ("Neighbouring data sets", _NEIGHBOURS[verdict.neighbours]),
-        *([("The pair that was searched", verdict.pair)] if verdict.pair else []),
+        *([("The pair that was searched", verdict.pair_in_words)] if verdict.pair else []),
         ("Ended", verdict.ended),
         *power_rows(verdict.power),
     ]
@@ -252,3 +252,44 @@ def _describe_deaths(n: int, replayable: bool) -> str:
     if replayable:
         return f"{group_digits(n)}; their trials were played again"
     return f"{group_digits(n)}; their trials, which cannot be replayed, count as failed"
+
+
+def one_training_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
+    """What is known of the one training that was audited: a row for each fact that there is."""
+    k = facts["records_per_unit"]
+    unit = "one record" if facts["unit"] == "record" else f"one user, who has {k} records"
+    rows = [
+        ("Unit that was audited", f"{unit}: a canary's coin decides on it, and the claim is of it"),
+        ("Canaries", facts["canaries"]),
+        ("What the attack saw", facts["view"]),
+        ("Went through", ", ".join(facts["exercised"]) or "not said"),
+        ("Did not go through", ", ".join(facts["not_exercised"]) or "not said"),
+    ]
+    rows += [
+        (label, f"{float(facts[name]):.5g}")
+        for name, label in _READ.items()
+        if facts[name] is not None
+    ]
+    if facts["residuals"] is not None:
+        rows.append(
+            ("Noise that was seen, in units of the claimed", _residuals(facts["residuals"]))
+        )
+    return rows
+
+
+_READ = {
+    "draws": "How often a canary was drawn, on average",
+    "kappa": "κ: overlap of the canaries' gradients, at most",
+    "noise_multiplier": "Noise multiplier, as read from the training",
+    "sampling_rate": "Sampling rate, as read",
+    "steps": "Steps, as read",
+}
+
+
+def _residuals(found: dict[str, Any]) -> str:
+    text = (
+        f"mean {found['mean']:.3g}, variance {found['variance']:.3g}, kurtosis "
+        f"{found['kurtosis']:.3g}; 0, 1 and 3 of Gaussian noise as claimed"
+    )
+    largest = found["largest_correlation"]
+    return text if largest is None else f"{text}; largest correlation {largest:.3g}"

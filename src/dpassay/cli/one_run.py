@@ -1,0 +1,97 @@
+"""``dpassay audit train.py --one-run``: a script is run once, and says its verdicts itself."""
+
+import contextlib
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import typer
+
+from dpassay.cli.ending import STOPPED
+from dpassay.cli.output import emit, explain_failure, say
+from dpassay.cli.verdicts import Paper, as_data, exit_code, show
+
+if TYPE_CHECKING:
+    from dpassay.types import Verdict
+
+
+def refuse_elsewhere(given: Mapping[str, Any]) -> None:
+    """Refuse options of audits that play many times."""
+    from dpassay.errors import InvalidArgument
+
+    for name, value in given.items():
+        if value is not None and value is not False:
+            raise InvalidArgument(
+                f"{name}={str(value)!r} does not go with --one-run: the script is run once, has "
+                "its data, and judges its canaries itself. Leave it out."
+            )
+
+
+@dataclass(frozen=True)
+class OneRun:
+    """What was asked for on the command line."""
+
+    target: str | None
+    arguments: str
+    in_place: bool
+    claim: str | None
+    neighbouring: str
+    confidence: float
+    seed: int
+
+    def play_and_show(self, paper: Paper, as_json: bool) -> NoReturn:
+        """Run the script, show every verdict that it gave, and leave with the exit code."""
+        from dpassay.errors import AuditStopped
+
+        try:
+            # What the script prints is not the answer of this command.
+            with contextlib.redirect_stdout(sys.stderr):
+                verdicts = [replace(v, replay=_replay()) for v in self._play()]
+        except AuditStopped as stopped:
+            explain_failure(str(stopped))
+            raise typer.Exit(STOPPED) from None
+        self._show(verdicts, as_json)
+        main = max(verdicts, key=lambda verdict: verdict.refuted)
+        for path in paper.write_or_complain(main, f"Audit of {self.target}"):
+            if not as_json:
+                say(f"Written: {path}")
+        raise typer.Exit(max(map(exit_code, verdicts)))
+
+    def _play(self) -> "list[Verdict]":
+        from dpassay.auditing import parse_claim
+        from dpassay.auditing.adapters.subjects import is_script
+        from dpassay.canaries.script import audit_script
+        from dpassay.errors import InvalidArgument
+
+        if self.target is None or not is_script(self.target):
+            raise InvalidArgument(
+                f"target={self.target!r} must be a whole script for --one-run, such as train.py."
+            )
+        stated = self.claim and parse_claim(self.claim, neighbouring=self.neighbouring)
+        return audit_script(
+            self.target,
+            shlex.split(self.arguments),
+            claim=stated or None,
+            confidence=self.confidence,
+            rng=self.seed,
+            in_place=self.in_place,
+        )
+
+    def _show(self, verdicts: "list[Verdict]", as_json: bool) -> None:
+        claims = [self.claim or repr(verdict.claim) for verdict in verdicts]
+        pairs = list(zip(verdicts, claims, strict=True))
+        if not as_json:
+            for verdict, claim in pairs:
+                show(verdict, claim, as_json)
+            if len(pairs) > 1:
+                say("Each verdict holds by itself with its confidence; that all hold, with less.")
+            return
+        main = max(pairs, key=lambda pair: pair[0].refuted)
+        others = {"verdicts": [as_data(*pair) for pair in pairs]} if len(pairs) > 1 else {}
+        emit(as_data(*main) | others)
+
+
+def _replay() -> str:
+    return shlex.join(["dpassay", *sys.argv[1:]])
