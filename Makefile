@@ -4,7 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMPS := $(VENV)/stamps
 # All that the tests use: none of them is skipped for want of a package.
-EVERYTHING := core dev lab torch dask cp-sat docs
+EVERYTHING := dev,lab,torch,dask,cp-sat,docs
+# Modules are compiled when they are first imported: most of what is installed never is.
+INSTALL := $(BIN)/pip install --quiet --no-compile -c constraints.txt
 # Tests run one process per core; threads of BLAS on top would only wait for each other.
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
@@ -25,19 +27,24 @@ $(VENV)/.ok:
 	touch $@
 
 $(STAMPS)/core: pyproject.toml constraints.txt | $(VENV)/.ok
-	$(BIN)/pip install --quiet -c constraints.txt -e .
+	$(INSTALL) -e .
 	$(BIN)/pip check
 	touch $@
 
+$(STAMPS)/everything: pyproject.toml constraints.txt | $(VENV)/.ok
+	$(INSTALL) -e '.[$(EVERYTHING)]'
+	$(BIN)/pip check
+	touch $(STAMPS)/core $(STAMPS)/dev $@
+
 $(STAMPS)/%: pyproject.toml constraints.txt | $(VENV)/.ok
-	$(BIN)/pip install --quiet -c constraints.txt -e '.[$*]'
+	$(INSTALL) -e '.[$*]'
 	$(BIN)/pip check
 	touch $@
 
 demo: $(STAMPS)/core  ## install, then show what dpassay does
 	$(BIN)/dpassay demo
 
-extras: $(addprefix $(STAMPS)/,$(EVERYTHING))  ## install every optional part
+extras: $(STAMPS)/everything  ## install every optional part
 
 test: extras  ## install everything that the tests need, then run them all
 	DPASSAY_REQUIRE="packages $(DPASSAY_REQUIRE)" $(BIN)/pytest -n $(JOBS)

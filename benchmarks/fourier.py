@@ -20,7 +20,7 @@ from scipy import optimize
 
 import dpassay as da
 from dpassay.privacy import events, gaussian
-from dpassay.privacy.fourier import Fourier, sampled_gaussians
+from dpassay.privacy.fourier import Fourier, price_gaussians
 from dpassay.privacy.profiles import profiles
 
 ROWS = [  # sampling rate, noise multiplier, steps, delta
@@ -64,7 +64,7 @@ def price(rate: float, noise: float, steps: int, delta: float, with_pld: bool) -
         "case": f"{rate:g}, {noise:g}, {steps:.0e}, {delta:g}",
         "upper": upper,
         "seconds": seconds + more,
-        "lower": epsilon_lower(sampled_gaussians([(noise, rate, steps)]), upper, delta),
+        "lower": epsilon_lower(price_gaussians([(noise, rate, steps)]), upper, delta),
     }
     if with_pld and steps <= _PLD_STEPS:
         row["pld"], row["pld_seconds"] = _timed(lambda: da.account(event, "pld").epsilon(delta))
@@ -100,7 +100,7 @@ def _one_step(rng: np.random.Generator, found: Sweep) -> None:
     rate, noise = float(10 ** rng.uniform(-8, -0.01)), float(10 ** rng.uniform(-1, 2))
     sides = profiles(events.Sampled(events.Gaussian(noise), rate))
     epsilons = 10 ** rng.uniform(-3, 0.3, 4) * min(rate * math.expm1(1 / noise**2) + rate, 5.0)
-    curve = sampled_gaussians([(noise, rate, 1)])
+    curve = price_gaussians([(noise, rate, 1)])
     for direction, profile in zip(curve.directions, sides, strict=True):
         for ours, truth in zip(direction.delta(epsilons), profile(epsilons), strict=True):
             if truth > 1e-30:
@@ -109,7 +109,7 @@ def _one_step(rng: np.random.Generator, found: Sweep) -> None:
 
 def _near_one(rng: np.random.Generator, found: Sweep) -> None:
     mu, steps = float(10 ** rng.uniform(-3, 0.7)), int(10 ** rng.uniform(2, 12))
-    curve = sampled_gaussians([(math.sqrt(steps) / mu, 1 - 1e-15, steps)])
+    curve = price_gaussians([(math.sqrt(steps) / mu, 1 - 1e-15, steps)])
     for delta in 10 ** rng.uniform(-25, -1, 2):
         truth = float(gaussian.epsilon_of(delta, mu))
         if truth > 1e-6:
@@ -121,7 +121,7 @@ def _bracket(rng: np.random.Generator, found: Sweep) -> None:
     rate, noise = float(10 ** rng.uniform(-9, -0.3)), float(10 ** rng.uniform(-0.4, 1.5))
     one = rate * math.sqrt(math.expm1(min(noise**-2, 30.0)))
     steps = int(np.clip((10 ** rng.uniform(-2, 0.5) / one) ** 2, 100, 1e17))
-    curve = sampled_gaussians([(noise, rate, steps)])
+    curve = price_gaussians([(noise, rate, steps)])
     delta = float(10 ** rng.uniform(-10, -2))
     epsilon = curve.epsilon(delta)
     if 1e-6 < epsilon < math.inf:

@@ -74,7 +74,7 @@ def table(n, p, per_row=PER_ROW, seed=0):
 
 def selection(loss, n, radius, steps, epsilon):
     sensitivity = fw.score_sensitivity(lipschitz(loss, 1.0, math.inf), radius, n)
-    return fw.calibrated_selection(
+    return fw.calibrate_selection(
         "gumbel", sensitivity=sensitivity, steps=steps, epsilon=epsilon, delta=DELTA
     )
 

@@ -44,7 +44,7 @@ from dpassay_reproduce.thesis.real import (
     first,
     location30,
     mnist,
-    prepared,
+    prepare,
     trainings,
 )
 
@@ -145,7 +145,7 @@ def targets(table: Any, n: int, quick: bool, store: str | None) -> Iterator[tupl
     for name, train in found.items():
         many = 64 if "privacy" in name else 16
         numbers = {"online": 4 if quick else many, "offline": 4 if quick else 16}
-        yield name, prepared(game, train, **numbers, store=store)
+        yield name, prepare(game, train, **numbers, store=store)
 
 
 def run(quick: bool = False, store: str | None = None) -> Iterator[dict[str, Any]]:
@@ -156,7 +156,7 @@ def run(quick: bool = False, store: str | None = None) -> Iterator[dict[str, Any
             inside, outside = target.accuracies
             yield {"data": table.about, "target": name, "members": inside, "others": outside}
             for what, given in attacks(target):
-                result = target.attacked(**given)
+                result = target.attack(**given)
                 rates = {"auc": result.auc, "tpr": result.tpr_at[FPR]}
                 yield {"attack": what} | rates | {"epsilon": getattr(result.bound, "epsilon", 0.0)}
 

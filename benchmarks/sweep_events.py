@@ -25,7 +25,7 @@ from dpassay.errors import DpassayError
 from dpassay.privacy import account, renyi, sampled_gaussian
 from dpassay.privacy import events as ev
 from dpassay.privacy.accounting import ESTIMATES, PROOFS
-from dpassay.privacy.curves import Best, Numeric
+from dpassay.privacy.combined import Best, Numeric
 
 DIGITS = 90  # differences of numbers near 1 lose forty of them
 OWN_ROUNDING = 1e-40  # relative, of the truths themselves; two floats differ by 1e-16 at least

@@ -51,6 +51,7 @@ def pytest_configure(config):
 def dpassay(request):
     """Audit a mechanism: ``dpassay(mechanism, pair, claim=...)``; returns the verdict.
 
+    With ``data=`` in place of the pair one is searched, as by ``dpassay.audit``.
     Takes the arguments of ``dpassay.audit`` and ``false_alarm=`` in place of ``confidence=``.
     ``dpassay.check`` is the fixture ``dpassay_check``.
     """
@@ -58,9 +59,9 @@ def dpassay(request):
     given = _defaults(marker)
     option = request.config.getoption
 
-    def audit_or_fail(mechanism, pair, *, claim, false_alarm=None, **options):
+    def audit_or_fail(mechanism, pair=None, *, claim, false_alarm=None, **options):
         from dpassay import audit
-        from dpassay.errors import VacuousAudit
+        from dpassay.errors import AuditStopped, VacuousAudit
 
         if false_alarm is None:
             false_alarm = given.get("false_alarm", option("--dpassay-false-alarm"))
@@ -68,14 +69,18 @@ def dpassay(request):
         options.setdefault("trials", given.get("trials", option("--dpassay-trials")))
         options.setdefault("rng", given.get("seed", option("--dpassay-seed")))
         request.node.user_properties.append(("dpassay_false_alarm", alarm))
-        with warnings.catch_warnings(record=True, action="always", category=VacuousAudit) as said:
-            verdict = audit(mechanism, pair, claim=claim, confidence=1 - alarm, **options)
+        try:
+            with warnings.catch_warnings(action="error", category=VacuousAudit):
+                verdict = audit(mechanism, pair, claim=claim, confidence=1 - alarm, **options)
+        except VacuousAudit as vacuous:
+            pytest.fail(f"A test that cannot fail: {vacuous}", pytrace=False)
+        except AuditStopped as stopped:
+            pytest.fail(f"No verdict: {stopped}", pytrace=False)
         request.node.user_properties.extend(_properties(verdict))
         if verdict.refuted:
             pytest.fail(_message(request.node, verdict, alarm), pytrace=False)
         if verdict.power is not None and verdict.power.vacuous:
-            why = [str(w.message) for w in said] or ["all outputs were equal, in both worlds."]
-            pytest.fail(f"A test that cannot fail: {why[-1]}", pytrace=False)
+            pytest.fail(f"A test that cannot fail. {verdict.next_step}", pytrace=False)
         return verdict
 
     audit_or_fail.check = _checking(given.get("seed", option("--dpassay-seed")))
@@ -149,6 +154,7 @@ def _properties(verdict):
 
 def _message(node, verdict, alarm):
     bound = verdict.bound
+    pair = [f"  pair:   {verdict.pair_in_words}"] if verdict.pair else []
     return "\n".join(
         [
             f"Privacy claim refuted: {verdict.claim!r}",
@@ -156,6 +162,7 @@ def _message(node, verdict, alarm):
             f"  claim:  epsilon = {float(verdict.claim.epsilon(bound.delta)):.4g} "
             f"at delta = {bound.delta:g}",
             f"  after:  {verdict.trials} trials, by {verdict.attack}",
+            *pair,
             f"  chance: a true claim would fail here with probability at most {alarm:g}",
             "  why:    one record changes the output more than the claim allows; look at the "
             "sensitivity, the noise scale, and what is computed from the data's size.",
@@ -173,7 +180,7 @@ def _replay(node, seed):
     return " ".join([f"pytest '{node.nodeid}'", *(f"{k}={v}" for k, v in said.items())])
 
 
-def _spent(terminalreporter):
+def _sum_up(terminalreporter):
     """Of all tests, also those that ran in other processes (pytest-xdist)."""
     reports = (r for stats in terminalreporter.stats.values() for r in stats)
     return [
@@ -186,7 +193,7 @@ def _spent(terminalreporter):
 
 
 def pytest_terminal_summary(terminalreporter):
-    alarms = _spent(terminalreporter)
+    alarms = _sum_up(terminalreporter)
     if alarms:
         terminalreporter.write_line(
             f"dpassay: {len(alarms)} audit(s); the chance that any of them failed a true claim is "

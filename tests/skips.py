@@ -17,7 +17,7 @@ ALWAYS = (
     r"diffprivlib is no part of any extra",  # it wants an older scikit-learn
     r"needs the program \w+",  # the gate requires programs, so there this never skips
 )
-ABSENT = re.compile(r"needs (\w+): pip install 'dpassay\[|could not import '(\w+)'")
+ABSENT = re.compile(r"needs (\w+): pip install 'dpassay\[|could not import '(\w+)[\w.]*'")
 # Modules that import an optional package at their top, whose doctests the quick lane leaves out.
 UNIMPORTED = re.compile(r"unable to import module .*?/(\w+)\.py")
 NEEDED = {

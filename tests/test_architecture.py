@@ -14,6 +14,7 @@ import dpassay
 ROOT = Path(dpassay.__file__).parent
 NEXT_DOOR = ROOT.with_name("dpassay_reproduce")
 LEAVES = {
+    "_conditions",
     "errors",
     "_check",
     "_files",
@@ -38,9 +39,20 @@ LEFT_OF = {
     "bounds": {"privacy"},
     "replay": {"privacy"},
     "attacks": {"privacy", "mechanisms", "runs", "bounds"},
-    "probe": set(),
+    "probe": {"canaries"},  # for type checkers; imported when ``probe.optimizer`` is called
     "auditing": {"privacy", "mechanisms", "runs", "bounds", "replay", "attacks", "probe"},
     "adversaries": {
+        "privacy",
+        "mechanisms",
+        "optim",
+        "nets",
+        "runs",
+        "bounds",
+        "attacks",
+        "probe",
+        "auditing",
+    },
+    "canaries": {
         "privacy",
         "mechanisms",
         "optim",
@@ -57,6 +69,7 @@ LEFT_OF = {
 ALLOWED = {part: LEAVES | left for part, left in LEFT_OF.items()} | {
     "errors": set(),
     "_check": {"errors"},
+    "_conditions": {"errors", "types"},
     "_handed": {"errors", "_files"},
     "_rng": {"errors"},
     "_files": {"errors", "_scratch"},

@@ -184,6 +184,7 @@ def prepare(folder, log):
     for name in ("run.db", "monday.db", "tuesday.db"):
         shutil.copy(log, folder / name)
     shutil.copytree(ROOT / "examples", folder / "examples")
+    dpassay.Ledger(folder / "project.db", budget=dpassay.ApproxDP(3.0, 1e-6))
     (folder / "my_train.py").write_text(TRAIN, encoding="utf-8")
     (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
     np.savez(folder / "d.npz", data=np.eye(3), data_prime=np.eye(3)[:2])
@@ -196,6 +197,8 @@ ELSEWHERE = {"dpassay demo", "dpassay reproduce slides"}
 @pytest.mark.parametrize("command", [c for c in SHOWN if c not in ELSEWHERE])
 def test_command(command, tmp_path, monkeypatch, log):
     prepare(tmp_path, log)
+    if command.startswith("dpassay ledger new"):
+        (tmp_path / "project.db").unlink()  # others find it made
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", shlex.split(command))  # an audit says how to replay it
     monkeypatch.delitem(sys.modules, "my_train", raising=False)  # that of the command before

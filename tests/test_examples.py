@@ -36,6 +36,29 @@ EXAMPLES = {
     "jax_training.py": Example("honest: not refuted.*\nbroken: refuted", "jax", "lab"),
     "make_scores.py": Example("canaries.csv"),
     "one_run_audit.py": Example("ceiling"),
+    "one_training_adapters.py": Example(
+        r"1616 of \d+ parameters(.*\n)+.*not refuted(.*\n)+.*kappa 1",
+        "opacus",
+        "torch",
+        warnings="ignore",
+    ),
+    "one_training_jax.py": Example("not refuted(.*\n)+.*exercised: noise", "jax", "lab"),
+    "one_training_opacus.py": Example(
+        "as it is: not refuted(.*\n)+half the noise: refuted(.*\n)+.*too little noise was added",
+        "opacus",
+        "torch",
+        warnings="ignore",
+    ),
+    "one_training_transformer.py": Example(
+        "noise: not refuted(.*\n)+clipping: not refuted(.*\n)+.*clipping: rows",
+        "opacus",
+        "torch",
+        warnings="ignore",
+    ),
+    "one_training_sklearn.py": Example("private: not refuted.*\nno noise: refuted"),
+    "one_training_text.py": Example(
+        r"loss \d.*\nnot refuted.*no audit", "opacus", "torch", warnings="ignore"
+    ),
     "opacus_canary.py": Example(
         "honest: not refuted.*\nhalf the noise: refuted", "opacus", "torch", warnings="ignore"
     ),
@@ -107,6 +130,19 @@ def test_opacus_script(arguments, refuted):
     assert verdict.evidence.n_failed == 0
     assert verdict.refuted == refuted
     assert np.std(verdict.evidence.scores) > 1  # the noise is not that of one seed
+
+
+@pytest.mark.parametrize(("arguments", "refuted"), [((), False), (("--bug",), True)])
+def test_one_training_of_a_language_model(arguments, refuted):
+    """By canaries of a new token each; a true claim is refuted once in 10^4."""
+    needs("opacus", "torch")
+    from dpassay.canaries.script import audit_script
+
+    script = FOLDER / "one_training_text.py"
+    (verdict,) = audit_script(script, arguments, confidence=0.95 if refuted else 0.9999)
+    assert verdict.refuted == refuted
+    assert verdict.bound.assumes_nothing
+    assert len(re.findall(r"# \d", script.read_text(encoding="utf-8"))) <= 6  # added lines
 
 
 @pytest.mark.filterwarnings("ignore:Secure RNG")

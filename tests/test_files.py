@@ -245,7 +245,7 @@ def test_a_number_that_another_process_has_got_since(holder):
 def test_stale_outputs_and_links(tmp_path):
     """Half-written files of dead processes go; a link with such a name is left alone."""
     ended = subprocess.run(
-        [sys.executable, "-c", "from dpassay import _scratch; print(_scratch.owned_name())"],
+        [sys.executable, "-c", "from dpassay import _scratch; print(_scratch.make_owned_name())"],
         capture_output=True,
         text=True,
         check=True,

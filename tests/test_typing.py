@@ -77,3 +77,16 @@ def test_a_name_that_has_moved_works_and_warns():
 
     with pytest.warns(DeprecationWarning, match="dpassay.reproduce is now dpassay_reproduce"):
         assert dpassay.reproduce is dpassay_reproduce
+
+
+@pytest.mark.parametrize(
+    ("module", "old", "new"),
+    [
+        ("dpassay.attacks", "tuned_offline_slope", "tune_offline_slope"),
+        ("dpassay.optim.frank_wolfe", "calibrated_selection", "calibrate_selection"),
+    ],
+)
+def test_a_function_that_became_a_verb_keeps_its_old_name(module, old, new):
+    place = importlib.import_module(module)
+    with pytest.warns(DeprecationWarning, match=f"{old} is now {module}.{new}"):
+        assert getattr(place, old) is getattr(place, new)

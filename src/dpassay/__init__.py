@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         attacks,
         auditing,
         bounds,
+        canaries,
         datasets,
         learn,
         mechanisms,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
         RDP,
         ZCDP,
         ApproxDP,
+        Ledger,
         PureDP,
         account,
         calibrate,
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PUBLIC = {
+    "Ledger": "dpassay.privacy",
     "PureDP": "dpassay.privacy",
     "ApproxDP": "dpassay.privacy",
     "ZCDP": "dpassay.privacy",
@@ -84,6 +87,7 @@ _MODULES = {
     "replay": "dpassay.replay",
     "attacks": "dpassay.attacks",
     "adversaries": "dpassay.adversaries",
+    "canaries": "dpassay.canaries",
     "probe": "dpassay.probe",
     "auditing": "dpassay.auditing",
     "zoo": "dpassay.zoo",
@@ -103,6 +107,7 @@ __all__ = [
     "DpassayError",
     "Evidence",
     "InvalidArgument",
+    "Ledger",
     "LowerBound",
     "PrivacyCurve",
     "PureDP",
@@ -118,6 +123,7 @@ __all__ = [
     "auditing",
     "bounds",
     "calibrate",
+    "canaries",
     "check",
     "datasets",
     "dp_sgd_event",

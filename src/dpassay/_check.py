@@ -10,7 +10,7 @@ import math
 import operator
 from collections.abc import Sequence, Sized
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,7 @@ MOST_COUNT = 2**53  # the largest count that a float holds exactly, and more tha
 _LONGEST = 80  # characters of a value in a message
 
 T = TypeVar("T")
+Option = TypeVar("Option", bound=str)
 
 
 def shown(value: Any) -> str:
@@ -54,10 +55,35 @@ def digits(value: int) -> str:
     return f"a whole number of {int(value.bit_length() * math.log10(2)) + 1} digits"
 
 
-def _interval(low: float, high: float, low_open: bool, high_open: bool) -> str:
-    left = "(" if low_open or low == -math.inf else "["
-    right = ")" if high_open or high == math.inf else "]"
-    return f"{left}{low:g}, {'2^53' if high == 2**53 else f'{high:g}'}{right}"
+class Limits(TypedDict, total=False):
+    """Where a number must lie: between ``low`` and ``high``, which belong to it unless open."""
+
+    low: float
+    high: float
+    low_open: bool
+    high_open: bool
+    finite: bool
+    """Whether infinities are refused, which they are unless told."""
+
+
+class _Interval(NamedTuple):
+    low: float = -math.inf
+    high: float = math.inf
+    low_open: bool = False
+    high_open: bool = False
+    finite: bool = True
+
+    def holds(self, x: Any) -> Any:
+        """Whether a number lies inside, or each of an array; NaN never does."""
+        above = x > self.low if self.low_open else x >= self.low
+        below = x < self.high if self.high_open else x <= self.high
+        return above & below & (np.isfinite(x) if self.finite else True)
+
+    def __str__(self) -> str:
+        left = "(" if self.low_open or self.low == -math.inf else "["
+        right = ")" if self.high_open or self.high == math.inf else "]"
+        high = "2^53" if self.high == 2**53 else f"{self.high:g}"
+        return f"{left}{self.low:g}, {high}{right}"
 
 
 def instance(name: str, value: Any, kind: type[T], must_be: str) -> T:
@@ -71,12 +97,8 @@ def number(
     name: str,
     value: Any,
     *,
-    low: float = -math.inf,
-    high: float = math.inf,
-    low_open: bool = False,
-    high_open: bool = False,
-    finite: bool = True,
     remedy: str = "",
+    **limits: Unpack[Limits],
 ) -> float:
     """The value as a float that lies in the interval."""
     try:
@@ -87,11 +109,10 @@ def number(
         ) from None
     except OverflowError:  # a whole number that no float holds
         x = math.copysign(math.inf, value)
-    inside = (x > low if low_open else x >= low) and (x < high if high_open else x <= high)
-    if not inside or (finite and not math.isfinite(x)):
-        where = _interval(low, high, low_open, high_open)
-        extra = " and be finite" if finite and math.isinf(x) else ""
-        raise InvalidArgument(f"{name}={x:g} must lie in {where}{extra}. {remedy}".rstrip())
+    interval = _Interval(**limits)
+    if not interval.holds(x):
+        extra = " and be finite" if interval.finite and math.isinf(x) else ""
+        raise InvalidArgument(f"{name}={x:g} must lie in {interval}{extra}. {remedy}".rstrip())
     return x
 
 
@@ -99,14 +120,10 @@ def array(
     name: str,
     values: ArrayLike,
     *,
-    low: float = -math.inf,
-    high: float = math.inf,
-    low_open: bool = False,
-    high_open: bool = False,
-    finite: bool = True,
     ndim: int | None = None,
     empty: bool = True,
     remedy: str = "",
+    **limits: Unpack[Limits],
 ) -> NDArray[np.float64]:
     """The values as a float array, every entry of which lies in the interval."""
     try:
@@ -125,18 +142,17 @@ def array(
         raise InvalidArgument(
             f"{name} is empty; it must hold at least one value. {remedy}".rstrip()
         )
-    inside = ((x > low) if low_open else (x >= low)) & ((x < high) if high_open else (x <= high))
-    good = inside & np.isfinite(x) if finite else inside
+    interval = _Interval(**limits)
+    good = np.asarray(interval.holds(x))
     if not good.all():
-        where = _interval(low, high, low_open, high_open)
         index = tuple(int(i) for i in np.argwhere(~good)[0])
         at = f"[{', '.join(map(str, index))}]" if index else ""
         # A lone number is an argument, and NaN tells nothing; other entries may be a record's.
         entry = float(x[index])
         value = f"={entry:g}" if not index or not math.isfinite(entry) else ""
         raise InvalidArgument(
-            f"{name}{at}{value} must lie in {where}"
-            f"{' and be finite' if finite else ''}. {remedy}".rstrip()
+            f"{name}{at}{value} must lie in {interval}"
+            f"{' and be finite' if interval.finite else ''}. {remedy}".rstrip()
         )
     return x
 
@@ -155,7 +171,7 @@ def count(
     if whole is None:
         raise InvalidArgument(f"{name}={shown(value)} must be a whole number. {remedy}".rstrip())
     if not low <= whole <= high:
-        where = _interval(low, high, False, False)
+        where = _Interval(low, high)
         raise InvalidArgument(f"{name}={digits(whole)} must lie in {where}. {remedy}".rstrip())
     return whole
 
@@ -165,12 +181,12 @@ def seed(name: str, value: Any, *, remedy: str = "") -> int:
     return count(name, value, low=0, high=2**256, remedy=remedy)
 
 
-def choice(name: str, value: Any, options: Sequence[str], remedy: str = "") -> str:
+def choice(name: str, value: Any, options: Sequence[Option], remedy: str = "") -> Option:
     """The value, which must be one of the options."""
     if not isinstance(value, str) or value not in options:
         listed = ", ".join(repr(option) for option in options)
         raise InvalidArgument(f"{name}={shown(value)} must be one of {listed}. {remedy}".rstrip())
-    return value
+    return cast(Option, value)
 
 
 def epsilon(value: Any, *, finite: bool = False, positive: bool = False) -> float:

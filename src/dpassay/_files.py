@@ -15,7 +15,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from dpassay._scratch import owned_name, remove_stale, vanishing
+from dpassay._scratch import make_owned_name, remove_stale, vanishing
 from dpassay.errors import InvalidArgument
 
 _PREFIX = ".dpassay-"  # of files that are not complete yet
@@ -58,7 +58,7 @@ def write_all(
     places = {Path(path): output_place(path) for path in contents}
     with contextlib.ExitStack() as stack:
         written = [
-            (stack.enter_context(_written(places[Path(path)], content)), places[Path(path)])
+            (stack.enter_context(_write_beside(places[Path(path)], content)), places[Path(path)])
             for path, content in contents.items()
         ]
         for new, place in written:
@@ -95,10 +95,10 @@ def _refusal(path: str | os.PathLike[str], why: str) -> InvalidArgument:
 
 
 @contextlib.contextmanager
-def _written(place: Path, content: str | bytes) -> Iterator[Path]:
+def _write_beside(place: Path, content: str | bytes) -> Iterator[Path]:
     """A complete file beside the place, with the permissions that it should have there."""
     remove_stale(place.parent, _PREFIX)
-    new = place.with_name(f"{_PREFIX}{owned_name()}")
+    new = place.with_name(f"{_PREFIX}{make_owned_name()}")
     data = content.encode() if isinstance(content, str) else content
     with vanishing(new):
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)

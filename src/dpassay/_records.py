@@ -67,7 +67,8 @@ def is_labelled(data: Any) -> bool:
     """Whether this is a pair (X, y) of equal length."""
     if not is_pair(data):
         return False
-    shapes = [np.shape(part) for part in data]
+    # The records of a list may be lists of unequal lengths, which have no common shape.
+    shapes = [(len(part),) if isinstance(part, list) else np.shape(part) for part in data]
     return all(shapes) and shapes[0][0] == shapes[1][0]
 
 

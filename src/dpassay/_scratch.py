@@ -29,7 +29,7 @@ _present: dict[Path, int] = {}  # what to remove, with the process that made it
 _replaced: dict[int, Any] = {}  # handlers of signals that ours stand in for
 
 
-def owned_name() -> str:
+def make_owned_name() -> str:
     """An unguessable name that says which process of which machine it belongs to."""
     pid = os.getpid()
     return f"{_machine()}-{pid}-{born(pid) or '0' * 8}-{secrets.token_hex(16)}"
@@ -51,7 +51,7 @@ def born(pid: int) -> str | None:
 
 
 def is_gone(name: str) -> bool:
-    """Whether a name made by :func:`owned_name`, or one that holds it, is of a process that ended.
+    """Whether a name from :func:`make_owned_name`, or one that holds it, is of a dead process.
 
     False for other names, and for processes of other machines, which cannot be asked.
     """
@@ -104,7 +104,7 @@ def temporary_folder() -> Iterator[Path]:
     """
     place = Path(tempfile.gettempdir())
     remove_stale(place, _PREFIX)
-    folder = place / f"{_PREFIX}{owned_name()}"
+    folder = place / f"{_PREFIX}{make_owned_name()}"
     with vanishing(folder):
         folder.mkdir(mode=0o700)
         yield folder

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-__all__ = ["limit_threads"]
+__all__ = ["limit_learner_threads", "limit_threads"]
 
 LARGE = 1 << 24
 """Numbers in the data from which on threads are left as they are: 128 MB of them."""
@@ -32,6 +32,22 @@ def limit_threads(n_numbers: int = 0) -> Iterator[None]:
 def _controller() -> Any:
     """The BLAS libraries of NumPy and SciPy; to look for them takes milliseconds."""
     import scipy.linalg  # noqa: F401  (SciPy may bring a library of its own)
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+@contextmanager
+def limit_learner_threads() -> Iterator[None]:
+    """One thread for scikit-learn's learners inside the block, those of OpenMP included."""
+    with _learner_controller().limit(limits=1):
+        yield
+
+
+@lru_cache(maxsize=1)
+def _learner_controller() -> Any:
+    """All libraries with threads that scikit-learn's trees and linear models bring."""
+    import sklearn.ensemble  # noqa: F401
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

@@ -28,9 +28,11 @@ __all__ = [
     "Neighbouring",
     "NeighboursSeen",
     "NoiseLevel",
+    "OneTraining",
     "Power",
     "PrivacyCurve",
     "Release",
+    "Residuals",
     "Verdict",
 ]
 
@@ -110,7 +112,7 @@ class Release(Generic[T]):
         return replace(self, value=function(self.value))  # type: ignore[return-value]
 
 
-def _rounded_down(x: float, digits: int = 5) -> str:
+def _round_down(x: float, digits: int = 5) -> str:
     """So many digits, never above x: a lower bound must stay one in print."""
     if not 0 < x < math.inf:
         return f"{x:g}"
@@ -118,10 +120,10 @@ def _rounded_down(x: float, digits: int = 5) -> str:
     return f"{math.floor(x * place * (1 + ARITHMETIC)) / place:.{digits}g}"
 
 
-def _shown_above(x: float, claimed: float) -> str:
+def _show_above(x: float, claimed: float) -> str:
     """A lower bound with as many digits as it takes to see that it is above the claim."""
-    texts = (_rounded_down(x, digits) for digits in range(5, 12))
-    return next((text for text in texts if float(text) > claimed), _rounded_down(x))
+    texts = (_round_down(x, digits) for digits in range(5, 12))
+    return next((text for text in texts if float(text) > claimed), _round_down(x))
 
 
 @dataclass(frozen=True)
@@ -171,7 +173,7 @@ class LowerBound:
 
     def __str__(self) -> str:
         text = (
-            f"epsilon >= {_rounded_down(self.epsilon)} at delta={self.delta:g} "
+            f"epsilon >= {_round_down(self.epsilon)} at delta={self.delta:g} "
             f"(confidence {self.confidence:.10g}, {self.method}"
         )
         text += "" if self.assumes_nothing else f", assuming {self.assumption}"
@@ -179,7 +181,7 @@ class LowerBound:
         return text if self.valid else f"NOT A BOUND: {text}"
 
     def _repr_html_(self) -> str:
-        shown = f"epsilon ≥ {_rounded_down(self.epsilon)} at delta = {self.delta:g}"
+        shown = f"epsilon ≥ {_round_down(self.epsilon)} at delta = {self.delta:g}"
         rows = [
             ("Confidence", f"{self.confidence:.10g}"),
             ("Method", self.method),
@@ -241,7 +243,7 @@ class Fall:
     def __str__(self) -> str:
         sign = ">=" if self.kind == "lower bound" else "about"
         return (
-            f"delta {sign} {_rounded_down(self.delta_seen)} at epsilon={self.epsilon:.4g}, "
+            f"delta {sign} {_round_down(self.delta_seen)} at epsilon={self.epsilon:.4g}, "
             f"where the claim allows {self.delta_allowed:.4g}"
         )
 
@@ -283,6 +285,98 @@ class Power:
         return f"vacuous; {text}" if self.vacuous else text
 
 
+@dataclass(frozen=True)
+class Residuals:
+    """How Gaussian what is left of the scores of gradients looks, once the canaries are taken off.
+
+    A diagnostic, not part of a proof: of noise as claimed the mean is 0, the variance 1 and the
+    kurtosis 3.
+
+    Attributes:
+        mean: of the residuals, in units of the claimed noise.
+        variance: of them.
+        kurtosis: of them.
+        largest_correlation: in absolute value, between sums over blocks.
+
+    """
+
+    mean: float
+    variance: float
+    kurtosis: float
+    largest_correlation: float | None = None
+
+    def __str__(self) -> str:
+        text = f"mean {self.mean:.2g}, variance {self.variance:.4g}, kurtosis {self.kurtosis:.3g}"
+        if self.largest_correlation is None:
+            return text
+        return f"{text}, largest correlation {self.largest_correlation:.2g}"
+
+
+@dataclass(frozen=True)
+class OneTraining:
+    """What is known of the audit of one training, beside its verdict and bound.
+
+    Attributes:
+        canaries: what they are, in a few words.
+        view: what the attack saw: "the last model", "noisy sums of gradients".
+        unit: whose presence a canary's coin decides: "record" or "user".
+        records_per_unit: records of each.
+        exercised: the parts of the training that the canaries went through.
+        not_exercised: those that they did not, which this audit says nothing about.
+        bounds: one for each label, the verdict's own first.
+        draws: how often a canary was drawn on average, in or out; None where nobody counted.
+        kappa: the largest eigenvalue of the Gram matrix of the canaries' gradients in units of the
+            clip, an upper bound; None where it is not known.
+        noise_multiplier: of the training, as read from it; None where it was not read.
+        sampling_rate: likewise.
+        steps: likewise.
+        residuals: how Gaussian the noise looks; None where it was not seen.
+        notes: what the reader must know, in sentences.
+
+    """
+
+    canaries: str
+    view: str
+    unit: Literal["record", "user"] = "record"
+    records_per_unit: int = 1
+    exercised: tuple[str, ...] = ()
+    not_exercised: tuple[str, ...] = ()
+    bounds: tuple[LowerBound, ...] = ()
+    draws: float | None = None
+    kappa: float | None = None
+    noise_multiplier: float | None = None
+    sampling_rate: float | None = None
+    steps: int | None = None
+    residuals: Residuals | None = None
+    notes: tuple[str, ...] = ()
+
+    def describe(self) -> str:
+        """All of it in a few lines, each with its name."""
+        overlap = "" if self.kappa is None else f" (kappa {self.kappa:.4g})"
+        unit = self.unit if self.records_per_unit == 1 else f"{self.unit}, {self.records_per_unit}"
+        rows = [
+            *(("bound", str(bound)) for bound in self.bounds),
+            ("canaries", f"{self.canaries}{overlap}; unit: {unit}; seen: {self.view}"),
+            ("training", self._settings()),
+            ("residuals", "" if self.residuals is None else str(self.residuals)),
+            ("exercised", "; ".join(self.exercised)),
+            ("not exercised", "; ".join(self.not_exercised)),
+            *(("note", note) for note in self.notes),
+        ]
+        return "\n".join(f"  {name}: {text}" for name, text in rows if text)
+
+    def _settings(self) -> str:
+        parts = [
+            "" if self.steps is None else f"{self.steps} steps",
+            ""
+            if self.noise_multiplier is None
+            else f"noise multiplier {self.noise_multiplier:.4g}",
+            "" if self.sampling_rate is None else f"sampling rate {self.sampling_rate:.4g}",
+            "" if self.draws is None else f"a canary that is in is drawn {self.draws:.4g} times",
+        ]
+        return ", ".join(part for part in parts if part)
+
+
 @dataclass(frozen=True, eq=False)
 class Verdict:
     """A claim beside what an attack showed: refuted, or not refuted; never "private".
@@ -297,7 +391,8 @@ class Verdict:
         confidence: the probability that the pair of verdict and bound is right, at least: a true
             claim is not refuted, and the bound does not exceed the truth.
         trials: how many were played, those that a score was learned from included.
-        ended: why: "refuted", "budget spent", "interrupted" or "too many failures".
+        ended: why: "refuted", "budget spent", "interrupted" or "too many failures"; "no audit" of
+            canaries in an ordinary run, where nothing was played.
         evidence: the trials.
         attack: how outputs became scores.
         replay: a line that runs the same audit again.
@@ -308,6 +403,10 @@ class Verdict:
             the caller says so and nobody checked. "unseen": nobody could, since what a record is
             cannot be seen in them. None where there is no pair of data sets.
         pair: how the two data sets were made, if they were searched; it tells nothing of a record.
+        pair_before: how they were made before they were adjusted (shrunk to the simplest that still
+            refutes, or exchanged for a pair nearby that shows more); empty if they were not.
+        curve: the claim text of the curve that the audited training states of itself (by an
+            accountant, or by its event), where the claim is a pair (epsilon, delta); else empty.
         power: what the attack reached, beside the most that the claim allows.
         next_step: what to do now, in one sentence.
         kind: what was played: "many trials", each with a world of its own; "one run", a training
@@ -319,6 +418,7 @@ class Verdict:
         wealth_needed: the log wealth at which the claim falls; None where nothing was bet.
         n_executions: how often the mechanism ran, where a trial takes more than one execution;
             None where it takes one.
+        one_training: what was put into the one training and what it went through; None elsewhere.
 
     """
 
@@ -335,6 +435,8 @@ class Verdict:
     fell_at: Fall | None = None
     neighbours: NeighboursSeen | None = None
     pair: str = ""
+    pair_before: str = ""
+    curve: str = ""
     power: Power | None = None
     next_step: str = ""
     kind: GameKind = "many trials"
@@ -343,6 +445,7 @@ class Verdict:
     p_value: float | None = None
     wealth_needed: float | None = None
     n_executions: int | None = None
+    one_training: OneTraining | None = None
 
     def __post_init__(self) -> None:
         if not self.bound.valid:
@@ -364,6 +467,11 @@ class Verdict:
         return {name: float(value) for name, value in numbers.items() if value is not None}
 
     @property
+    def pair_in_words(self) -> str:
+        """The pair that was searched, and what it was before it was adjusted."""
+        return f"{self.pair} (found as: {self.pair_before})" if self.pair_before else self.pair
+
+    @property
     def n_counted(self) -> int:
         """The trials that count: all that were not for learning."""
         return self.trials - self.n_learning
@@ -374,10 +482,12 @@ class Verdict:
         claimed = float(self.claim.epsilon(self.bound.delta))
         return self.bound.epsilon / claimed if 0 < claimed < math.inf else math.nan
 
-    def __str__(self) -> str:
+    @property
+    def headline(self) -> str:
+        """Verdict and bound in one line."""
         claimed = float(self.claim.epsilon(self.bound.delta))
         head = "refuted" if self.refuted else "not refuted"
-        seen = _shown_above(self.bound.epsilon, claimed)
+        seen = _show_above(self.bound.epsilon, claimed)
         shown = f"epsilon >= {seen} at delta={self.bound.delta:g}"
         learned = f" ({self.n_learning} for learning)" if self.n_learning else ""
         if self.fell_at is not None and not self.bound.epsilon > claimed:
@@ -388,16 +498,21 @@ class Verdict:
             f"{'' if self.power is None else f'; {self.power}'}"
         )
 
+    def __str__(self) -> str:
+        facts = self.one_training
+        several = facts is not None and len(facts.bounds) > 1  # a bound is shown with its label
+        return f"{self.headline}\n{facts.describe()}" if facts and several else self.headline
+
     def _repr_html_(self) -> str:
         claimed = float(self.claim.epsilon(self.bound.delta))
-        seen = _shown_above(self.bound.epsilon, claimed)
+        seen = _show_above(self.bound.epsilon, claimed)
         rows = [
             ("Claimed", f"epsilon {claimed:.4g} at delta = {self.bound.delta:g}"),
             ("Measured", f"epsilon ≥ {seen}, confidence {self.confidence:.10g}"),
             ("Fell", "" if self.fell_at is None else str(self.fell_at)),
             ("Power", "" if self.power is None else str(self.power)),
             ("Trials", f"{self.trials}, {self.ended}"),
-            ("Pair", self.pair),
+            ("Pair", self.pair_in_words),
             ("Next", self.next_step),
         ]
         head = ("Refuted", "#b3261e") if self.refuted else ("Not refuted", "#0072b2")

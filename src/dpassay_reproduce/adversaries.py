@@ -31,7 +31,7 @@ from dpassay.adversaries import (
     play,
     steps_bound,
 )
-from dpassay.adversaries.game import crafted_for
+from dpassay.adversaries.game import craft_for
 from dpassay.bounds import auc
 from dpassay.datasets import (
     VARIABLE,
@@ -179,7 +179,7 @@ class Played:
     surely: float = 0.0
 
 
-def played(
+def play_one(
     name: str,
     epsilon: float,
     where: Setting,
@@ -201,7 +201,7 @@ def played(
         where.data,
         trials=2 * per_world,
         choosing=max(per_world // 2, 4),
-        crafted=crafted_for(adversary, plan, where.data),
+        crafted=craft_for(adversary, plan, where.data),
         store=store,
         executor=executor,
         rng=seed,
@@ -238,7 +238,7 @@ def grid(
             if progress is not None:
                 units = options.get("hidden", 0)
                 progress(f"{name} at ε = {epsilon:g}" + f", {units} hidden units" * (units > 0))
-            found[name, epsilon] = played(name, epsilon, where, **options)
+            found[name, epsilon] = play_one(name, epsilon, where, **options)
     return found
 
 
@@ -326,7 +326,7 @@ def summary_picture(found: Grid, where: Setting, hidden: int, per_world: int) ->
     return Picture(
         _name("six", hidden),
         title,
-        _said(facts, per_world, epsilons),
+        _say(facts, per_world, epsilons),
         figure,
         facts,
         curves,
@@ -392,7 +392,7 @@ def _draw_six(ax: Any, six: list[Played], epsilon: float) -> None:
     ax.set(title=f"ε = {epsilon:g}", ylim=(0, 1.45 * max(epsilon, six[0].free.ceiling)))
 
 
-def _said(facts: dict[str, float], per_world: int, epsilons: list[float]) -> str:
+def _say(facts: dict[str, float], per_world: int, epsilons: list[float]) -> str:
     e = 4.0 if 4.0 in epsilons else epsilons[-1]
     last = "malicious data"
     return (

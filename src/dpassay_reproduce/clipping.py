@@ -95,7 +95,7 @@ def digits(seed: int) -> tuple[Sample, Sample]:
     return (X[train], y[train]), (X[test], y[test])
 
 
-def generated(n_records: int, n_features: int, *, one_entry: bool = False) -> Problem:
+def generate(n_records: int, n_features: int, *, one_entry: bool = False) -> Problem:
     """Logistic data whose best accuracy does not depend on the dimension.
 
     Rows are Gaussian with entries of variance 1/p, or have a single entry, a 1 at random.
@@ -202,7 +202,7 @@ def _ticks(ax: Any, points: FloatArray) -> None:
 def against_epsilon(seeds: int = 10) -> Picture:
     """Accuracy against epsilon: 640 weights and 20 steps, and 2 weights and one step."""
     image = [Setting(e, digits, e, 20, 10, seeds) for e in EPSILONS]
-    tiny = [Setting(e, generated(200, 2), e, 1, 2, 20 * seeds) for e in SMALL_EPSILONS]
+    tiny = [Setting(e, generate(200, 2), e, 1, 2, 20 * seeds) for e in SMALL_EPSILONS]
     drawn = {"digits": sweep(image), "two_features": sweep(tiny)}
     figure, (left, right) = panels(2)
     _draw(left, drawn["digits"])
@@ -215,10 +215,10 @@ def against_epsilon(seeds: int = 10) -> Picture:
     facts |= _facts(drawn["two_features"], "two_features", SMALL_EPSILONS)
     facts |= {"ratio_20_steps_epsilon_1": noise_ratio(20, 1.0)}
     facts |= {"ratio_one_step_epsilon_0.1": noise_ratio(1, 0.1)}
-    return Picture("epsilon", "Accuracy against ε", _said_of_epsilon(facts), figure, facts, drawn)
+    return Picture("epsilon", "Accuracy against ε", _say_of_epsilon(facts), figure, facts, drawn)
 
 
-def _said_of_epsilon(facts: dict[str, float]) -> str:
+def _say_of_epsilon(facts: dict[str, float]) -> str:
     return (
         f"On digits L2 with Gaussian noise is ahead at every ε: {facts['digits_l2_1']:.2f} against "
         f"{facts['digits_l1_1']:.2f} at ε = 1, and still {facts['digits_l2_10']:.2f} against "
@@ -247,7 +247,7 @@ def against_dimension(seeds: int = 10) -> Picture:
     for kind, one_entry in (("dense", False), ("one_entry", True)):
         for steps in STYLES:
             settings = [
-                Setting(p, generated(1000, p, one_entry=one_entry), 1.0, steps, 2, seeds)
+                Setting(p, generate(1000, p, one_entry=one_entry), 1.0, steps, 2, seeds)
                 for p in DIMENSIONS
             ]
             name = f"{kind}_{steps}"
@@ -260,7 +260,7 @@ def against_dimension(seeds: int = 10) -> Picture:
         for steps in (1, 10, 100)
     }
     figure = _draw_dimension(drawn, facts)
-    caption = _said_of_dimension(facts, DIMENSIONS[-1])
+    caption = _say_of_dimension(facts, DIMENSIONS[-1])
     return Picture("dimension", "Accuracy against the dimension", caption, figure, facts, drawn)
 
 
@@ -286,7 +286,7 @@ def _draw_dimension(drawn: dict[str, Any], facts: dict[str, float]) -> Any:
     return figure
 
 
-def _said_of_dimension(facts: dict[str, float], p: int) -> str:
+def _say_of_dimension(facts: dict[str, float], p: int) -> str:
     def pair(name: str) -> str:
         return f"{facts[f'{name}_l1_{p}']:.2f} against {facts[f'{name}_l2_{p}']:.2f}"
 

@@ -52,7 +52,7 @@ def scores(case: Case, models: int, seed: int, *, broken: bool = True) -> tuple[
     )
 
 
-def picked_threshold(inside: FloatArray, outside: FloatArray) -> float:
+def pick_threshold(inside: FloatArray, outside: FloatArray) -> float:
     """The middle of the gap between the worlds, or the threshold with the fewest errors."""
     cuts = np.sort(np.concatenate([inside, outside]))
     middles = (cuts[1:] + cuts[:-1]) / 2
@@ -60,7 +60,7 @@ def picked_threshold(inside: FloatArray, outside: FloatArray) -> float:
     return float(middles[int(np.argmin(errors))])
 
 
-def counted(
+def count_errors(
     inside: FloatArray, outside: FloatArray, threshold: float, confidence: float
 ) -> LowerBound:
     """Clopper-Pearson at a threshold that was frozen before these models were trained."""
@@ -115,14 +115,14 @@ def losses_picture(models: int = MODELS) -> Picture:
         figure, axes = panels(2, width=5.0)
         for ax, broken in zip(axes, (True, False), strict=True):
             name = "broken" if broken else "fixed"
-            threshold = picked_threshold(*scores(case, max(models // 4, 2), 1, broken=broken))
+            threshold = pick_threshold(*scores(case, max(models // 4, 2), 1, broken=broken))
             inside, outside = scores(case, models, 2, broken=broken)
-            bound = counted(inside, outside, threshold, PAPER_CONFIDENCE)
+            bound = count_errors(inside, outside, threshold, PAPER_CONFIDENCE)
             facts |= {f"{name}_bound": bound.epsilon, f"{name}_ceiling": bound.ceiling}
             curves |= {f"{name}_in": -inside, f"{name}_out": -outside, f"{name}_cut": -threshold}
             _draw_losses(ax, -inside, -outside, -threshold, f"{name}: ε ≥ {bound.epsilon:.2f}")
     return Picture(
-        "losses", "The loss of the canary, and a frozen threshold", _said(facts, models), figure,
+        "losses", "The loss of the canary, and a frozen threshold", _say(facts, models), figure,
         facts, curves,
     )  # fmt: skip
 
@@ -136,7 +136,7 @@ def _draw_losses(ax: Any, inside: FloatArray, outside: FloatArray, cut: float, t
     ax.legend()
 
 
-def _said(facts: dict[str, float], models: int) -> str:
+def _say(facts: dict[str, float], models: int) -> str:
     return (
         f"The paper's counts, 4922 of 100 000 models with and 174 without the canary, give ε ≥ "
         f"{facts['paper']:.4f} by Clopper-Pearson at 1 - 1e-10, against {CLAIMED} claimed. "

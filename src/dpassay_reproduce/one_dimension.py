@@ -16,8 +16,9 @@ import numpy as np
 
 from dpassay.attacks.trajectories import LikelihoodRatio, along
 from dpassay.bounds.bands import common_level
-from dpassay.bounds.scores import limits_at_cuts, sorted_scores
+from dpassay.bounds.scores import limits_at_cuts, sort_scores
 from dpassay.privacy import ApproxDP, account, calibrate, dp_sgd_event
+from dpassay.privacy.accounting import AccountMethod
 from dpassay.report.figures import BLACK, BLUE, ORANGE, RED, Picture, house_style, panels, save_all
 from dpassay.types import FloatArray, PrivacyCurve
 
@@ -43,7 +44,7 @@ def noise_multiplier(epsilon: float) -> float:
 
 
 @lru_cache(maxsize=16)
-def curve(epsilon: float, method: str) -> PrivacyCurve:
+def curve(epsilon: float, method: AccountMethod) -> PrivacyCurve:
     """The privacy curve of the training with that noise, by one method of accounting."""
     return account(dp_sgd_event(noise_multiplier(epsilon), RATE, STEPS), method)
 
@@ -85,7 +86,7 @@ def rates_upper(
     inside: FloatArray, outside: FloatArray, confidence: float = 0.95
 ) -> tuple[FloatArray, FloatArray]:
     """Upper limits on both error rates of the attack, at all thresholds together."""
-    scores = sorted_scores(inside, outside)
+    scores = sort_scores(inside, outside)
     level = common_level("dkw", *scores.sizes, 1 - confidence)
     _, fpr, fnr = limits_at_cuts(scores, "dkw", level)
     order = np.argsort(fpr)

@@ -14,6 +14,7 @@ import numpy as np
 from scipy import special
 
 from dpassay.privacy import GDP, ApproxDP, account, composition, events
+from dpassay.privacy.accounting import AccountMethod
 from dpassay.privacy.loss_variables import GaussianLoss, LaplaceLoss
 from dpassay.privacy.tradeoff import Tradeoff
 from dpassay.report import figures
@@ -334,7 +335,7 @@ def clt_underreports() -> Picture:
     noise, q, delta = 1.3, 0.01, 1e-5
     steps = np.array([10, 30, 100, 300, 1000, 3000, 10_000])
     made = [events.dp_sgd_event(noise, q, int(k)) for k in steps]
-    methods = {"pld": "pld", "clt": "gdp-clt"}
+    methods: dict[str, AccountMethod] = {"pld": "pld", "clt": "gdp-clt"}
     drawn: Numbers = {"steps": steps} | {
         name: np.array([account(event, method).epsilon(delta) for event in made])
         for name, method in methods.items()

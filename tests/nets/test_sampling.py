@@ -77,8 +77,8 @@ def test_places_without_record_point_to_the_first():
 def test_batches_that_fit_take_less_room():
     batches = poisson_batches(1000, 0.01, 50, 48, np.random.default_rng(0))
     largest = batches.taken.sum(axis=1).max()
-    fitted = batches.fitted(largest)
+    fitted = batches.fit_into(largest)
     assert fitted.index.shape == (50, largest)
     assert fitted.taken.sum() == batches.taken.sum()
-    assert batches.fitted(largest - 1) is batches
+    assert batches.fit_into(largest - 1) is batches
     assert capacity(1000, 0.01, SELDOM) < capacity(1000, 0.01)

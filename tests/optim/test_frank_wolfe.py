@@ -46,7 +46,7 @@ def test_laplace_is_composed_exactly():
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.1, 1e-6), (1.0, 0.0), (10.0, 1e-5)])
 def test_a_plan_never_exceeds_its_budget(kind, steps, epsilon, delta):
     kwargs = {"sensitivity": 1.0, "steps": steps, "epsilon": epsilon, "delta": delta}
-    selection = fw.calibrated_selection(kind, **kwargs)
+    selection = fw.calibrate_selection(kind, **kwargs)
     event = events.Repeated(selection.event, steps)
     methods = ("basic",) if delta == 0 else ("optimal", "zcdp")[: 2 if kind == "gumbel" else 1]
     spent = min(account(event, method).epsilon(delta) for method in methods)

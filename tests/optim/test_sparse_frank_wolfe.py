@@ -167,7 +167,7 @@ def test_refreshing_when_the_data_say_so_breaks_it():
 
 def selection_for(loss, epsilon=3.0, n=N, steps=50, radius=RADIUS):
     sensitivity = fw.score_sensitivity(lipschitz(loss, 1.0, math.inf), radius, n)
-    return fw.calibrated_selection(
+    return fw.calibrate_selection(
         "gumbel", sensitivity=sensitivity, steps=steps, epsilon=epsilon, delta=1e-5
     )
 

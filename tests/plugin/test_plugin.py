@@ -97,6 +97,18 @@ MISUSED = """
     def test_vacuous(dpassay):
         dpassay(release, PAIR, claim="9", score=float, trials=50, fixed_seed="leak")
 
+    def test_same(dpassay):
+        dpassay(lambda data, rng: 5.0, PAIR, claim="1", score=float, trials=100)
+
+    def test_fixed(dpassay):
+        dpassay(release, PAIR, claim="1", score=float, trials=100)
+
+    def test_searched(dpassay):
+        def narrow(data, rng):
+            return sum(data) + rng.laplace(scale=0.01)
+
+        dpassay(narrow, data=[0.0, 1.0, 1.0], claim="1", trials=400)
+
     def test_no_seed(dpassay):
         dpassay(release, PAIR, claim="1", score=float, rng=None, fixed_seed="leak")
 """
@@ -109,6 +121,10 @@ def test_what_would_be_ignored_is_refused_and_no_seed_is_not_replayed(tmp_path):
     assert "does not take trails; it takes trials, false_alarm, seed" in ran
     assert "false_alarm=0 must lie in (0, 1)" in ran
     assert "A test that cannot fail: this audit is vacuous: even a perfect attack could" in ran
+    assert "A test that cannot fail. Every output was the same, in both worlds" in ran
+    assert "No verdict: every output was the same in each of the two worlds" in ran
+    assert "  pair:   1 record(s), one more" in ran
+    assert "Traceback" not in ran
     assert "replay: pytest 'test_suite.py::test_no_seed'\n" in ran
 
 

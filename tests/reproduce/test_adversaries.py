@@ -106,7 +106,7 @@ def test_a_bound_above_epsilon_is_asked_for_again_at_a_higher_level(monkeypatch)
     """With a tenth of the noise every gradient game shows too much, also for all at once."""
     where = adversaries.setting("digits", 120)
     monkeypatch.setattr(adversaries, "noise_multiplier", lambda epsilon: 0.3)
-    found = adversaries.played("malicious data", 1.0, where, per_world=12)
+    found = adversaries.play_one("malicious data", 1.0, where, per_world=12)
     assert found.steps.epsilon > found.surely > 1.0
     claim = adversaries.none_above_claim({("malicious data", 1.0): found})
     assert "Above: malicious data at ε = 1." in claim.measured

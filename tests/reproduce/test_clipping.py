@@ -39,7 +39,7 @@ def test_the_best_accuracy_does_not_depend_on_the_dimension(one_entry):
     """Rows have norm 1 and labels follow the sign of a margin as often in 4 as in 64 dimensions."""
     sure = []
     for p in (4, 64):
-        (X, y), (test, _) = clipping.generated(4000, p, one_entry=one_entry)(0)
+        (X, y), (test, _) = clipping.generate(4000, p, one_entry=one_entry)(0)
         assert (X**2).sum(axis=1).mean() == pytest.approx(1, abs=0.05)
         assert len(X) == len(y) == 4000
         assert len(test) == 2000

@@ -21,8 +21,8 @@ def test_the_least_number_of_trainings():
 
 
 def test_thresholds_are_picked_with_the_fewest_errors():
-    assert debugging.picked_threshold(np.array([3.0, 4.0]), np.array([0.0, 1.0])) == 2.0
-    assert debugging.picked_threshold(np.array([1.0, 4.0, 5.0]), np.array([0.0, 2.0])) in (0.5, 3.0)
+    assert debugging.pick_threshold(np.array([3.0, 4.0]), np.array([0.0, 1.0])) == 2.0
+    assert debugging.pick_threshold(np.array([1.0, 4.0, 5.0]), np.array([0.0, 2.0])) in (0.5, 3.0)
 
 
 def test_the_figure_of_losses():

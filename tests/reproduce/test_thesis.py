@@ -249,7 +249,7 @@ def rising(flat):
 
 def test_fit_finds_a_planted_trend(flat, rising):
     assert rising.seen.fit[1] - flat.seen.fit[1] == pytest.approx(0.01)
-    assert rising.seen.fitted(1.0) == pytest.approx(0.52, abs=0.001)
+    assert rising.seen.fit_at(1.0) == pytest.approx(0.52, abs=0.001)
     assert rising.seen.slope_error < 0.001
 
 

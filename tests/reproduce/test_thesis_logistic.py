@@ -213,7 +213,7 @@ def played():
 
 def test_attack_counts_right_guesses_over_all_candidates(played):
     inside, outside = played.entropies["DP-FW"]
-    seen = entropy.attacked(played, "DP-FW")
+    seen = entropy.attack_entropy(played, "DP-FW")
     assert seen.shape == (2, 2)
     for e, r in itertools.product(range(2), range(2)):
         everyone = np.concatenate([inside[r, e], outside[r, e]])
@@ -233,7 +233,7 @@ def test_entropies_are_of_the_predictions_in_bits():
 
 
 def test_the_maximum_calls_all_members_and_shadows_bring_their_own_threshold(played):
-    assert (entropy.attacked(played, "DP-SGD", "max") == 0.5).all()
+    assert (entropy.attack_entropy(played, "DP-SGD", "max") == 0.5).all()
     other = entropy.play(
         entropy.Experiment(Boxes(0.2), (0.3, 1.0), n_records=40, rerun=1000), SMALL
     )
@@ -245,7 +245,7 @@ def test_the_maximum_calls_all_members_and_shadows_bring_their_own_threshold(pla
     tau = entropy.threshold_best(shadow_in, shadow_out)
     assert (shadow_in <= tau).sum() + (shadow_out > tau).sum() == max(right)
     expected = ((inside <= tau).sum() + (outside > tau).sum()) / 80
-    assert entropy.attacked(played, "DP-FW", "shadow")[0, 1] == expected
+    assert entropy.attack_entropy(played, "DP-FW", "shadow")[0, 1] == expected
 
 
 def test_area_is_the_share_of_pairs_in_order(played):
@@ -320,7 +320,7 @@ def test_straight_and_log_like_fits_are_told_apart():
 
 def test_what_settles_sooner_and_what_spreads():
     late, soon = made(jitter([0.6, 0.6, 0.5, 0.5])), made(jitter([0.6, 0.5, 0.5, 0.5]))
-    assert captions.settled_from(late) == 0.5
+    assert captions.find_settling(late) == 0.5
     assert captions.settles_sooner("", soon, late).holds
     assert not captions.settles_sooner("", late, late).holds
     wide = made(0.5 + (jitter([0.5] * 4) - 0.5) * np.array([[9], [9], [1], [1]]))

@@ -76,18 +76,18 @@ def test_the_picture_says_what_was_found(shown, tmp_path):
 
 def test_it_is_the_same_again(shown):
     game = real.deal(TABLE, 400)
-    target = real.prepared(game, real.trainings(TABLE, 400)["ε = 8"], **FEW)
+    target = real.prepare(game, real.trainings(TABLE, 400)["ε = 8"], **FEW)
     given = dict(real.attacks(target))["LiRA, k = 4"]
     found = shown.curves["ε = 8"]
     at = found["attack"].index("LiRA, k = 4")
-    assert found["auc"][at][1] == target.attacked(**given).auc.value
+    assert found["auc"][at][1] == target.attack(**given).auc.value
 
 
 def test_the_mutant_that_leaves_the_noise_out_is_caught():
     """Scikit-learn's regression in the place of the private one: the claim at epsilon 1 fails."""
     plain = dataclasses.replace(real.trainings(TABLE, 400)["ε = 1"], epsilon=math.inf)
-    target = real.prepared(real.deal(TABLE, 400), plain, **FEW)
-    found = {name: target.attacked(**given) for name, given in real.attacks(target)}
+    target = real.prepare(real.deal(TABLE, 400), plain, **FEW)
+    found = {name: target.attack(**given) for name, given in real.attacks(target)}
     results = dict.fromkeys((real.PLAIN, *real.EPSILONS), found)
     assert not real._holds(results).holds
 
@@ -96,7 +96,7 @@ def test_shadows_are_kept(tmp_path):
     game, store = real.deal(TABLE, 100), tmp_path / "shadows.db"
     train = real.trainings(TABLE, 100)["ε = 8"]
     numbers = dict.fromkeys(FEW, 2)
-    first, again = (real.prepared(game, train, **numbers, store=store) for _ in range(2))
+    first, again = (real.prepare(game, train, **numbers, store=store) for _ in range(2))
     np.testing.assert_array_equal(first.online.outputs.vectors, again.online.outputs.vectors)
     assert not first.offline.inside.any()
     assert first.learned.features is not None

@@ -41,3 +41,8 @@ da.synth.MWEM(table, epsilon="1")  # wrong: no number
 da.synth.MWEM(schema, eps=1.0)  # wrong: no such argument
 da.synth.FEM(schema, rounds=1.5)  # wrong: no whole number
 da.optim.L1Ball(3)  # wrong: the radius is missing
+da.account(events.Gaussian(1.0), method="renyi")  # wrong: no such method
+da.lower_bound([1.0], [0.0], delta=0.0, method="clopper")  # wrong: no such method
+da.lower_bound([1.0], [0.0], delta=0.0, threshold="best")  # wrong: no such rule
+events.Sampled(events.Gaussian(1.0), 0.01, "poison")  # wrong: no such scheme
+da.PureDP(1.0, n_record=3)  # wrong: no such argument

@@ -95,7 +95,7 @@ def exp_down(log_value: Any, error: Any = 0.0) -> Any:
         return down(np.exp(np.asarray(log_value, float) - error))
 
 
-def met(delta: Any) -> Any:
+def allow_request(delta: Any) -> Any:
     """The largest delta that a request for this one may be answered with."""
     return np.minimum(delta * (1 + REQUEST), 1.0)
 

@@ -209,12 +209,8 @@ def binomial_most(trials: ArrayLike, rate: ArrayLike, level: ArrayLike) -> Float
     return first_true(seldom, np.zeros_like(n), n, whole=True)
 
 
-def gamma_upper_tail(a: ArrayLike, x: ArrayLike) -> Floats:
-    """P(Gamma(a) > x), to a relative TAIL; an upper bound below 1e-250 and for large shapes."""
-    return _gamma_above(*_floats(a, x))
-
-
 def _gamma_above(a: Floats, x: Floats) -> Floats:
+    """P(Gamma(a) > x), to a relative TAIL; an upper bound below 1e-250 and for large shapes."""
     tail = np.asarray(special.gammaincc(a, x))
     tail = np.where(tail > 0.5, 1 - special.gammainc(a, x), tail)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -80,7 +80,7 @@ def train(
     for feed in run.portions():
         state, seen = program(state, feed, run.data, *run.own)
         kept.append(seen)
-    return run.finished(state, kept)
+    return run.finish(state, kept)
 
 
 def train_many(
@@ -122,18 +122,18 @@ def _train_group(
     runs = [Run(training, records, hooks, trial) for trial in group]
     fill = [0] * (together - len(runs))  # the first once more, to have the same shape
 
-    def stacked(trees: Iterable[Any]) -> Any:
+    def stack(trees: Iterable[Any]) -> Any:
         parts = list(trees)
         return jax.tree.map(lambda *leaves: np.stack(leaves), *parts, *(parts[i] for i in fill))
 
     program = _program(training.network, hooks, training.sampling_rate == 1, True)
-    state, own, kept = stacked(run.state for run in runs), stacked(run.own for run in runs), []
+    state, own, kept = stack(run.state for run in runs), stack(run.own for run in runs), []
     for feeds in zip(*(run.portions(fit=False) for run in runs), strict=True):
-        state, seen = program(state, stacked(feeds), runs[0].data, *own)
+        state, seen = program(state, stack(feeds), runs[0].data, *own)
         kept.append(seen)
     for i, run in enumerate(runs):
         state_i, kept_i = jax.tree.map(lambda leaf, i=i: leaf[i], (state, kept))
-        yield run.finished(state_i, kept_i)
+        yield run.finish(state_i, kept_i)
 
 
 @lru_cache(maxsize=64)
@@ -145,14 +145,14 @@ def _program(network: Network, hooks: Hooks, full: bool, many: bool) -> Any:
         before = Before(number, parameters, context)
         weight = feed["inserted"] * settings["canary"]
         x, y, weights = _batch(network, feed, data, members, full)
-        x, y, weights = hooks.crafted(before, x, y, weights, weight)
-        total = network.clipped_sum(parameters, x, y, weights, settings["clip"])
-        total += hooks.inserted(before, settings["clip"], weight)
+        x, y, weights = hooks.add_crafted(before, x, y, weights, weight)
+        clipped = network.clipped_sum(parameters, x, y, weights, settings["clip"])
+        total = clipped + hooks.canary_gradient(before, settings["clip"], weight)
         released = total + settings["deviation"] * feed["noise"]
         direction = settings["momentum"] * direction + released / settings["divisor"]
         updated = parameters - feed["rate"] * direction
         updated = jnp.clip(updated, -WEIGHT_MAX, WEIGHT_MAX)
-        seen = hooks.seen(Seen(number, parameters, released, updated, context))
+        seen = hooks.keep(Seen(number, parameters, released, updated, context, clipped))
         return (updated, direction, number + 1), seen
 
     def steps(state: Any, feed: Any, data: Any, members: Any, settings: Any, context: Any) -> Any:

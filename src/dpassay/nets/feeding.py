@@ -102,14 +102,14 @@ class Run:
         for i in range(n_portions):
             yield self._feed(length, fit) | {"rate": rates[i * length : (i + 1) * length]}
 
-    def finished(self, state: Any, kept: list[Any]) -> Trained:
+    def finish(self, state: Any, kept: list[Any]) -> Trained:
         """The result, from the last state and what was observed in each portion."""
         plan = self.training
 
-        def joined(*parts: Any) -> Any:
+        def join(*parts: Any) -> Any:
             return np.concatenate([np.asarray(part) for part in parts])[: plan.steps]
 
-        seen = None if self.hooks.observe is None else jax.tree.map(joined, *kept)
+        seen = None if self.hooks.observe is None else jax.tree.map(join, *kept)
         parameters = np.asarray(state[0])
         return Trained(parameters, seen, plan.event(), plan.clip, self.noise.level)
 
@@ -119,7 +119,7 @@ class Run:
         feed: dict[str, Any] = {"inserted": (self.rng.random(length) < rate).astype(np.float32)}
         if plan.sampling_rate < 1:
             drawn = poisson_batches(n, plan.sampling_rate, length, self.rooms[0], self.rng)
-            drawn = drawn.fitted(self.rooms[1]) if fit else drawn
+            drawn = drawn.fit_into(self.rooms[1]) if fit else drawn
             feed |= {"index": drawn.index, "taken": drawn.taken}
         return feed | {"noise": _noise((length, plan.network.n_parameters), self.rng)}
 

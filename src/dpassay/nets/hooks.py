@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from dpassay import _check
 from dpassay.errors import InvalidArgument
 from dpassay.nets._jax import jnp
-from dpassay.nets.layers import bounded
+from dpassay.nets.layers import limit
 
 
 class Before(NamedTuple):
@@ -33,6 +33,9 @@ class Seen(NamedTuple):
         released: the noisy sum of clipped gradients, flat, before it is divided.
         updated: the parameters after the step.
         context: as it was passed.
+        clipped: the sum of the clipped gradients of the batch (a crafted example included),
+            without gradients that hooks insert and without noise. It is *not* released; an
+            adversary who knows all other records knows it.
 
     """
 
@@ -41,6 +44,7 @@ class Seen(NamedTuple):
     released: Any
     updated: Any
     context: Any
+    clipped: Any = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,9 @@ class Hooks:
         rate: the probability with which the canary is in a step; None takes the sampling rate, as
             for any record. (1 puts it into every step: for estimates of the noise of one step. What
             is then shown of several steps is *not* covered by the event.)
+        added: ``added(before) -> vector``, a sum of the gradients of many canaries, inserted as it
+            is. Each of them must keep within ``clip``; which of them are in the step is for the
+            function to say.
 
     """
 
@@ -63,9 +70,10 @@ class Hooks:
     gradient: Callable[[Before], Any] | None = None
     observe: Callable[[Seen], Any] | None = None
     rate: float | None = None
+    added: Callable[[Before], Any] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("example", "gradient", "observe"):
+        for name in ("example", "gradient", "observe", "added"):
             value = getattr(self, name)
             if value is not None and not callable(value):
                 raise InvalidArgument(f"{name}={value!r} must be a function of one argument.")
@@ -73,16 +81,18 @@ class Hooks:
             raise InvalidArgument(
                 "example and gradient are both given; one record has one gradient. Pass one."
             )
+        if self.added is not None and self.gradient is not None:
+            raise InvalidArgument("added and gradient are both given. Pass one of them.")
         if self.rate is not None:
             remedy = "It is the chance that the canary is in a step; None for the sampling rate."
             _check.number("rate", self.rate, low=0, high=1, low_open=True, remedy=remedy)
 
-    def crafted(self, before: Before, x: Any, y: Any, weights: Any, weight: Any) -> Any:
+    def add_crafted(self, before: Before, x: Any, y: Any, weights: Any, weight: Any) -> Any:
         """The batch with the crafted example as one more row, if there is one."""
         if self.example is None:
             return x, y, weights
         own_x, own_y = self.example(before)
-        row = bounded(jnp.asarray(own_x, x.dtype)).reshape(1, *x.shape[1:])
+        row = limit(jnp.asarray(own_x, x.dtype)).reshape(1, *x.shape[1:])
         label = jnp.asarray(own_y, y.dtype).reshape(1)
         return (
             jnp.concatenate([x, row]),
@@ -90,8 +100,10 @@ class Hooks:
             jnp.concatenate([weights, weight[None]]),
         )
 
-    def inserted(self, before: Before, clip: Any, weight: Any) -> Any:
-        """The canary's gradient, of norm ``clip`` at most; 0 if there is none."""
+    def canary_gradient(self, before: Before, clip: Any, weight: Any) -> Any:
+        """The canary's gradient, of norm ``clip`` at most, or that of many; 0 if there is none."""
+        if self.added is not None:
+            return jnp.asarray(self.added(before), before.parameters.dtype)
         if self.gradient is None:
             return 0.0
         vector = jnp.asarray(self.gradient(before), before.parameters.dtype)
@@ -99,6 +111,6 @@ class Hooks:
         factor = jnp.where(jnp.isfinite(norm), weight * clip / jnp.maximum(norm, clip), 0)
         return jnp.where(jnp.isfinite(vector), vector, 0) * factor
 
-    def seen(self, seen: Seen) -> Any:
+    def keep(self, seen: Seen) -> Any:
         """What is kept of a step; None if nothing is asked for."""
         return None if self.observe is None else self.observe(seen)

@@ -128,10 +128,10 @@ class Dense:
 
     def forward(self, parameters: list[Any], x: Any) -> tuple[Any, Any]:
         weights, bias = parameters
-        return bounded(x @ weights.T + bias), x
+        return limit(x @ weights.T + bias), x
 
     def backward(self, parameters: list[Any], kept: Any, delta: Any) -> Any:
-        return bounded(delta @ parameters[0])
+        return limit(delta @ parameters[0])
 
     def ghost(self, kept: Any, delta: Any) -> Ghost:
         def total(factors: Any) -> list[Any]:
@@ -177,14 +177,14 @@ class Conv:
     def forward(self, parameters: list[Any], x: Any) -> tuple[Any, Any]:
         weights, bias = parameters
         patches = self.patches(x)
-        out = bounded(patches @ weights.T + bias)
+        out = limit(patches @ weights.T + bias)
         places = (self._places(x.shape[1]), self._places(x.shape[2]))
         return out.reshape(x.shape[0], *places, self.channels), (patches, x.shape)
 
     def backward(self, parameters: list[Any], kept: Any, delta: Any) -> Any:
         by_patch = self._rows(delta) @ parameters[0]
         fold = jax.linear_transpose(self.patches, jax.ShapeDtypeStruct(kept[1], by_patch.dtype))
-        return bounded(fold(by_patch)[0])
+        return limit(fold(by_patch)[0])
 
     def ghost(self, kept: Any, delta: Any) -> Ghost:
         patches, delta = kept[0], self._rows(delta)
@@ -240,6 +240,6 @@ def _from_gradients(patches: Any, delta: Any, bias: Any) -> Ghost:
     return squared, total
 
 
-def bounded(x: Any) -> Any:
+def limit(x: Any) -> Any:
     """Numbers within ``LARGE``, 0 for NaN; for what an adversary crafts as well."""
     return jnp.where(jnp.isnan(x), 0, jnp.clip(x, -LARGE, LARGE))

@@ -28,7 +28,7 @@ class Batches:
     index: Any  # int32, (steps, capacity); 0 where no record is
     taken: Any  # bool, (steps, capacity)
 
-    def fitted(self, room: int) -> "Batches":
+    def fit_into(self, room: int) -> "Batches":
         """The same batches in less room if all of them fit there; else as they are."""
         if self.taken[:, room:].any():
             return self

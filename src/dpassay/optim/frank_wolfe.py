@@ -171,7 +171,7 @@ def score_sensitivity(
 _BOUND = "Derive it from declared bounds, never from the data."
 
 
-def calibrated_selection(
+def calibrate_selection(
     kind: str,
     *,
     sensitivity: float,
@@ -185,7 +185,7 @@ def calibrated_selection(
     Gumbel noise is priced by zCDP, or by the exact composition of pure epsilon-DP where that is
     better (few steps, large epsilon); the others by the latter. delta = 0 is basic composition.
 
-    >>> s = calibrated_selection("gumbel", sensitivity=0.002, steps=100, epsilon=1.0, delta=1e-6)
+    >>> s = calibrate_selection("gumbel", sensitivity=0.002, steps=100, epsilon=1.0, delta=1e-6)
     >>> round(s.epsilon, 6), round(s.scale, 6)
     (0.044142, 0.090618)
 
@@ -254,7 +254,7 @@ def plan(
     sensitivity = score_sensitivity(lipschitz, polytope.l1_norm, n_records, neighbouring)
 
     def selected(T: int) -> Selection:
-        return calibrated_selection(
+        return calibrate_selection(
             selection,
             sensitivity=sensitivity,
             steps=T,
@@ -404,7 +404,10 @@ def _choose(selection: Selection | None, scores: FloatArray, source: Source | No
     return selection.choose(scores, source.generator)
 
 
+_OLD_NAMES = {"Plan": "FrankWolfePlan", "calibrated_selection": "calibrate_selection"}
+
+
 def __getattr__(name: str) -> Any:
-    if name == "Plan":
-        return moved(f"{__name__}.Plan", f"{__name__}.FrankWolfePlan")
+    if name in _OLD_NAMES:
+        return moved(f"{__name__}.{name}", f"{__name__}.{_OLD_NAMES[name]}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

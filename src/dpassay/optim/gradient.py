@@ -32,7 +32,7 @@ from dpassay.types import FloatArray, Neighbouring, Release
 Projection = Callable[[FloatArray], FloatArray]
 _ORDER = {"l2": 2, "l1": 1}
 _LEAF = {"l2": events.Gaussian, "l1": events.Laplace}
-_SCHEME = {"add-remove": "poisson", "replace-one": "without-replacement"}
+_SCHEME: dict[str, events.Scheme] = {"add-remove": "poisson", "replace-one": "without-replacement"}
 
 
 def noisy_gradient_descent(

@@ -57,11 +57,27 @@ class _Gap:
 
 
 _SLACK = 1e-12  # for sums that should be 1 and are not
+
+
+class _OnAxes(_Gap):
+    """A polytope whose vertices lie on the axes, all of one norm."""
+
+    @property
+    def l1_norm(self) -> float:
+        """The l1 norm of every vertex."""
+        raise NotImplementedError
+
+    @property
+    def l1_diameter(self) -> float:
+        """The l1 distance between two vertices, on different axes or opposite to each other."""
+        return 2 * self.l1_norm
+
+
 _SIZE = "It is the l1 norm that w may have."
 
 
 @dataclass(frozen=True)
-class L1Ball(_Gap):
+class L1Ball(_OnAxes):
     """{w: ||w||_1 <= radius}: vertices +radius e_j in order, then -radius e_j."""
 
     dimension: int
@@ -80,11 +96,6 @@ class L1Ball(_Gap):
     def l1_norm(self) -> float:
         """The l1 norm of every vertex: the radius."""
         return self.radius
-
-    @property
-    def l1_diameter(self) -> float:
-        """The l1 distance from a vertex to its opposite."""
-        return 2 * self.radius
 
     def start(self) -> FloatArray:
         """The origin, where a run starts."""
@@ -109,7 +120,7 @@ class L1Ball(_Gap):
 
 
 @dataclass(frozen=True)
-class Simplex(_Gap):
+class Simplex(_OnAxes):
     """{w >= 0: sum w = total}: vertices total · e_j."""
 
     dimension: int
@@ -128,11 +139,6 @@ class Simplex(_Gap):
     def l1_norm(self) -> float:
         """The l1 norm of every point."""
         return self.total
-
-    @property
-    def l1_diameter(self) -> float:
-        """The l1 distance from one vertex to another."""
-        return 2 * self.total
 
     def start(self) -> FloatArray:
         """The centre, where a run starts."""

@@ -37,7 +37,7 @@ from dpassay.optim.frank_wolfe import (
     Selection,
     Solution,
     StepRule,
-    calibrated_selection,
+    calibrate_selection,
     noise_source,
     score_sensitivity,
     starting_point,
@@ -105,7 +105,8 @@ class StochasticPlan:
         if self.scheme == "disjoint":
             return self.selection.event
         rate = self.batch_size / self.n_records
-        return events.Repeated(events.Sampled(self.selection.event, rate, self.scheme), self.steps)
+        scheme: Any = self.scheme  # "independent" batches have no selection
+        return events.Repeated(events.Sampled(self.selection.event, rate, scheme), self.steps)
 
 
 def stochastic_plan(
@@ -149,7 +150,7 @@ def stochastic_plan(
     epsilon = _check.epsilon(epsilon, finite=True, positive=True)
     if scheme == "disjoint":
         budget = {"steps": 1, "epsilon": epsilon, "delta": delta, "neighbouring": neighbouring}
-        chosen = calibrated_selection(selection, sensitivity=sensitivity, **budget)
+        chosen = calibrate_selection(selection, sensitivity=sensitivity, **budget)
         return StochasticPlan(scheme, steps, n, size, chosen)
     if neighbouring != _RELATION[scheme]:
         raise InvalidArgument(
@@ -177,7 +178,7 @@ def _batch_size(scheme: str, size: float | None, n_records: int, steps: int) -> 
 
 @lru_cache(maxsize=256)
 def _amplify(
-    kind: str, scheme: str, rate: float, steps: int, epsilon: float, delta: float
+    kind: str, scheme: Any, rate: float, steps: int, epsilon: float, delta: float
 ) -> float:
     """The epsilon of one selection on its batch, of which T amplified ones meet the target."""
     relation: Any = _RELATION[scheme]

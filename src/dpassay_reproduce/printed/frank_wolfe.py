@@ -79,7 +79,7 @@ def plan(
         )
     sensitivity = fw.score_sensitivity(lipschitz, polytope.l1_norm, n_records, neighbouring)
 
-    def selected(T: int) -> fw.Selection:
+    def select(T: int) -> fw.Selection:
         scale = noise_scale(
             steps=T,
             n_records=n_records,
@@ -91,7 +91,7 @@ def plan(
         )
         return fw.Selection("laplace", sensitivity, 2 * sensitivity / scale, neighbouring)
 
-    return fw.plan_with(selected, polytope, smoothness, neighbouring, steps)
+    return fw.plan_with(select, polytope, smoothness, neighbouring, steps)
 
 
 class PrintedLasso(PrivateLasso):

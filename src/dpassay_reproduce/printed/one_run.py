@@ -1,6 +1,7 @@
 """The largest one-run bound over the number of guesses, which nothing pays for: no bound at all."""
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,7 +24,7 @@ def naive_one_run(
     *,
     delta: float,
     confidence: float = 0.95,
-    sides: str = "both",
+    sides: Literal["both", "top", "bottom"] = "both",
     max_guesses: int = MOST_GUESSES,
     rng: RngLike = 0,
 ) -> LowerBound:

@@ -75,7 +75,7 @@ class Curve:
         """The line of least squares through the logarithms."""
         x, y = np.broadcast_arrays(np.log(self.x)[:, None], np.log(self.errors))
         seen = np.isfinite(y)
-        return fitted_line(x[seen], y[seen])
+        return fit_line(x[seen], y[seen])
 
 
 @dataclass(frozen=True)
@@ -96,10 +96,10 @@ class Line:
     freedom: int
 
 
-def fitted_line(x: FloatArray, y: FloatArray) -> Line:
+def fit_line(x: FloatArray, y: FloatArray) -> Line:
     """The line of least squares.
 
-    >>> fitted_line(np.array([0.0, 1.0, 2.0]), np.array([1.0, 0.0, -1.0]))
+    >>> fit_line(np.array([0.0, 1.0, 2.0]), np.array([1.0, 0.0, -1.0]))
     Line(slope=-1.0, spread=2.0, rest=0.0, freedom=1)
 
     """

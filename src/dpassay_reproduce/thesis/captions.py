@@ -78,7 +78,7 @@ def _percent(values: FloatArray) -> str:
     return f"{100 * float(np.mean(values)):.1f} %"
 
 
-def settled_from(seen: Accuracies) -> float:
+def find_settling(seen: Accuracies) -> float:
     """The least epsilon from which on all averages are within 2 % of the last one."""
     away = np.flatnonzero(np.abs(seen.mean - seen.mean[-1]) > BAND)
     return float(seen.epsilons[away[-1] + 1] if away.size else seen.epsilons[0])
@@ -86,7 +86,7 @@ def settled_from(seen: Accuracies) -> float:
 
 def settles_sooner(text: str, one: Accuracies, other: Accuracies) -> Claim:
     """That one learner's averages stay near their last one from a smaller epsilon on."""
-    first, second = settled_from(one), settled_from(other)
+    first, second = find_settling(one), find_settling(other)
     found = (
         f"{one.label} is within 2 % of its last average from ε = {first:g} on, {other.label} from "
         f"{second:g} on."

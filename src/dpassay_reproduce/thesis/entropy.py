@@ -186,7 +186,7 @@ def threshold_best(inside: FloatArray, outside: FloatArray) -> float:
 THRESHOLDS = {"mean": threshold_mean, "shadow": threshold_best, "max": threshold_max}
 
 
-def attacked(played: Played, learner: str, threshold: str = "mean") -> FloatArray:
+def attack_entropy(played: Played, learner: str, threshold: str = "mean") -> FloatArray:
     """The accuracy of the entropy attack, (epsilons, repetitions).
 
     Args:
@@ -229,7 +229,7 @@ def accuracies(played: Played, learner: str, threshold: str = "mean") -> Accurac
     return Accuracies(
         learner,
         np.array(experiment.epsilons),
-        attacked(played, learner, threshold),
-        attacked(played, PLAIN, threshold)[0],
+        attack_entropy(played, learner, threshold),
+        attack_entropy(played, PLAIN, threshold)[0],
         np.array(ceilings),
     )

@@ -112,7 +112,7 @@ class Accuracies:
         slopes = np.polyfit(np.log(self.epsilons), self.values, 1)[0]
         return float(slopes.std(ddof=1) / math.sqrt(slopes.size))
 
-    def fitted(self, epsilons: Any) -> FloatArray:
+    def fit_at(self, epsilons: Any) -> FloatArray:
         """The fit at other epsilons."""
         a, b = self.fit
         return a + b * np.log(np.asarray(epsilons, float))
@@ -125,7 +125,7 @@ class Accuracies:
             "mean": self.mean,
             "highest": self.values.max(axis=1),
             "lowest": self.values.min(axis=1),
-            "log_fit": self.fitted(self.epsilons),
+            "log_fit": self.fit_at(self.epsilons),
             "non_private": self.non_private,
             "ceiling": self.ceilings,
         }
@@ -166,7 +166,7 @@ def _draw_one(
     if averages:
         ax.plot(x, 100 * seen.mean, "o", color=colour, ms=4, label=f"{prefix}average")
     if fit:
-        ax.plot(x, 100 * seen.fitted(x), color=colour, lw=1.2, alpha=0.7, label=f"{prefix}log fit")
+        ax.plot(x, 100 * seen.fit_at(x), color=colour, lw=1.2, alpha=0.7, label=f"{prefix}log fit")
     line = 100 * seen.non_private.mean()
     style = {"color": PURPLE if not named else colour, "lw": 1.2, "ls": "-."}
     ax.axhline(line, label=f"{prefix}without privacy", **style)

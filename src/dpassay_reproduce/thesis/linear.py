@@ -260,10 +260,10 @@ def _picture(
     if not math.isnan(found.printed):
         facts["printed_counter"] = found.printed
     curves = {name: each.curves() for name, each in drawn.items()}
-    return Picture(number, f"Figure {number}: {title}", _said(found), figure, facts, curves, claims)
+    return Picture(number, f"Figure {number}: {title}", _say(found), figure, facts, curves, claims)
 
 
-def _said(found: Experiment) -> str:
+def _say(found: Experiment) -> str:
     seen = found.seen
     text = (
         f"The attack on {seen.label} is right {_percent(seen.mean.mean())} of the time on average "
@@ -377,7 +377,7 @@ def _shrunk(found: Experiment, fewer: Experiment) -> Claim:
 def _converges(found: Experiment) -> Claim:
     seen = found.seen
     first, last = (
-        abs(float(seen.fitted(e)) - seen.non_private.mean()) for e in seen.epsilons[[0, -1]]
+        abs(float(seen.fit_at(e)) - seen.non_private.mean()) for e in seen.epsilons[[0, -1]]
     )
     return Claim(
         "The log fit converges to the attack without privacy as ε gets larger.",

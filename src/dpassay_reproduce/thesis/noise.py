@@ -16,7 +16,7 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from dpassay.optim.frank_wolfe import calibrated_selection, score_sensitivity
+from dpassay.optim.frank_wolfe import calibrate_selection, score_sensitivity
 from dpassay.optim.gradient import step_event
 from dpassay.privacy import account
 from dpassay.types import FloatArray
@@ -57,7 +57,7 @@ def selection_scales(
         if setting.literal:
             log = setting.log_inverse_delta(epsilon, n_records)
             return 8 * sensitivity * math.sqrt(2 * steps * log) / epsilon
-        return calibrated_selection(
+        return calibrate_selection(
             "gumbel",
             sensitivity=sensitivity,
             steps=steps,

@@ -26,7 +26,7 @@ from dpassay.attacks import (
     Shadows,
     attack,
     train_shadows,
-    tuned_offline_slope,
+    tune_offline_slope,
     white_box_features,
 )
 from dpassay.report.figures import BLUE, GREEN, ORANGE, Claim, Picture, house_style, panels
@@ -174,7 +174,7 @@ class Target:
     offline: Shadows
     learned: Shadows
 
-    def attacked(self, **given: Any) -> AttackResult:
+    def attack(self, **given: Any) -> AttackResult:
         """The result of one attack; intervals and bound are for it alone."""
         return attack(
             self.model,
@@ -190,7 +190,7 @@ class Target:
     @functools.cached_property
     def offline_slope(self) -> float:
         """The offline slope of RMIA, tuned on the attacker's own shadows."""
-        return tuned_offline_slope(self.learned)
+        return tune_offline_slope(self.learned)
 
     @property
     def accuracies(self) -> tuple[float, float]:
@@ -200,7 +200,7 @@ class Target:
         return first, second
 
 
-def prepared(
+def prepare(
     game: Split,
     train: Training,
     *,
@@ -255,14 +255,14 @@ def attacks(target: Target) -> Iterator[tuple[str, dict[str, Any]]]:
 Results = dict[str, dict[str, AttackResult]]
 
 
-def played(
+def play_all(
     table: Table, n_candidates: int, seed: int = 0, **numbers: Any
 ) -> tuple[Results, dict[str, float]]:
     """The results by training and attack, and the accuracies of the targets."""
     game, results, facts = deal(table, n_candidates, seed), {}, {}
     for name, train in trainings(table, n_candidates).items():
-        target = prepared(game, train, seed=seed, **numbers)
-        results[name] = {what: target.attacked(**given) for what, given in attacks(target)}
+        target = prepare(game, train, seed=seed, **numbers)
+        results[name] = {what: target.attack(**given) for what, given in attacks(target)}
         inside, outside = target.accuracies
         facts |= {f"{name}: accuracy on members": inside, f"{name}: on others": outside}
     return results, facts
@@ -316,7 +316,7 @@ def _epsilon(result: AttackResult) -> float:
 
 def picture(name: str, table: Table, n_candidates: int, seed: int = 0, **numbers: Any) -> Picture:
     """AUC, true-positive rate and lower bound of each attack, for each training."""
-    results, facts = played(table, n_candidates, seed, **numbers)
+    results, facts = play_all(table, n_candidates, seed, **numbers)
     with house_style():
         figure, axes = panels(3, width=4.0, height=4.6)
         for i, (training, found) in enumerate(results.items()):
