@@ -18,6 +18,11 @@ from pathlib import Path
 from dpassay._scratch import make_owned_name, remove_stale, vanishing
 from dpassay.errors import InvalidArgument
 
+try:
+    import fcntl
+except ImportError:  # Windows, where folders cannot be locked.
+    fcntl = None
+
 _PREFIX = ".dpassay-"  # of files that are not complete yet
 _SPECIAL = {
     stat.S_IFDIR: "a folder",
@@ -134,3 +139,15 @@ def make_private(path: Path) -> None:
     """Make an empty file that only this user may read and write, unless there is one already."""
     with contextlib.suppress(FileExistsError):
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+@contextlib.contextmanager
+def locked_folder(folder: Path) -> Iterator[None]:
+    """Keep other blocks of this kind out, in all threads and processes, where folders have locks."""
+    with contextlib.ExitStack() as stack:
+        if fcntl is not None:
+            descriptor = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+            with contextlib.suppress(OSError):  # some network file systems have none
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield

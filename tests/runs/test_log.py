@@ -4,6 +4,8 @@ import math
 import sqlite3
 import struct
 import threading
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +14,17 @@ from hypothesis import strategies as st
 
 import dpassay
 from dpassay.errors import InvalidArgument
-from dpassay.runs import LogError, MemoryLog, Outcomes, SqliteLog, TrialLog, merge, open_log, opened
+from dpassay.runs import (
+    LogError,
+    MemoryLog,
+    Outcomes,
+    SqliteLog,
+    TrialLog,
+    merge,
+    open_log,
+    opened,
+    schema,
+)
 
 
 @pytest.fixture(params=["memory", "file"])
@@ -162,6 +174,49 @@ def test_many_writers(tmp_path):
     with opened(path) as log:
         assert log.outcomes("k").scores.tolist() == list(range(100))
     assert [p.name for p in tmp_path.iterdir()] == ["run.db"]
+
+
+def test_publishing_leaves_an_open_log_alone(tmp_path, monkeypatch):
+    """Two writers make the same log: the slower one does not remove the faster one's journal."""
+    path, slow = tmp_path / "run.db", threading.Event()
+    looked = schema.companions
+
+    def look_slowly(place):
+        if place == path and threading.current_thread() is slower:
+            slow.set()
+            time.sleep(0.3)
+        return looked(place)
+
+    monkeypatch.setattr(schema, "companions", look_slowly)
+    slower = threading.Thread(target=lambda: open_log(path).close())
+    slower.start()
+    assert slow.wait(30)
+    with opened(path) as log:
+        log.begin("k", {})
+        log.add("k", Outcomes.of([0], [0.5]))
+        slower.join()
+        log.add("k", Outcomes.of([1], [1.5]))
+    with opened(path) as log:
+        assert log.outcomes("k").scores.tolist() == [0.5, 1.5]
+
+
+def test_opening_takes_no_lock_away(tmp_path):
+    """A second log of the same file does not end the lock that the first one holds on it."""
+    path = tmp_path / "run.db"
+    with opened(path) as log:
+        log.begin("k", {})
+        held = _locks(path)
+        assert held
+        with opened(path, make=False):
+            assert _locks(path) >= held
+        assert _locks(path) >= held
+
+
+def _locks(path):
+    """Where this process holds POSIX locks on a file, as the kernel tells."""
+    lines = [line.split() for line in Path("/proc/locks").read_text().splitlines()]
+    inode = str(path.stat().st_ino)
+    return {(w[6], w[7]) for w in lines if w[1] == "POSIX" and w[5].endswith(f":{inode}")}
 
 
 def test_locked_for_too_long(tmp_path, monkeypatch):

@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from dpassay import __version__
-from dpassay._files import make_private
+from dpassay._files import locked_folder, make_private
 from dpassay._scratch import make_owned_name, remove_stale, vanishing
 from dpassay.errors import LogDamaged, LogError
 from dpassay.runs import damage
@@ -148,24 +148,33 @@ def publish(new: Path, path: Path) -> None:
     """Give a database its place; FileExistsError if something is there.
 
     A write-ahead log that a deleted database has left at this name would be taken for one of the
-    new database and written into it, so it goes first.
+    new database and written into it, so it goes first. The folder is locked meanwhile: if another
+    process published between the look and the removal, the write-ahead log of its open database
+    would be removed, with all that was written to it.
     """
-    if not os.path.lexists(path):
-        for beside in companions(path):
-            beside.unlink(missing_ok=True)
-    try:
-        os.link(new, path)
-    except FileExistsError:
-        raise
-    except OSError:  # A file system without hard links.
-        new.rename(path)
+    with locked_folder(path.parent):
+        if not os.path.lexists(path):
+            for beside in companions(path):
+                beside.unlink(missing_ok=True)
+        try:
+            os.link(new, path)
+        except FileExistsError:
+            raise
+        except OSError:  # A file system without hard links.
+            new.rename(path)
 
 
 # ------------------------------------------------------------------------------- vetting
 
 
-def vet(path: Path) -> int:
+def vet(path: Path, *, is_open: bool = False) -> int:
     """The version of a sound trial log; another file is refused and left as it is.
+
+    Args:
+        path: the file.
+        is_open: whether this process has it open as a log already. Then its header is not read
+            again: closing any handle of a file takes all POSIX locks of the process on it away,
+            also those that keep SQLite's connections from overwriting each other.
 
     Raises:
         LogError: it is no trial log, is damaged, or was written by a newer dpassay.
@@ -176,13 +185,8 @@ def vet(path: Path) -> int:
         raise LogError(
             f"store={path}: {reason}. Pass the path of a trial log. Nothing was changed."
         )
-    with path.open("rb") as file:
-        header = file.read(100)
-    if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
-        what = "is empty" if not header else "is not an SQLite database"
-        raise _refusal(path, f"the file {what} and so no trial log")
-    if header[68:72] != APPLICATION_ID.to_bytes(4, "big"):
-        raise _refusal(path, "the file is an SQLite database of another program")
+    if not is_open:
+        _check_header(path)
     # Read-only, because the last connection to close writes the write-ahead log into the file.
     with contextlib.closing(connect(path, "ro")) as connection:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
@@ -194,6 +198,16 @@ def vet(path: Path) -> int:
             "move it away to start anew. Nothing was changed."
         )
     return version
+
+
+def _check_header(path: Path) -> None:
+    with path.open("rb") as file:
+        header = file.read(100)
+    if len(header) < 100 or not header.startswith(b"SQLite format 3\0"):
+        what = "is empty" if not header else "is not an SQLite database"
+        raise _refusal(path, f"the file {what} and so no trial log")
+    if header[68:72] != APPLICATION_ID.to_bytes(4, "big"):
+        raise _refusal(path, "the file is an SQLite database of another program")
 
 
 def _check_version(path: Path, version: int) -> None:

@@ -11,10 +11,12 @@ import json
 import os
 import shutil
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from itertools import repeat
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -53,6 +55,11 @@ _RUNS = (
 )
 
 
+# Which files this process has open as logs, and the lock under which a log is opened.
+_OPEN: "WeakKeyDictionary[SqliteLog, tuple[int, int] | None]" = WeakKeyDictionary()
+_OPENING = threading.RLock()
+
+
 class SqliteLog:
     """A trial log in an SQLite file, which is made if there is none.
 
@@ -71,6 +78,7 @@ class SqliteLog:
         self._place = self.path.absolute()  # A trial may change the working directory.
         self._stack = contextlib.ExitStack()
         self._writes = False  # whether anything was written that a reader must find at the end
+        self._identity: tuple[int, int] | None = None
         with explain_errors(self.path):
             if make and not os.path.lexists(self._place):
                 make_log(self._place)
@@ -81,10 +89,14 @@ class SqliteLog:
                 raise
 
     def _open(self) -> None:
+        with _OPENING:
+            self._open_alone()
+
+    def _open_alone(self) -> None:
         place, read_only = self._place, _is_read_only(self._place)
         if read_only:
             place = _copy_log(place, self._stack.enter_context(temporary_folder()))
-        if vet(place) < SCHEMA_VERSION:
+        if vet(place, is_open=_identity(place) in _OPEN.values()) < SCHEMA_VERSION:
             with damage.name_damage(self.path, "it holds values of another kind than it should"):
                 migrate(place)
         self._connection = connect(place)
@@ -95,6 +107,7 @@ class SqliteLog:
         self._identity = _identity(self._place)
         self._connection.execute("SELECT 1 FROM runs").fetchone()  # SQLite opens what is beside it
         self._companions = {path: _identity(path) for path in companions(self._place)}
+        _OPEN[self] = self._identity
 
     # ----------------------------------------------------------------- writing
 
@@ -340,6 +353,8 @@ class SqliteLog:
             finally:
                 self._connection.close()
                 self._stack.close()
+                with _OPENING:
+                    _OPEN.pop(self, None)
 
     def _look_again(self) -> None:
         """See that a reader who comes now finds what was written: the file may be cut or gone."""
