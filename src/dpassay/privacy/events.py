@@ -9,6 +9,7 @@ dp-accounting has no event for pure epsilon, (epsilon, delta) or the exponential
 why this vocabulary exists; :func:`to_dp_accounting` and :func:`from_dp_accounting` translate.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, cast, get_args
@@ -16,10 +17,12 @@ from typing import Any, Literal, cast, get_args
 from dpassay import _check
 from dpassay.errors import InvalidArgument, UnsupportedEvent
 from dpassay.privacy.selection import LAWS
+from dpassay.privacy.users import binomial_law
 from dpassay.types import Neighbouring
 
 Scheme = Literal["poisson", "without-replacement"]
 SCHEMES: tuple[Scheme, ...] = get_args(Scheme)
+MOST_RECORDS = 1000  # of one user in a batch: each costs a term of every price
 MOST_STEPS = 10**18  # more than anybody takes; floats hold it to rounding, which the prices cover
 
 
@@ -111,11 +114,74 @@ class BoundedRange(_Leaf):
     """The exponential mechanism: for any pair its privacy loss lies in an interval of this width.
 
     It is ``epsilon``-DP and epsilon²/8-zCDP (Cesar and Rogers 2021). Only the exponential mechanism
-    (Gumbel noise) has this property; other noisy-max rules are :class:`Pure`.
+    (Gumbel noise) has this property; other noisy-max rules are :class:`NoisyMax`.
     """
 
     epsilon: float
     neighbouring: Neighbouring = "add-remove"
+
+
+@dataclass(frozen=True)
+class NoisyMax(_Leaf):
+    """The index of the largest score after noise on the line: permute-and-flip, Laplace noisy max.
+
+    It has the privacy curve of Laplace noise at ``epsilon``, which says more than epsilon-DP.
+    Proof: let the noise have a hazard rate f <= r (1 - F), r = epsilon/(2 sensitivity), or
+    epsilon/sensitivity if all scores move in one direction; exponential, Laplace and Gumbel noise
+    of these scales have. For a set S of indices let D be the largest noisy score in S less the
+    largest outside it, and G(d) = P(D > d). The density of the largest in S is a sum over its
+    members of f times the chance that the others lie below, hence at most r times the chance that
+    the largest exceeds; so is that of the largest outside. So |G'| <= r min(G, 1 - G), with
+    equality for the Laplace law, and a neighbour moves D by at most epsilon/r. Both equations start
+    at the same G(0): no set is told apart better than by Laplace noise.
+    """
+
+    epsilon: float
+    neighbouring: Neighbouring = "add-remove"
+
+
+@dataclass(frozen=True)
+class SampledUser(_Leaf):
+    """Gaussian noise on a batch of which one user has j records with probability ``law[j]``.
+
+    ``noise_multiplier`` is over what *one* record adds; neighbours differ in all records of a user.
+    The number of records is drawn anew each time. A group of k records under Poisson sampling has a
+    binomial law: see :func:`sample_group`.
+    """
+
+    noise_multiplier: float
+    law: tuple[float, ...]
+    neighbouring: Neighbouring = "add-remove"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "law", tuple(float(p) for p in self.law))
+        remedy = "law[j] is the chance of j records in a batch."
+        for j, p in enumerate(self.law):
+            _check.number(f"law[{j}]", p, low=0, high=1, remedy=remedy)
+        if not 2 <= len(self.law) <= MOST_RECORDS + 1 or not abs(math.fsum(self.law) - 1) <= 1e-9:
+            raise InvalidArgument(
+                f"law={self.law!r} must hold 2 to {MOST_RECORDS + 1} numbers that sum to 1. "
+                f"{remedy}"
+            )
+        if self.neighbouring != "add-remove":
+            raise InvalidArgument(
+                f"neighbouring={self.neighbouring!r} must be 'add-remove' for SampledUser: a user "
+                "is added or removed."
+            )
+
+
+def sample_group(noise_multiplier: float, sampling_rate: float, group_size: int) -> SampledUser:
+    """The event of one Gaussian release for a group of records, each sampled on its own.
+
+    >>> sample_group(2.0, 0.5, 2).law
+    (0.25, 0.5, 0.25)
+
+    """
+    _check.sampling_rate(sampling_rate)
+    remedy = "It is the number of records of a user."
+    size = _check.count("group_size", group_size, high=MOST_RECORDS, remedy=remedy)
+    return SampledUser(noise_multiplier, binomial_law(size, sampling_rate))
 
 
 @dataclass(frozen=True)
@@ -167,28 +233,61 @@ def _inherit(event: Event, part: Event) -> None:
     object.__setattr__(event, "neighbouring", part.neighbouring)
 
 
+_OF_THE_EVENT: Neighbouring = cast(Neighbouring, None)  # a relation that was not stated
+
+
 @dataclass(frozen=True)
 class Sampled(Event):
     """``event`` run on a random subset of the records.
 
     ``scheme="poisson"``: every record is in with probability ``sampling_rate``, independently.
     ``scheme="without-replacement"``: a subset of the fixed share ``sampling_rate``, uniform.
+
+    ``neighbouring`` is that of ``event`` unless stated. ``neighbouring="replace-one"`` with an
+    event under add-remove and Poisson sampling says that a record of the data is replaced, while
+    the noise is in units of what *one* record adds: for DP-SGD the clipping norm, not twice it.
     """
 
     event: Event
     sampling_rate: float
     scheme: Scheme = "poisson"
-    neighbouring: Neighbouring = field(init=False, repr=False, compare=False)
+    neighbouring: Neighbouring = _OF_THE_EVENT
 
     def __post_init__(self) -> None:
-        _inherit(self, _event("event", self.event))
+        inner = _event("event", self.event).neighbouring
         _check.sampling_rate(self.sampling_rate)
         _check.choice("scheme", self.scheme, SCHEMES)
+        if self.neighbouring is _OF_THE_EVENT:
+            _inherit(self, self.event)
+        _check.neighbouring(self.neighbouring)
+        if self.neighbouring != inner and (self.scheme, inner) != ("poisson", "add-remove"):
+            raise InvalidArgument(
+                f"neighbouring={self.neighbouring!r} must be that of the event, {inner!r}. Only "
+                "Poisson sampling of an add-remove event can be restated, as 'replace-one'."
+            )
         if self.scheme == "without-replacement" and self.neighbouring != "replace-one":
             raise InvalidArgument(
                 f"neighbouring={self.neighbouring!r} must be 'replace-one' when sampling without "
                 "replacement. A subset of a fixed size has no neighbour with one record more."
             )
+
+    @property
+    def is_restated(self) -> bool:
+        """Whether the relation is another than that of the event inside."""
+        return self.neighbouring != self.event.neighbouring
+
+    def as_dict(self) -> dict[str, Any]:
+        written = super().as_dict()
+        if not self.is_restated:  # as it was written when relations were always inherited
+            del written["neighbouring"]
+        return written
+
+    def __repr__(self) -> str:
+        restated = f", neighbouring={self.neighbouring!r}" if self.is_restated else ""
+        return (
+            f"Sampled(event={self.event!r}, sampling_rate={self.sampling_rate!r}, "
+            f"scheme={self.scheme!r}{restated})"
+        )
 
 
 @dataclass(frozen=True)
@@ -262,6 +361,8 @@ _KINDS: tuple[type[Event], ...] = (
     Pure,
     Approx,
     BoundedRange,
+    NoisyMax,
+    SampledUser,
     ZeroConcentrated,
     RandomizedResponse,
     NonPrivate,
@@ -309,6 +410,7 @@ def dp_sgd_event(
     *,
     neighbouring: Neighbouring = "add-remove",
     scheme: Scheme = "poisson",
+    group_size: int = 1,
 ) -> Repeated:
     """The event of DP-SGD: ``steps`` Gaussian releases, each on a random batch.
 
@@ -320,6 +422,7 @@ def dp_sgd_event(
         steps: number of updates, at least 1.
         neighbouring: "add-remove" or "replace-one".
         scheme: how batches are drawn, "poisson" or "without-replacement".
+        group_size: the records of one user, who is added or removed as a whole; Poisson sampling.
 
     >>> dp_sgd_event(noise_multiplier=1.1, sampling_rate=0.01, steps=1000).count
     1000
@@ -328,7 +431,14 @@ def dp_sgd_event(
     steps = _check.count("steps", steps, high=MOST_STEPS, remedy="It is the number of updates.")
     _check.sampling_rate(sampling_rate)
     step: Event = Gaussian(noise_multiplier, neighbouring)
-    if sampling_rate < 1:
+    if group_size != 1:
+        if (neighbouring, scheme) != ("add-remove", "poisson"):
+            raise InvalidArgument(
+                f"group_size={group_size!r} must be 1 unless records are added or removed and "
+                "sampled by scheme='poisson'."
+            )
+        step = sample_group(noise_multiplier, sampling_rate, group_size)
+    elif sampling_rate < 1:
         step = Sampled(step, sampling_rate, scheme)
     return Repeated(step, steps)
 
@@ -345,7 +455,7 @@ def to_dp_accounting(event: Event) -> Any:
         return dpa.SelfComposedDpEvent(to_dp_accounting(event.event), event.count)
     if isinstance(event, Sequence):
         return dpa.ComposedDpEvent([to_dp_accounting(part) for part in event.events])
-    if isinstance(event, Sampled) and event.scheme == "poisson":
+    if isinstance(event, Sampled) and event.scheme == "poisson" and not event.is_restated:
         return dpa.PoissonSampledDpEvent(event.sampling_rate, to_dp_accounting(event.event))
     words: dict[type[Event], Callable[[Any], Any]] = {
         Gaussian: lambda e: dpa.GaussianDpEvent(e.noise_multiplier),
