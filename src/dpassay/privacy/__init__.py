@@ -34,14 +34,18 @@ from dpassay.privacy.events import (
 )
 from dpassay.privacy.groups import replace_one_from_add_remove
 from dpassay.privacy.ledger import Ledger
+from dpassay.privacy.risk import Advantage, AttackRate, BayesError
 
 __all__ = [
     "GDP",
     "PLD",
     "RDP",
     "ZCDP",
+    "Advantage",
     "Approx",
     "ApproxDP",
+    "AttackRate",
+    "BayesError",
     "Best",
     "BoundedRange",
     "Event",
