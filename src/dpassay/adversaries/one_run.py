@@ -187,8 +187,7 @@ class _OneRunGame:
     @functools.cached_property
     def _key(self) -> str:
         run = self.run
-        hooks = [run.hooks.example, run.hooks.gradient, run.hooks.observe, run.hooks.rate]
-        data = [run.training, run.records, run.context, run.n_canaries, hooks]
+        data = [run.training, run.records, run.context, run.n_canaries, run.hooks.identity()]
         return run_key({"one run": self.seed}, code=[run.score], data=data)
 
     def configuration(self) -> dict[str, Any]:
