@@ -271,7 +271,7 @@ def _subject(
     if data_prime is not None:
         raise InvalidArgument(f"data_prime={str(data_prime)!r} belongs to --command.")
     if not subjects.is_script(target):
-        pair, searched = _given(target, data, source)
+        pair, searched = _find_pair(target, data, source)
         return _Subject(target, load_target(target), pair, scored, searched)
     if data is not None or source is not None:
         raise InvalidArgument(
@@ -296,7 +296,7 @@ def _claim(target: str, claim: str | None, neighbouring: str) -> "PrivacyCurve":
     raise InvalidArgument("claim is missing; what does it promise? For example --claim 3,1e-5.")
 
 
-def _given(target: str, data: Path | None, source: str | None) -> tuple[Any, Any]:
+def _find_pair(target: str, data: Path | None, source: str | None) -> tuple[Any, Any]:
     """A pair, or what a pair is to be searched in."""
     from dpassay.auditing.inputs import parse_input
     from dpassay.auditing.targets import load_pair_or_data
