@@ -7,19 +7,26 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from dpassay.cli.options import (
-    App,
     Count,
     EpsilonEach,
     Json,
     Neighbours,
     NoiseMultiplier,
     Scheme,
+    group,
+    option,
 )
 from dpassay.cli.output import emit, example, say, table, working
-from dpassay.cli.schedule import BatchSize, Epochs, Records, SamplingRate, Steps, rate_and_steps
+from dpassay.cli.schedule import (
+    BatchSize,
+    Epochs,
+    Records,
+    SamplingRate,
+    Steps,
+    dp_sgd_of,
+    rate_and_steps,
+)
 from dpassay.errors import InvalidArgument, UnsupportedEvent
 
 if TYPE_CHECKING:
@@ -28,15 +35,15 @@ if TYPE_CHECKING:
 DP_SGD = (
     "dpassay account dp-sgd --noise-multiplier 1.1 --sampling-rate .01 --steps 1000 --delta 1e-5"
 )
-app = App(
-    name="account",
-    help="Upper bounds on epsilon at a delta (or delta at an epsilon), all methods side by side.",
-    epilog=example(DP_SGD),
-    no_args_is_help=True,
+app = group(
+    "account",
+    "Upper bounds on epsilon at a delta (or delta at an epsilon), all methods side by side.",
+    DP_SGD,
 )
 NOTES = {
     "pld": "privacy-loss distribution, rounded upwards",
     "fourier": "inverse Fourier transform, rounded upwards",
+    "exponential": "adaptive exponential mechanisms of one epsilon",
     "rdp": "Rényi DP, best of its orders",
     "zcdp": "zero-concentrated DP, tight conversion",
     "gdp": "Gaussian noise only",
@@ -50,12 +57,12 @@ RELATIONS = {
     "replace-one": "neighbouring data sets differ by one record replaced",
 }
 
-Delta = Annotated[float | None, typer.Option(help="Give epsilon at this delta.")]
-AtEpsilon = Annotated[float | None, typer.Option("--epsilon", help="Give delta at this epsilon.")]
+Delta = Annotated[float | None, option("Give epsilon at this delta.")]
+AtEpsilon = Annotated[float | None, option("Give delta at this epsilon.", "--epsilon")]
 Method = Annotated[
     str,
-    typer.Option(
-        help="all, best, pld, fourier, rdp, zcdp, gdp, optimal, advanced, basic, or gdp-clt (an "
+    option(
+        "all, best, pld, fourier, rdp, zcdp, gdp, optimal, advanced, basic, or gdp-clt (an "
         "estimate)."
     ),
 ]
@@ -244,13 +251,8 @@ def dp_sgd(
     as_json: Json = False,
 ) -> None:
     """Gaussian noise on random batches, many times: DP-SGD."""
-    from dpassay import _check
-    from dpassay.privacy.events import SCHEMES, dp_sgd_event
-
-    relation: Any = neighbouring
-    batches = _check.choice("scheme", scheme, SCHEMES)
-    rate, count = rate_and_steps(sampling_rate, steps, batch_size, n, epochs)
-    event = dp_sgd_event(noise_multiplier, rate, count, neighbouring=relation, scheme=batches)
+    schedule = rate_and_steps(sampling_rate, steps, batch_size, n, epochs)
+    event = dp_sgd_of(schedule, scheme, neighbouring)(noise_multiplier)
     show(event, Query(delta, epsilon), method, as_json)
 
 
@@ -316,7 +318,7 @@ def _pure(epsilon_each: EpsilonEach, neighbouring: Neighbours = "add-remove") ->
 @_add("approx", "Approx", "--epsilon-each .1 --delta-each 1e-8 --count 100 --delta 1e-5")
 def _approx(
     epsilon_each: EpsilonEach,
-    delta_each: Annotated[float, typer.Option(help="Delta of each of them.")],
+    delta_each: Annotated[float, option("Delta of each of them.")],
     neighbouring: Neighbours = "add-remove",
 ) -> None:
     """Anything that is (epsilon, delta)-DP."""
@@ -329,7 +331,7 @@ def _exponential(epsilon_each: EpsilonEach, neighbouring: Neighbours = "add-remo
 
 @_add("zcdp", "ZeroConcentrated", "--rho .1 --delta 1e-6")
 def _zcdp(
-    rho: Annotated[float, typer.Option(help="Rho of each of them.")],
+    rho: Annotated[float, option("Rho of each of them.")],
     neighbouring: Neighbours = "add-remove",
 ) -> None:
     """Anything that is rho-zCDP."""
@@ -338,8 +340,8 @@ def _zcdp(
 @_add("randomized-response", "RandomizedResponse", "--noise-probability .5 --delta 0")
 def _randomized_response(
     noise_probability: Annotated[
-        float, typer.Option(help="Chance of a uniform answer instead of the true one.")
+        float, option("Chance of a uniform answer instead of the true one.")
     ],
-    categories: Annotated[int, typer.Option(help="Number of possible answers.")] = 2,
+    categories: Annotated[int, option("Number of possible answers.")] = 2,
 ) -> None:
     """A question answered at random with some probability; the relation is replace-one."""

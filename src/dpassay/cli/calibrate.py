@@ -3,30 +3,32 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from dpassay.cli.account import RELATIONS
-from dpassay.cli.options import App, Count, Json, Neighbours, Scheme
+from dpassay.cli.options import Count, Json, Neighbours, Scheme, group, option
 from dpassay.cli.output import emit, example, say, working
-from dpassay.cli.schedule import BatchSize, Epochs, Records, SamplingRate, Steps, rate_and_steps
+from dpassay.cli.schedule import (
+    BatchSize,
+    Epochs,
+    Records,
+    SamplingRate,
+    Steps,
+    dp_sgd_of,
+    rate_and_steps,
+)
 
 if TYPE_CHECKING:
     from dpassay.privacy.events import Event
 
-app = App(
-    name="calibrate",
-    help="The least noise that meets a target, never above it by the same accountant.",
-    epilog=example(
-        "dpassay calibrate dp-sgd --epsilon 3 --delta 1e-5 --sampling-rate .01 --steps 1000"
-    ),
-    no_args_is_help=True,
+app = group(
+    "calibrate",
+    "The least noise that meets a target, never above it by the same accountant.",
+    "dpassay calibrate dp-sgd --epsilon 3 --delta 1e-5 --sampling-rate .01 --steps 1000",
 )
 
-Epsilon = Annotated[float, typer.Option(help="Target epsilon.")]
-Delta = Annotated[float, typer.Option(help="Target delta.")]
+Epsilon = Annotated[float, option("Target epsilon.")]
+Delta = Annotated[float, option("Target delta.")]
 Method = Annotated[
-    str,
-    typer.Option(help="best, pld, rdp, zcdp, gdp, optimal, advanced or basic; an estimate is not."),
+    str, option("best, pld, rdp, zcdp, gdp, optimal, advanced or basic; an estimate is not.")
 ]
 
 
@@ -117,16 +119,8 @@ def dp_sgd(
     as_json: Json = False,
 ) -> None:
     """Gaussian noise on random batches, many times: DP-SGD."""
-    from dpassay import _check
-    from dpassay.privacy.events import SCHEMES, dp_sgd_event
-
-    relation: Any = neighbouring
-    batches = _check.choice("scheme", scheme, SCHEMES)
-    rate, count = rate_and_steps(sampling_rate, steps, batch_size, n, epochs)
-
-    def event(noise: float) -> "Event":
-        return dp_sgd_event(noise, rate, count, neighbouring=relation, scheme=batches)
-
+    schedule = rate_and_steps(sampling_rate, steps, batch_size, n, epochs)
+    event = dp_sgd_of(schedule, scheme, neighbouring)
     show(event, epsilon, _positive(delta), method, as_json)
 
 

@@ -438,6 +438,9 @@ def dp_sgd_event(
                 "sampled by scheme='poisson'."
             )
         step = sample_group(noise_multiplier, sampling_rate, group_size)
+    elif sampling_rate < 1 and (neighbouring, scheme) == ("replace-one", "poisson"):
+        # Priced from the noise over what one record adds, which is half of what replacing moves.
+        step = Sampled(Gaussian(2 * noise_multiplier), sampling_rate, neighbouring="replace-one")
     elif sampling_rate < 1:
         step = Sampled(step, sampling_rate, scheme)
     return Repeated(step, steps)

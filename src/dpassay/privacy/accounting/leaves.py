@@ -42,15 +42,15 @@ def price_runs(leaves: Leaves, account: Callable[[events.Event], Curve]) -> Leav
     the methods, which ``account`` calls, need not know it.
     """
 
-    def priced(leaf: events.Event) -> events.Event:
+    def price_run(leaf: events.Event) -> events.Event:
         if isinstance(leaf, events.Sampled):
-            return replace(leaf, event=priced(leaf.event))
+            return replace(leaf, event=price_run(leaf.event))
         if not isinstance(leaf, events.Selected):
             return leaf
         run = price_runs(flatten(leaf.event), account)
         return PricedSelection(leaf, leaf.neighbouring, run, partial(account, leaf.event))
 
-    return {priced(leaf): n for leaf, n in leaves.items()}
+    return {price_run(leaf): n for leaf, n in leaves.items()}
 
 
 def flatten(event: events.Event) -> Leaves:
