@@ -16,6 +16,7 @@ from dpassay.privacy.events import (
     Event,
     Gaussian,
     Laplace,
+    MatrixMechanism,
     NoisyMax,
     NonPrivate,
     Pure,
@@ -25,16 +26,18 @@ from dpassay.privacy.events import (
     SampledUser,
     Selected,
     Sequence,
+    Shuffled,
     ZeroConcentrated,
+    bandmf_event,
     dp_sgd_event,
     from_dict,
-    from_dp_accounting,
     sample_group,
-    to_dp_accounting,
 )
 from dpassay.privacy.groups import replace_one_from_add_remove
 from dpassay.privacy.ledger import Ledger
 from dpassay.privacy.risk import Advantage, AttackRate, BayesError
+from dpassay.privacy.strategies import strategy_sensitivity
+from dpassay.privacy.translation import from_dp_accounting, to_dp_accounting
 
 __all__ = [
     "GDP",
@@ -52,6 +55,7 @@ __all__ = [
     "Gaussian",
     "Laplace",
     "Ledger",
+    "MatrixMechanism",
     "NoisyMax",
     "NonPrivate",
     "Pure",
@@ -62,8 +66,10 @@ __all__ = [
     "SampledUser",
     "Selected",
     "Sequence",
+    "Shuffled",
     "ZeroConcentrated",
     "account",
+    "bandmf_event",
     "calibrate",
     "dp_sgd_event",
     "exponential_epsilon",
@@ -74,5 +80,6 @@ __all__ = [
     "randomized_response_noise",
     "replace_one_from_add_remove",
     "sample_group",
+    "strategy_sensitivity",
     "to_dp_accounting",
 ]

@@ -6,7 +6,7 @@ event's neighbouring relation: the same number describes add/remove and replace-
 sensitivity that it was divided by differs.
 
 dp-accounting has no event for pure epsilon, (epsilon, delta) or the exponential mechanism, which is
-why this vocabulary exists; :func:`to_dp_accounting` and :func:`from_dp_accounting` translate.
+why this vocabulary exists; :mod:`dpassay.privacy.translation` goes from one to the other.
 """
 
 import math
@@ -14,9 +14,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal, cast, get_args
 
+from numpy.typing import ArrayLike
+
 from dpassay import _check
+from dpassay._special.margins import up
 from dpassay.errors import InvalidArgument, UnsupportedEvent
 from dpassay.privacy.selection import LAWS
+from dpassay.privacy.strategies import check_bands
 from dpassay.privacy.users import binomial_law
 from dpassay.types import Neighbouring
 
@@ -182,6 +186,40 @@ def sample_group(noise_multiplier: float, sampling_rate: float, group_size: int)
     remedy = "It is the number of records of a user."
     size = _check.count("group_size", group_size, high=MOST_RECORDS, remedy=remedy)
     return SampledUser(noise_multiplier, binomial_law(size, sampling_rate))
+
+
+@dataclass(frozen=True)
+class MatrixMechanism(_Leaf):
+    """All releases of a matrix mechanism (DP-FTRL), C x + z: one Gaussian release of C x.
+
+    ``noise_multiplier`` is the deviation of z over the clipping norm; ``sensitivity`` what a record
+    moves in C x, in clipping norms: :func:`dpassay.privacy.strategy_sensitivity`.
+    """
+
+    noise_multiplier: float
+    sensitivity: float
+    neighbouring: Neighbouring = "add-remove"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check.sensitivity(self.sensitivity)
+
+
+@dataclass(frozen=True)
+class Shuffled(Event):
+    """One epoch over shuffled or fixed batches: every record takes part in one of ``steps`` steps.
+
+    It is priced as ``event`` alone, one participation: whoever knows the batches gains that, and
+    nothing less is proved for sums of batches. The price of Poisson sampling is *not* valid for it.
+    """
+
+    event: Event
+    steps: int
+    neighbouring: Neighbouring = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        _inherit(self, _event("event", self.event))
+        object.__setattr__(self, "steps", _check.count("steps", self.steps, high=MOST_STEPS))
 
 
 @dataclass(frozen=True)
@@ -363,6 +401,8 @@ _KINDS: tuple[type[Event], ...] = (
     BoundedRange,
     NoisyMax,
     SampledUser,
+    MatrixMechanism,
+    Shuffled,
     ZeroConcentrated,
     RandomizedResponse,
     NonPrivate,
@@ -446,63 +486,44 @@ def dp_sgd_event(
     return Repeated(step, steps)
 
 
-def to_dp_accounting(event: Event) -> Any:
-    """The dp-accounting event that says the same, for use with jax-privacy or TensorFlow Privacy.
+def bandmf_event(
+    noise_multiplier: float,
+    sampling_rate: float,
+    steps: int,
+    bands: int,
+    *,
+    strategy: ArrayLike | None = None,
+) -> Repeated:
+    """The event of a banded matrix mechanism with sampled batches (BandMF).
 
-    Raises UnsupportedEvent where dp-accounting has no such word (pure epsilon, (epsilon, delta),
-    the exponential mechanism, sampling without replacement of a share).
+    The records are split into ``bands`` groups that take turns, and each step samples from its
+    group alone, with ``bands`` times the rate: Repeated(Sampled(Gaussian, bands · rate), steps /
+    bands) (Choquette-Choo et al. 2023, theorem 4). To price the steps with the rate over all data
+    is the usual mistake.
+
+    Args:
+        noise_multiplier: deviation of the noise over the clipping norm.
+        sampling_rate: the size of a batch over the number of *all* records.
+        steps: number of updates.
+        bands: of the strategy, which has columns of norm 1.
+        strategy: the matrix, if it is to be checked.
+
+    Raises:
+        InvalidArgument: ``bands · sampling_rate`` exceeds 1: a group has fewer records than a
+            batch. Or the strategy is not such a matrix.
+
+    >>> bandmf_event(1.0, 0.005, 2000, 10).event.sampling_rate
+    0.05
+
     """
-    import dp_accounting as dpa
-
-    if isinstance(event, Repeated):
-        return dpa.SelfComposedDpEvent(to_dp_accounting(event.event), event.count)
-    if isinstance(event, Sequence):
-        return dpa.ComposedDpEvent([to_dp_accounting(part) for part in event.events])
-    if isinstance(event, Sampled) and event.scheme == "poisson" and not event.is_restated:
-        return dpa.PoissonSampledDpEvent(event.sampling_rate, to_dp_accounting(event.event))
-    words: dict[type[Event], Callable[[Any], Any]] = {
-        Gaussian: lambda e: dpa.GaussianDpEvent(e.noise_multiplier),
-        Laplace: lambda e: dpa.LaplaceDpEvent(e.noise_multiplier),
-        ZeroConcentrated: lambda e: dpa.ZCDpEvent(e.rho),
-        RandomizedResponse: lambda e: dpa.RandomizedResponseDpEvent(
-            e.noise_probability, e.n_categories
-        ),
-        NonPrivate: lambda e: dpa.NonPrivateDpEvent(),
-    }
-    if type(event) not in words:
-        raise UnsupportedEvent(f"dp-accounting has no event for {event!r}.")
-    return words[type(event)](event)
-
-
-def from_dp_accounting(event: Any, neighbouring: Neighbouring = "add-remove") -> Event:
-    """Our event for a dp-accounting one; its noise is checked here, dp-accounting's is not.
-
-    Raises UnsupportedEvent for what cannot be translated without loss.
-    """
-    import dp_accounting as dpa
-
-    def inner(part: Any) -> Event:
-        return from_dp_accounting(part, neighbouring)
-
-    if isinstance(event, dpa.SelfComposedDpEvent):
-        return Repeated(inner(event.event), event.count)
-    if isinstance(event, dpa.ComposedDpEvent):
-        return Sequence(tuple(inner(part) for part in event.events))
-    if isinstance(event, dpa.PoissonSampledDpEvent):
-        return Sampled(inner(event.event), event.sampling_probability)
-    if isinstance(event, dpa.SampledWithoutReplacementDpEvent):
-        rate = event.sample_size / event.source_dataset_size
-        return Sampled(inner(event.event), rate, "without-replacement")
-    words: dict[type, Callable[[Any], Event]] = {
-        dpa.GaussianDpEvent: lambda e: Gaussian(e.noise_multiplier, neighbouring),
-        dpa.LaplaceDpEvent: lambda e: Laplace(e.noise_multiplier, neighbouring),
-        dpa.ZCDpEvent: lambda e: ZeroConcentrated(e.rho, neighbouring),
-        dpa.RandomizedResponseDpEvent: lambda e: RandomizedResponse(
-            e.noise_parameter, e.num_buckets
-        ),
-        dpa.NonPrivateDpEvent: lambda e: NonPrivate(neighbouring),
-        dpa.NoOpDpEvent: lambda e: Pure(0.0, neighbouring),
-    }
-    if type(event) not in words:
-        raise UnsupportedEvent(f"{event!r} has no translation into dpassay's events.")
-    return words[type(event)](event)
+    _check.sampling_rate(sampling_rate)
+    bands = _check.count("bands", bands, high=MOST_STEPS)
+    if strategy is not None:
+        check_bands(strategy, bands)
+    rate = up(bands * sampling_rate)
+    if bands * sampling_rate > 1:
+        raise InvalidArgument(
+            f"bands={bands} times sampling_rate={sampling_rate:g} is above 1: a batch would be "
+            "larger than the group that it is drawn from. Use fewer bands or smaller batches."
+        )
+    return dp_sgd_event(noise_multiplier, min(rate, 1.0), -(-steps // bands))

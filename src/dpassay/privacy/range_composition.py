@@ -11,12 +11,12 @@ rest at x - L, so that
 
 is the exact profile of k adaptive answers. Here it is computed on multiples of h = e/m, from above:
 V_{k-1} is convex in e^x, so that between nodes it lies below its chords, which are linear in
-y = e^-t. p_t = A - B/y, so that on a cell the objective is a + b y + c/y: largest at an end or,
-where b and c are negative, at y = sqrt(c/b).
+y = e^-t. p_t = A - B/y, so that on a cell from y' to y'' the objective is a + b y + c/y: for c >= 0
+it is largest at an end; for c < 0 it is concave and exceeds its larger end by at most w²/8 times
+its largest second derivative, that is -c w²/(4 y'³), w = y'' - y'.
 """
 
 import math
-from collections.abc import Callable
 from functools import lru_cache
 
 import numpy as np
@@ -64,33 +64,19 @@ def _step(value: FloatArray, epsilon: float, m: int) -> FloatArray:
         """V_{k-1} at x - shift·h, for every x of the table."""
         return padded[m - shift : m - shift + size]
 
-    ends = [p[i] * at(i) + (1 - p[i]) * at(i - m) for i in range(m + 1)]
-    best = np.max(ends, axis=0)
+    best, end = np.zeros(size), p[0] * at(0) + (1 - p[0]) * at(-m)
+    first, third = at(0), at(-m)
     for i in range(m):
-        best = np.maximum(best, _inside(at, i, m, y, a, b))
-    # Each value is a sum of two positive products; p errs by a few units, relative to a.
-    return best * (1 + 16 * UNIT) + 64 * UNIT * a * at(m)
-
-
-def _inside(
-    at: Callable[[int], FloatArray], i: int, m: int, y: FloatArray, a: float, b: float
-) -> FloatArray:
-    """The objective at the stationary point of cell i, where that lies inside it; else 0."""
-    width = y[i] - y[i + 1]
-    first, second = at(i), at(i + 1)
-    third, fourth = at(i - m), at(i + 1 - m)
-    slope_c, slope_d = (first - second) / width, (third - fourth) / width
-    c0, d0 = first - slope_c * y[i], third - slope_d * y[i]
-    linear, inverse = a * slope_c + (1 - a) * slope_d, b * (d0 - c0)
-    falling = (linear < 0) & (inverse < 0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        where = np.sqrt(np.where(falling, inverse / linear, 0.0))
-    inside = falling & (where > y[i + 1]) & (where < y[i])
-    point = np.where(inside, where, y[i])
-    share = (point - y[i + 1]) / width
-    p = np.clip(a - b / point, 0.0, 1.0)
-    value = p * (share * first + (1 - share) * second)
-    return np.where(inside, value + (1 - p) * (share * third + (1 - share) * fourth), 0.0)
+        second, fourth = at(i + 1), at(i + 1 - m)
+        following = p[i + 1] * second + (1 - p[i + 1]) * fourth
+        width = y[i] - y[i + 1]
+        # The chords' values at y = 0, one less the other: c over B.
+        bent = np.minimum(third - first + (y[i] / width) * (first - second - third + fourth), 0.0)
+        inside = bent * (-b * width**2 / (4 * y[i + 1] ** 3))
+        np.maximum(best, np.maximum(end, following) + inside, out=best)
+        first, third, end = second, fourth, following
+    # Each value is a sum of a few products; p errs by a few units relative to a.
+    return best * (1 + 32 * UNIT) + 64 * UNIT * a * at(m)
 
 
 def delta(epsilon: float, count: int, x: FloatArray) -> FloatArray:

@@ -7,6 +7,7 @@ noise that is found is never too little.
 
 import math
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,14 @@ class Risk:
 
     def of(self, curve: PrivacyCurve) -> float:
         """An upper bound on the attacker's gain against what has this privacy curve."""
+        raise NotImplementedError
+
+    def as_dict(self) -> dict[str, Any]:
+        """The target in words and numbers that JSON can hold."""
+        return dict(vars(self))
+
+    def in_words(self, reached: str) -> str:
+        """What holds of every attack, where :meth:`of` is ``reached``."""
         raise NotImplementedError
 
 
@@ -60,6 +69,9 @@ class Advantage(Risk):
 
     def of(self, curve: PrivacyCurve) -> float:
         return float(curve.delta(0.0))
+
+    def in_words(self, reached: str) -> str:
+        return f"no attack's true-positive rate exceeds its false-positive rate by over {reached}"
 
 
 @dataclass(frozen=True)
@@ -94,6 +106,9 @@ class AttackRate(Risk):
 
     def of(self, curve: PrivacyCurve) -> float:
         return 1 - least_fnr(curve, self.fpr)
+
+    def in_words(self, reached: str) -> str:
+        return f"attacks with a false-positive rate of {self.fpr:g} find at most {reached} of all"
 
 
 @dataclass(frozen=True)
@@ -133,6 +148,9 @@ class BayesError(Risk):
         # delta falls: a smaller argument is on the safe side.
         delta = float(curve.delta(max(odds * (1 - CLOSED_FORM) - CLOSED_FORM, 0.0)))
         return 1 - less * (1 - delta)
+
+    def in_words(self, reached: str) -> str:
+        return f"with a prior of {self.prior:g}, no attack is right more often than {reached}"
 
 
 def least_fnr(curve: PrivacyCurve, fpr: float) -> float:

@@ -21,6 +21,7 @@ from dpassay.privacy.accounting.leaves import Leaves, flatten, price_runs
 from dpassay.privacy.accounting.pld import grid
 from dpassay.privacy.combined import Best
 from dpassay.privacy.curves import Curve, PureDP
+from dpassay.privacy.translation import from_dp_accounting
 
 _MANY = 5_000_000  # steps from which on a PLD is slower and looser than the Fourier accountant
 
@@ -86,7 +87,7 @@ def _translate(event: Any) -> events.Event:
     if isinstance(event, events.Event):
         return event
     if type(event).__module__.startswith("dp_accounting"):
-        return events.from_dp_accounting(event)
+        return from_dp_accounting(event)
     raise InvalidArgument(
         f"event={event!r} must be an event, for example dp_sgd_event(noise_multiplier=1.1, "
         "sampling_rate=0.01, steps=1000)."

@@ -99,6 +99,11 @@ def _walk(event: events.Event, count: int) -> Iterable[tuple[events.Event, int]]
     elif isinstance(event, events.Selected):
         unlimited = [leaf for leaf in flatten(event.event) if isinstance(leaf, events.NonPrivate)]
         yield (unlimited[0] if unlimited else event), count
+    elif isinstance(event, events.Shuffled):
+        yield from _walk(event.event, count)
+    elif isinstance(event, events.MatrixMechanism):
+        noise = math.nextafter(event.noise_multiplier / event.sensitivity, 0.0)
+        yield events.Gaussian(noise, event.neighbouring), count
     elif isinstance(event, events.NoisyMax) and event.epsilon > 0:
         # Rounded down: its reciprocal must not fall below epsilon.
         noise = math.nextafter(1 / event.epsilon, 0.0)
@@ -122,6 +127,6 @@ def check_amplified(event: events.Sampled) -> None:
     """Refuse a sampling scheme for which no amplification is proved here."""
     if event.scheme == "poisson" and event.neighbouring == "replace-one":
         raise UnsupportedEvent(
-            f"{event!r}: this method has no price for Poisson sampling under replace-one; "
-            "method='pld' has, for Gaussian, Laplace and Pure events."
+            f"{event!r}: no price for Poisson sampling under replace-one. method='pld' has one for "
+            "Gaussian, Laplace and Pure events."
         )
