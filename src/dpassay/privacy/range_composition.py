@@ -30,6 +30,8 @@ _FINEST, _COARSEST = 160, 6  # steps of the grid within one epsilon
 
 MOST_ANSWERS = int(math.sqrt(_CELLS / 2) / _COARSEST)
 """How many answers can be composed: those of which the coarsest table has so many cells."""
+LARGEST_EPSILON = 20.0
+"""Of one answer; beyond, a cell of the coarsest grid is so wide that nothing is gained."""
 
 
 @lru_cache(maxsize=64)
@@ -41,7 +43,7 @@ def compose(epsilon: float, count: int) -> tuple[float, FloatArray]:
     m = int(np.clip(math.sqrt(_CELLS / 2) / count, _COARSEST, _FINEST))
     h = epsilon / m
     nodes = np.arange(-(count + 1) * m, (count + 1) * m + 1)
-    start = np.maximum(-np.expm1(nodes * h), 0.0)
+    start = -np.expm1(np.minimum(nodes * h, 0.0))
     value = start
     for done in range(count):
         value = _step(value, epsilon, m)

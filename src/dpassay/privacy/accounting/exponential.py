@@ -22,10 +22,11 @@ def price(leaves: Leaves) -> Curve:
         raise UnsupportedEvent(
             f"method='exponential' prices exponential mechanisms of one epsilon, not {leaves!r}."
         )
-    if count > range_composition.MOST_ANSWERS:
+    most, largest = range_composition.MOST_ANSWERS, range_composition.LARGEST_EPSILON
+    if count > most or leaf.epsilon > largest:
         raise UnsupportedEvent(
-            f"method='exponential' composes up to {range_composition.MOST_ANSWERS} answers, not "
-            f"{count}."
+            f"method='exponential' composes up to {most} answers of epsilon {largest:g} or less, "
+            f"not {count} of {leaf.epsilon:g}."
         )
     name = f"{count} exponential mechanisms of epsilon {leaf.epsilon:g}"
     return Numeric(name, delta_at=partial(range_composition.delta, leaf.epsilon, count))
