@@ -17,7 +17,7 @@ _MAX_PRICES = 80
 
 
 def calibrate(
-    make_event: Callable[[float], Event], target: PrivacyCurve, *, method: str = "best"
+    make_event: Callable[[float], Event], target: PrivacyCurve, *, method: AccountMethod = "best"
 ) -> float:
     """The smallest noise with which the event meets the target, never above it.
 
