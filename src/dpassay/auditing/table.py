@@ -1,0 +1,354 @@
+"""``audit_table``: whether a synthesizer keeps its claim, by what one record changes in its tables.
+
+A synthesizer is played many times on two neighbouring tables and bet against by the same engine as
+any other mechanism (:func:`dpassay.audit`), part after part, the cheap ones first:
+
+1. *support*, a few fits at a small epsilon: does a value that only one record has come out because
+   that record is in? A domain that was read off the data falls after some thirty fits.
+2. *measurements*, without any fit: the noisy marginals themselves, tens of thousands of times.
+3. *answers* of the fitted model, and 4. *rows* sampled from it, each for a whole fit.
+
+No view sees everything; each part says which faults it would let through (``cannot_see``).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dpassay import _check
+from dpassay._rng import RngLike
+from dpassay.auditing.claims import Claim, as_claim
+from dpassay.auditing.many import audit
+from dpassay.auditing.table_pairs import BASES, Base, Likeness, TablePair, make_pair, pair_of
+from dpassay.auditing.table_plays import (
+    CANNOT_SEE,
+    SIZE_IS_PUBLIC,
+    VIEWS,
+    Answers,
+    Measured,
+    Rows,
+    Support,
+    View,
+    WeightedSum,
+    as_is,
+    weigh,
+)
+from dpassay.auditing.table_subjects import Stated, Subject, as_subject
+from dpassay.errors import InvalidArgument
+from dpassay.runs import TrialLog, Workers, opened
+from dpassay.types import PrivacyCurve, Verdict
+
+CONFIDENCE = 1 - 1e-6
+TRIALS: dict[View, int] = {"support": 60, "measurements": 35_000, "answers": 500, "rows": 500}
+SMALL_EPSILON = 0.1  # support is looked at here: a perfect attack refutes it in some 25 fits
+N_RECORDS, MOST_RECORDS = 300, 20_000
+
+
+@dataclass(frozen=True)
+class TablePart:
+    """One part of an audit: a view on one pair of tables.
+
+    Attributes:
+        view: what was looked at.
+        base: what the other records were like.
+        verdict: on this part's claim; at its share of the error probability.
+        cannot_see: faults that this part lets through whatever it shows.
+
+    """
+
+    view: View
+    base: Base
+    verdict: Verdict
+    cannot_see: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TableAudit:
+    """What the parts of an audit say together.
+
+    Attributes:
+        parts: those that were played, in their order.
+        not_played: views that were not: because the claim had fallen, or they are not there.
+        confidence: the probability that no part refutes a claim that holds.
+
+    """
+
+    parts: tuple[TablePart, ...]
+    not_played: tuple[str, ...]
+    confidence: float
+
+    @property
+    def refuted(self) -> bool:
+        """Whether a part refuted the claim."""
+        return any(part.verdict.refuted for part in self.parts)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict that refuted, else the one with the largest lower bound."""
+        return max(
+            (part.verdict for part in self.parts), key=lambda v: (v.refuted, v.bound.epsilon)
+        )
+
+    def __str__(self) -> str:
+        word = "refuted" if self.refuted else "not refuted"
+        lines = [f"{word} (confidence {self.confidence:.10g} over all parts)"]
+        for part in self.parts:
+            v = part.verdict
+            claimed = float(v.claim.epsilon(v.bound.delta))
+            lines.append(
+                f"  {part.view}, {part.base} base: {'refuted' if v.refuted else 'not refuted'} "
+                f"after {v.trials} plays; epsilon >= {v.bound.epsilon:.3g}, claimed {claimed:.3g} "
+                f"at delta={v.bound.delta:.3g}"
+            )
+            lines += [f"    cannot see {fault}" for fault in part.cannot_see]
+        lines += [f"  not played: {name}" for name in self.not_played]
+        return "\n".join(lines)
+
+
+def audit_table(
+    synthesizer: Any,
+    *,
+    claim: Claim | None = None,
+    data: Any = None,
+    record: int | Mapping[str, Any] | None = None,
+    views: Sequence[View] | None = None,
+    base: Base = "filled",
+    n_records: int | None = None,
+    rows: int | None = None,
+    answers: Callable[[Any], Any] | None = None,
+    learn: bool = False,
+    trials: int | Mapping[str, int] | None = None,
+    confidence: float = CONFIDENCE,
+    executor: Executor | Workers | Callable[[], Executor] | None = None,
+    workers: int = 1,
+    store: str | Path | TrialLog | None = None,
+    rng: RngLike = 0,
+    progress: Any = "quiet",
+) -> TableAudit:
+    """Whether a synthesizer breaks its claim, from what one record changes in what it makes.
+
+    Args:
+        synthesizer: one of :mod:`dpassay.synth`, not yet fitted; any object with ``fit(table)`` and
+            ``sample(n)``, which is copied for every play; or a function ``table -> table`` or
+            ``(table, rng) -> table``. What has an attribute ``rng``, ``random_state`` or ``seed``
+            is seeded by the play.
+        claim: what is promised; None takes what the synthesizer states, a whole curve, which falls
+            sooner than a pair (epsilon, delta). Others must have one given.
+        data: a table (frame) to audit on; None makes one from the synthesizer's public ``schema``.
+        record: the target in ``data``: the number of its row, or a record to be added; None takes
+            one with a rare value.
+        views: of "support", "measurements", "answers" and "rows", in the order in which they are
+            played. None takes "support", and "measurements" where the synthesizer takes noisy
+            marginals first, else "rows".
+        base: of all views but support, whose base is "empty": "filled" or "empty", see
+            :mod:`dpassay.auditing.table_pairs`.
+        n_records: of the tables that are made; None takes 300, or more where noise needs them.
+        rows: how many are sampled in a play; None takes five times the number of records.
+        answers: a function of the fitted object that returns numbers, for the view "answers" of
+            other people's synthesizers.
+        learn: learn a score from what the plays show, instead of a weighted sum fixed before.
+        trials: how many plays a part may have, for all or by view.
+        confidence: the probability that no part refutes a claim that holds; the parts share the
+            error probability equally.
+        executor, workers, store, progress: as in :func:`dpassay.audit`; a store holds a run for
+            each part, which can be resumed, judged, merged and reported like any other.
+        rng: seed of the plays; None audits the secure noise.
+
+    Returns:
+        The parts with their verdicts. A part that refutes ends the audit.
+
+    Raises:
+        InvalidArgument: no claim, no table and no schema to make one from, a view that the
+            synthesizer does not have.
+        AuditStopped: too many plays failed, or the noise has a fixed seed.
+
+    The support of a synthesizer that states its privacy is audited at epsilon = 0.1, where few fits
+    suffice: the code is the same, and the claim that is refuted there is the one it states there.
+
+    >>> from dpassay.synth import Independent, Schema
+    >>> schema = Schema({"sex": ["F", "M"], "smokes": [0, 1]})
+    >>> found = audit_table(Independent(schema, epsilon=1.0, delta=1e-5), trials=40)
+    >>> found.refuted, [part.view for part in found.parts]
+    (False, ['support', 'measurements'])
+
+    """
+    subject = as_subject(synthesizer)
+    curve = None if claim is None else as_claim(claim)
+    chosen = _choose_views(subject, views, answers)
+    level = 1 - (1 - _check.confidence(confidence)) / len(chosen)
+    _check.choice("base", base, BASES)
+    seed = int(rng.integers(2**62)) if isinstance(rng, np.random.Generator) else rng
+    parts: list[TablePart] = []
+    with opened(store) as log:
+        how = {"executor": executor, "workers": workers, "store": log, "progress": progress}
+        for view in chosen:
+            bench = _Bench.prepare(
+                subject, curve, view, "empty" if view == "support" else base, data, record,
+                n_records, rows, answers,
+            )
+            budget = _trials(trials, view)
+            score = None if learn and view in ("answers", "rows") else bench.score
+            verdict = audit(
+                bench.play,
+                (bench.pair.with_target, bench.pair.without),
+                claim=bench.claim,
+                score=score,
+                trials=budget,
+                confidence=level,
+                rng=seed,
+                description=bench.describe(),
+                **how,
+            )
+            parts.append(TablePart(view, bench.pair.base, verdict, bench.cannot_see))
+            if verdict.refuted:
+                break
+    left = [v for v in VIEWS if v not in {part.view for part in parts}]
+    return TableAudit(tuple(parts), tuple(left), confidence)
+
+
+@dataclass(frozen=True, eq=False)
+class _Bench:
+    """What is played in one part, on which tables, against which claim."""
+
+    view: View
+    pair: TablePair
+    claim: PrivacyCurve
+    play: Any
+    score: Any
+
+    @property
+    def cannot_see(self) -> tuple[str, ...]:
+        adds = self.claim.neighbouring == "add-remove"
+        return (*CANNOT_SEE[self.view], *((SIZE_IS_PUBLIC,) if adds else ()))
+
+    def describe(self) -> dict[str, Any]:
+        """What the log says of it beside its question."""
+        return {
+            "target": type(self.play.subject.synthesizer).__name__,
+            "view": self.view,
+            "pair": f"{self.view} of a synthesizer, {self.pair.describe()}",
+            "cannot_see": list(self.cannot_see),
+        }
+
+    @classmethod
+    def prepare(
+        cls,
+        subject: Subject,
+        claim: PrivacyCurve | None,
+        view: View,
+        base: Base,
+        data: Any,
+        record: Any,
+        n_records: int | None,
+        n_rows: int | None,
+        answers: Any,
+    ) -> "_Bench":
+        """The tables, the claim and the plays of a view."""
+        small = SMALL_EPSILON if view == "support" and claim is None else None
+        subject = subject.with_public_size(1, small)
+        relation = _relation(subject, claim)
+        pair = _tables(subject, base, data, record, n_records, relation)
+        subject = subject.with_public_size(len(pair.without), small)
+        if claim is None:
+            claim = subject.synthesizer.state_privacy(len(pair.without))
+        n_rows = 5 * len(pair.without) if n_rows is None else _check.count("rows", n_rows)
+        play, score = _plays(subject, view, pair, n_rows, answers)
+        return cls(view, pair, claim, play, score)
+
+
+def _relation(subject: Subject, claim: PrivacyCurve | None) -> Any:
+    if claim is not None:
+        return claim.neighbouring
+    if isinstance(subject.synthesizer, Stated):
+        return subject.synthesizer.neighbouring
+    raise InvalidArgument(
+        "claim is missing: this synthesizer does not state one. Pass claim=(1.0, 1e-5), or a curve "
+        "such as dpassay.GDP(0.3)."
+    )
+
+
+def _tables(
+    subject: Subject, base: Base, data: Any, record: Any, n_records: int | None, relation: Any
+) -> TablePair:
+    """The two tables: of the user's own, or made from the public domain."""
+    import pandas as pd
+
+    if data is not None:
+        if not isinstance(data, pd.DataFrame):
+            raise InvalidArgument("data must be a frame with named columns.")
+        return pair_of(data, record, base, relation)
+    schema = getattr(subject.synthesizer, "schema", None)
+    if schema is None or not hasattr(schema, "decode"):
+        raise InvalidArgument(
+            "data is missing: this synthesizer has no public schema to make a table from. Pass a "
+            "table that it can be fitted on."
+        )
+    n = _find_size(subject) if n_records is None else _check.count("n_records", n_records, low=3)
+    return make_pair(schema, base, n, relation, seed=0)
+
+
+def _find_size(subject: Subject) -> int:
+    """300 records, or as many as let eight deviations of the noise fit into the table."""
+    n = N_RECORDS
+    while n < MOST_RECORDS:
+        try:
+            model: Any = replace(subject.with_public_size(n)).seeded(np.random.default_rng(0))
+            table = make_pair(model.schema, "filled", n, "add-remove", seed=0).without
+            found = model.measure(table)[0] if model.measures_first else []
+        except InvalidArgument:  # too little budget for so few records
+            n *= 2
+            continue
+        needed = max((8 * n * m.deviation for m in found), default=0.0)
+        return int(min(max(n, needed), MOST_RECORDS))
+    return MOST_RECORDS
+
+
+def _plays(subject: Subject, view: View, pair: TablePair, n_rows: int, answers: Any) -> Any:
+    """The mechanism of a view, and its score."""
+    records = [pair.target] + ([] if pair.other is None else [pair.other])
+    if view == "measurements" or (view == "answers" and answers is None):
+        schema = subject.synthesizer.schema
+        cells = tuple(tuple(schema.encode(r)[0].tolist()) for r in records)
+        if view == "measurements":
+            return Measured(subject, cells), as_is
+        return Answers(subject, cells), WeightedSum(weigh(subject, pair.without))
+    if view == "answers":
+        return Answers(subject, (), answers), None
+    like = tuple(Likeness.of(r, pair.without) for r in records)
+    if view == "support":
+        alone = tuple((~like[0].to(pair.without).any(axis=0)).tolist())
+        return Support(subject, like[0], alone, n_rows), WeightedSum()
+    return Rows(subject, like, n_rows), WeightedSum(weigh(subject, pair.without))
+
+
+def _choose_views(subject: Subject, views: Any, answers: Any) -> tuple[View, ...]:
+    """The views to play; one that the synthesizer does not have is an error."""
+    stated = isinstance(subject.synthesizer, Stated)
+    measures = stated and subject.synthesizer.measures_first
+    if views is None:
+        return ("support", "measurements" if measures else "rows")
+    chosen = tuple(views)
+    if not chosen or isinstance(views, str):
+        raise InvalidArgument(f"views must be a list of some of {', '.join(VIEWS)}.")
+    for view in chosen:
+        _check.choice("view", view, VIEWS)
+    if "measurements" in chosen and not measures:
+        raise InvalidArgument(
+            "views: this synthesizer shows no measurements. Audit its rows, or its answers."
+        )
+    if "answers" in chosen and not stated and answers is None:
+        raise InvalidArgument(
+            "views: pass answers=, a function of the fitted object, to audit answers."
+        )
+    return chosen
+
+
+def _trials(trials: Any, view: View) -> int:
+    if trials is None:
+        return TRIALS[view]
+    chosen = trials.get(view, TRIALS[view]) if isinstance(trials, Mapping) else trials
+    return _check.count("trials", chosen)
