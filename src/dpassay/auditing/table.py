@@ -43,7 +43,7 @@ from dpassay.runs import TrialLog, Workers, opened
 from dpassay.types import PrivacyCurve, Verdict
 
 CONFIDENCE = 1 - 1e-6
-TRIALS: dict[View, int] = {"support": 60, "measurements": 35_000, "answers": 500, "rows": 500}
+TRIALS: dict[View, int] = {"support": 45, "measurements": 35_000, "answers": 500, "rows": 500}
 SMALL_EPSILON = 0.1  # support is looked at here: a perfect attack refutes it in some 25 fits
 N_RECORDS, MOST_RECORDS = 300, 20_000
 
@@ -154,9 +154,12 @@ def audit_table(
         trials: how many plays a part may have, for all or by view.
         confidence: the probability that no part refutes a claim that holds; the parts share the
             error probability equally.
-        executor, workers, store, progress: as in :func:`dpassay.audit`; a store holds a run for
-            each part, which can be resumed, judged, merged and reported like any other.
+        executor: who plays, as in :func:`dpassay.audit`.
+        workers: processes of our own; 1 plays in this one.
+        store: a file that keeps the plays: a run for each part, which can be resumed, judged,
+            merged and reported like any other.
         rng: seed of the plays; None audits the secure noise.
+        progress: "auto", "bar", "lines", "quiet" or a progress object.
 
     Returns:
         The parts with their verdicts. A part that refutes ends the audit.
@@ -187,8 +190,15 @@ def audit_table(
         how = {"executor": executor, "workers": workers, "store": log, "progress": progress}
         for view in chosen:
             bench = _Bench.prepare(
-                subject, curve, view, "empty" if view == "support" else base, data, record,
-                n_records, rows, answers,
+                subject,
+                curve,
+                view,
+                "empty" if view == "support" else base,
+                data,
+                record,
+                n_records,
+                rows,
+                answers,
             )
             budget = _trials(trials, view)
             score = None if learn and view in ("answers", "rows") else bench.score
@@ -251,7 +261,7 @@ class _Bench:
         small = SMALL_EPSILON if view == "support" and claim is None else None
         subject = subject.with_public_size(1, small)
         relation = _relation(subject, claim)
-        pair = _tables(subject, base, data, record, n_records, relation)
+        pair = _tables(subject, base, data, record, n_records, relation, view != "support")
         subject = subject.with_public_size(len(pair.without), small)
         if claim is None:
             claim = subject.synthesizer.state_privacy(len(pair.without))
@@ -272,7 +282,13 @@ def _relation(subject: Subject, claim: PrivacyCurve | None) -> Any:
 
 
 def _tables(
-    subject: Subject, base: Base, data: Any, record: Any, n_records: int | None, relation: Any
+    subject: Subject,
+    base: Base,
+    data: Any,
+    record: Any,
+    n_records: int | None,
+    relation: Any,
+    above_noise: bool,
 ) -> TablePair:
     """The two tables: of the user's own, or made from the public domain."""
     import pandas as pd
@@ -287,18 +303,22 @@ def _tables(
             "data is missing: this synthesizer has no public schema to make a table from. Pass a "
             "table that it can be fitted on."
         )
-    n = _find_size(subject) if n_records is None else _check.count("n_records", n_records, low=3)
+    if n_records is None:
+        n = _find_size(subject, above_noise)
+    else:
+        n = _check.count("n_records", n_records, low=3)
     return make_pair(schema, base, n, relation, seed=0)
 
 
-def _find_size(subject: Subject) -> int:
-    """300 records, or as many as let eight deviations of the noise fit into the table."""
+def _find_size(subject: Subject, above_noise: bool) -> int:
+    """300 records, or as many as the plan needs; as eight deviations of the noise, if asked for."""
     n = N_RECORDS
     while n < MOST_RECORDS:
         try:
             model: Any = replace(subject.with_public_size(n)).seeded(np.random.default_rng(0))
             table = make_pair(model.schema, "filled", n, "add-remove", seed=0).without
-            found = model.measure(table)[0] if model.measures_first else []
+            model.state_privacy(n)
+            found = model.measure(table)[0] if above_noise and model.measures_first else []
         except InvalidArgument:  # too little budget for so few records
             n *= 2
             continue

@@ -73,9 +73,7 @@ def make_pair(
             half = np.where(np.arange(n) % 2 == 0, target[place], spread[np.arange(n) // 2])
             codes[:, place] = rng.permutation(half)
     pool = schema.decode(np.vstack([codes, target[None], np.zeros((1, len(sizes)), np.int64)]), rng)
-    return _join(
-        take(pool, range(n)), take(pool, [n]), take(pool, [n + 1]), base, neighbouring
-    )
+    return _join(take(pool, range(n)), take(pool, [n]), take(pool, [n + 1]), base, neighbouring)
 
 
 def pair_of(
@@ -121,7 +119,7 @@ def _join(rest: Any, target: Any, other: Any, base: Base, neighbouring: Neighbou
 def _check_row(record: Any, n: int) -> int:
     if isinstance(record, bool) or not isinstance(record, int | np.integer) or not 0 <= record < n:
         raise InvalidArgument(
-            f"record must be the number of a row, 0 to {n - 1}, or a mapping from columns to values."
+            f"record must be the number of a row, 0 to {n - 1}, or a mapping of columns to values."
         )
     return int(record)
 
@@ -150,9 +148,7 @@ def _rarest_column(table: Any, target: Any) -> str:
 
 def _far_from(rest: Any, target: Any) -> Any:
     """The record of the rest that shares fewest values with the target."""
-    same = sum(
-        (rest[name] == target[name].iloc[0]).to_numpy(dtype=int) for name in rest.columns
-    )
+    same = sum((rest[name] == target[name].iloc[0]).to_numpy(dtype=int) for name in rest.columns)
     return take(rest, [int(np.argmin(same))])
 
 

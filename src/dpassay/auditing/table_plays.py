@@ -1,9 +1,9 @@
 """What one play shows of a synthesizer: its noisy measurements, its answers, its rows, its support.
 
-Each is a mechanism of :func:`dpassay.audit`, a small frozen object whose output is post-processing of
-what the synthesizer made: numbers that the target's presence moves. Their weighted sum is the score;
-for Gaussian noise of deviation σ on the count of a set, the log likelihood ratio of the target's
-presence is the sum over sets of the count in its cell over σ², up to a constant.
+Each is a mechanism of :func:`dpassay.audit`, a small frozen object whose output is post-processing
+of what the synthesizer made: numbers that the target's presence moves. Their weighted sum is the
+score; for Gaussian noise of deviation σ on the count of a set, the log likelihood ratio of the
+target's presence is the sum over sets of the count in its cell over σ², up to a constant.
 """
 
 from collections.abc import Callable
@@ -62,16 +62,19 @@ class Measured:
     def __call__(self, data: Any, rng: np.random.Generator | None, size: int) -> FloatArray:
         """The score of each of so many measurements."""
         model = self.subject.seeded(rng)
-        return np.array([self._score(found, model.schema) for found in model.measure(data, size)])
+        places: dict[tuple[str, ...], tuple[int, ...]] = {}
+        scores = np.empty(size)
+        for i, found in enumerate(model.measure(data, size)):
+            for m in found:
+                if m.columns not in places:
+                    places[m.columns] = model.schema.positions(m.columns)
+            scores[i] = sum(self._evidence(m, places[m.columns]) for m in found)
+        return scores
 
-    def _score(self, found: Any, schema: Any) -> float:
-        """Shares of the target's cells less those of the other's, each over its variance."""
-        total = 0.0
-        for m in found:
-            places = schema.positions(m.columns)
-            shares = [m.share_of(tuple(codes[p] for p in places)) for codes in self.cells]
-            total += (shares[0] - sum(shares[1:])) / m.deviation**2
-        return total
+    def _evidence(self, m: Any, places: tuple[int, ...]) -> float:
+        """The share of the target's cell less that of the other's, over the variance."""
+        shares = [m.share_of(tuple(codes[p] for p in places)) for codes in self.cells]
+        return (shares[0] - sum(shares[1:])) / m.deviation**2
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Who makes a table: a synthesizer of this library, of anybody else, or a plain function.
 
-Nothing here knows :mod:`dpassay.synth`: a synthesizer is what has ``fit`` and ``sample``. Those that
-state their privacy before a fit, and that measure noisy marginals first, are asked for both.
+Nothing here knows :mod:`dpassay.synth`: a synthesizer is what has ``fit`` and ``sample``. Those
+that state their privacy before a fit, and that measure noisy marginals first, are asked for both.
 """
 
 import copy

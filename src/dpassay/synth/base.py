@@ -15,7 +15,8 @@ leaves is a :class:`Fitted`: everything after that is post-processing of a priva
 import io
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypedDict
 
@@ -372,7 +373,7 @@ class Synthesizer(Fitted, ABC):
         """
         codes = self.schema.encode(table)
         n = len(codes) if self.n_records is None else _check.count("n_records", self.n_records)
-        plan, data = self._plan(self._budget(n), n), Records(self.schema, codes, n)
+        plan, data = self._plan(self._budget(n), n), _CountedOnce(self.schema, codes, n)
         chosen = source(self.rng)
         return [self._measure(data, plan, chosen) for _ in range(times)]
 
@@ -396,6 +397,21 @@ class Synthesizer(Fitted, ABC):
     @abstractmethod
     def _run(self, data: Records, plan: Any, chosen: Source) -> Model:
         """The model, learned as planned. ``plan`` is what ``_plan`` returned."""
+
+
+class _CountedOnce(Records):
+    """Records that are measured many times: each marginal is counted when it is first asked for."""
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, ...], FloatArray]:
+        return {}
+
+    def counts(self, columns: Sequence[str]) -> FloatArray:
+        """The counts of a marginal; not to be written into."""
+        names = tuple(columns)
+        if names not in self._known:
+            self._known[names] = super().counts(names)
+        return self._known[names]
 
 
 def default_delta(n_records: int) -> float:
