@@ -13,39 +13,25 @@ No view sees everything; each part says which faults it would let through (``can
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dpassay import _check
-from dpassay._rng import RngLike
 from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.many import audit
-from dpassay.auditing.table_pairs import BASES, Base, Likeness, TablePair, make_pair, pair_of
-from dpassay.auditing.table_plays import (
-    CANNOT_SEE,
-    SIZE_IS_PUBLIC,
-    VIEWS,
-    Answers,
-    Measured,
-    Rows,
-    Support,
-    View,
-    WeightedSum,
-    as_is,
-    weigh,
-)
+from dpassay.auditing.table_bench import Asked, prepare
+from dpassay.auditing.table_pairs import BASES, Base
+from dpassay.auditing.table_plays import VIEWS, View
 from dpassay.auditing.table_subjects import Stated, Subject, as_subject
 from dpassay.errors import InvalidArgument
 from dpassay.runs import TrialLog, Workers, opened
-from dpassay.types import PrivacyCurve, Verdict
+from dpassay.types import Verdict
 
 CONFIDENCE = 1 - 1e-6
 TRIALS: dict[View, int] = {"support": 45, "measurements": 35_000, "answers": 500, "rows": 500}
-SMALL_EPSILON = 0.1  # support is looked at here: a perfect attack refutes it in some 25 fits
-N_RECORDS, MOST_RECORDS = 300, 20_000
 
 
 @dataclass(frozen=True)
@@ -126,7 +112,7 @@ def audit_table(
     executor: Executor | Workers | Callable[[], Executor] | None = None,
     workers: int = 1,
     store: str | Path | TrialLog | None = None,
-    rng: RngLike = 0,
+    rng: int | np.random.Generator | None = 0,
     progress: Any = "quiet",
 ) -> TableAudit:
     """Whether a synthesizer breaks its claim, from what one record changes in what it makes.
@@ -180,38 +166,35 @@ def audit_table(
 
     """
     subject = as_subject(synthesizer)
-    curve = None if claim is None else as_claim(claim)
     chosen = _choose_views(subject, views, answers)
     level = 1 - (1 - _check.confidence(confidence)) / len(chosen)
-    _check.choice("base", base, BASES)
-    seed = int(rng.integers(2**62)) if isinstance(rng, np.random.Generator) else rng
+    asked = Asked(
+        subject,
+        None if claim is None else as_claim(claim),
+        _check.choice("base", base, BASES),
+        data,
+        record,
+        n_records,
+        rows,
+        answers,
+    )
     parts: list[TablePart] = []
     with opened(store) as log:
-        how = {"executor": executor, "workers": workers, "store": log, "progress": progress}
         for view in chosen:
-            bench = _Bench.prepare(
-                subject,
-                curve,
-                view,
-                "empty" if view == "support" else base,
-                data,
-                record,
-                n_records,
-                rows,
-                answers,
-            )
-            budget = _trials(trials, view)
-            score = None if learn and view in ("answers", "rows") else bench.score
+            bench = prepare(asked, view)
             verdict = audit(
                 bench.play,
                 (bench.pair.with_target, bench.pair.without),
                 claim=bench.claim,
-                score=score,
-                trials=budget,
+                score=None if learn and view in ("answers", "rows") else bench.score,
+                trials=_trials(trials, view),
                 confidence=level,
-                rng=seed,
+                executor=executor,
+                workers=workers,
+                store=log,
+                rng=rng,
+                progress=progress,
                 description=bench.describe(),
-                **how,
             )
             parts.append(TablePart(view, bench.pair.base, verdict, bench.cannot_see))
             if verdict.refuted:
@@ -220,132 +203,7 @@ def audit_table(
     return TableAudit(tuple(parts), tuple(left), confidence)
 
 
-@dataclass(frozen=True, eq=False)
-class _Bench:
-    """What is played in one part, on which tables, against which claim."""
-
-    view: View
-    pair: TablePair
-    claim: PrivacyCurve
-    play: Any
-    score: Any
-
-    @property
-    def cannot_see(self) -> tuple[str, ...]:
-        adds = self.claim.neighbouring == "add-remove"
-        return (*CANNOT_SEE[self.view], *((SIZE_IS_PUBLIC,) if adds else ()))
-
-    def describe(self) -> dict[str, Any]:
-        """What the log says of it beside its question."""
-        return {
-            "target": type(self.play.subject.synthesizer).__name__,
-            "view": self.view,
-            "pair": f"{self.view} of a synthesizer, {self.pair.describe()}",
-            "cannot_see": list(self.cannot_see),
-        }
-
-    @classmethod
-    def prepare(
-        cls,
-        subject: Subject,
-        claim: PrivacyCurve | None,
-        view: View,
-        base: Base,
-        data: Any,
-        record: Any,
-        n_records: int | None,
-        n_rows: int | None,
-        answers: Any,
-    ) -> "_Bench":
-        """The tables, the claim and the plays of a view."""
-        small = SMALL_EPSILON if view == "support" and claim is None else None
-        subject = subject.with_public_size(1, small)
-        relation = _relation(subject, claim)
-        pair = _tables(subject, base, data, record, n_records, relation, view != "support")
-        subject = subject.with_public_size(len(pair.without), small)
-        if claim is None:
-            claim = subject.synthesizer.state_privacy(len(pair.without))
-        n_rows = 5 * len(pair.without) if n_rows is None else _check.count("rows", n_rows)
-        play, score = _plays(subject, view, pair, n_rows, answers)
-        return cls(view, pair, claim, play, score)
-
-
-def _relation(subject: Subject, claim: PrivacyCurve | None) -> Any:
-    if claim is not None:
-        return claim.neighbouring
-    if isinstance(subject.synthesizer, Stated):
-        return subject.synthesizer.neighbouring
-    raise InvalidArgument(
-        "claim is missing: this synthesizer does not state one. Pass claim=(1.0, 1e-5), or a curve "
-        "such as dpassay.GDP(0.3)."
-    )
-
-
-def _tables(
-    subject: Subject,
-    base: Base,
-    data: Any,
-    record: Any,
-    n_records: int | None,
-    relation: Any,
-    above_noise: bool,
-) -> TablePair:
-    """The two tables: of the user's own, or made from the public domain."""
-    import pandas as pd
-
-    if data is not None:
-        if not isinstance(data, pd.DataFrame):
-            raise InvalidArgument("data must be a frame with named columns.")
-        return pair_of(data, record, base, relation)
-    schema = getattr(subject.synthesizer, "schema", None)
-    if schema is None or not hasattr(schema, "decode"):
-        raise InvalidArgument(
-            "data is missing: this synthesizer has no public schema to make a table from. Pass a "
-            "table that it can be fitted on."
-        )
-    if n_records is None:
-        n = _find_size(subject, above_noise)
-    else:
-        n = _check.count("n_records", n_records, low=3)
-    return make_pair(schema, base, n, relation, seed=0)
-
-
-def _find_size(subject: Subject, above_noise: bool) -> int:
-    """300 records, or as many as the plan needs; as eight deviations of the noise, if asked for."""
-    n = N_RECORDS
-    while n < MOST_RECORDS:
-        try:
-            model: Any = replace(subject.with_public_size(n)).seeded(np.random.default_rng(0))
-            table = make_pair(model.schema, "filled", n, "add-remove", seed=0).without
-            model.state_privacy(n)
-            found = model.measure(table)[0] if above_noise and model.measures_first else []
-        except InvalidArgument:  # too little budget for so few records
-            n *= 2
-            continue
-        needed = max((8 * n * m.deviation for m in found), default=0.0)
-        return int(min(max(n, needed), MOST_RECORDS))
-    return MOST_RECORDS
-
-
-def _plays(subject: Subject, view: View, pair: TablePair, n_rows: int, answers: Any) -> Any:
-    """The mechanism of a view, and its score."""
-    records = [pair.target] + ([] if pair.other is None else [pair.other])
-    if view == "measurements" or (view == "answers" and answers is None):
-        schema = subject.synthesizer.schema
-        cells = tuple(tuple(schema.encode(r)[0].tolist()) for r in records)
-        if view == "measurements":
-            return Measured(subject, cells), as_is
-        return Answers(subject, cells), WeightedSum(weigh(subject, pair.without))
-    if view == "answers":
-        return Answers(subject, (), answers), None
-    like = tuple(Likeness.of(r, pair.without) for r in records)
-    if view == "support":
-        alone = tuple((~like[0].to(pair.without).any(axis=0)).tolist())
-        return Support(subject, like[0], alone, n_rows), WeightedSum()
-    return Rows(subject, like, n_rows), WeightedSum(weigh(subject, pair.without))
-
-
-def _choose_views(subject: Subject, views: Any, answers: Any) -> tuple[View, ...]:
+def _choose_views(subject: Subject, views: Sequence[View] | None, answers: Any) -> tuple[View, ...]:
     """The views to play; one that the synthesizer does not have is an error."""
     stated = isinstance(subject.synthesizer, Stated)
     measures = stated and subject.synthesizer.measures_first

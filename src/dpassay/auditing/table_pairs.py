@@ -15,7 +15,7 @@ target; under replace-one it has a record that differs from it everywhere in its
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,15 +62,14 @@ def make_pair(
 ) -> TablePair:
     """A pair from a public domain: an object with ``sizes`` and ``decode(codes, rng)``."""
     rng = np.random.default_rng(seed)
-    sizes = np.asarray(schema.sizes)
-    target = np.minimum(1, sizes - 1)
+    sizes: list[int] = list(schema.sizes)
+    target = np.array([min(1, size - 1) for size in sizes])
     n = n_records - (neighbouring == "replace-one")
     codes = np.zeros((n, len(sizes)), np.int64)
     if base == "filled":
         for place, size in enumerate(sizes):
-            others = np.delete(np.arange(size), target[place])
-            spread = others[np.arange(n) % len(others)] if len(others) else np.zeros(n, np.int64)
-            half = np.where(np.arange(n) % 2 == 0, target[place], spread[np.arange(n) // 2])
+            others = [code for code in range(size) if code != target[place]] or [0]
+            half = [target[place] if i % 2 == 0 else others[i // 2 % len(others)] for i in range(n)]
             codes[:, place] = rng.permutation(half)
     pool = schema.decode(np.vstack([codes, target[None], np.zeros((1, len(sizes)), np.int64)]), rng)
     return _join(take(pool, range(n)), take(pool, [n]), take(pool, [n + 1]), base, neighbouring)
@@ -117,11 +116,11 @@ def _join(rest: Any, target: Any, other: Any, base: Base, neighbouring: Neighbou
 
 
 def _check_row(record: Any, n: int) -> int:
-    if isinstance(record, bool) or not isinstance(record, int | np.integer) or not 0 <= record < n:
+    if isinstance(record, bool) or not isinstance(record, int) or not 0 <= record < n:
         raise InvalidArgument(
             f"record must be the number of a row, 0 to {n - 1}, or a mapping of columns to values."
         )
-    return int(record)
+    return record
 
 
 def _rarity(table: Any) -> NDArray[Any]:
@@ -203,5 +202,5 @@ def _agree(column: Any, value: Any, width: float | None) -> NDArray[np.bool_]:
         return column.isna().to_numpy(dtype=bool)
     if width is None:
         return (column == value).fillna(False).to_numpy(dtype=bool)
-    numbers: Any = pd.to_numeric(column, errors="coerce")
+    numbers = cast(Any, pd).to_numeric(column, errors="coerce")
     return ((numbers - value).abs() <= width).fillna(False).to_numpy(dtype=bool)

@@ -8,7 +8,7 @@ target's presence is the sum over sets of the count in its cell over σ², up to
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -163,11 +163,11 @@ class Support:
         name, value = self.likeness.names[place], self.likeness.values[place]
         if name in rows.columns and hasattr(rows[name], "cat"):
             return value in rows[name].cat.categories
-        columns = getattr(getattr(fitted, "schema", None), "columns", None)
+        columns: Any = getattr(getattr(fitted, "schema", None), "columns", None)
         if not isinstance(columns, dict) or name not in columns:
             return False
         try:
-            return bool(columns[name].where(name, value).any())
+            return bool(cast(Any, columns[name]).where(name, value).any())
         except ValueError:  # outside the domain
             return False
 

@@ -69,23 +69,24 @@ class Subject:
             model.rng, model.ledger = rng, None
             return model
         model = copy.deepcopy(self.synthesizer)
-        for name in _SEEDS if rng is not None else ():
-            if hasattr(model, name):
-                number = int(rng.integers(2**31 - 1))
-                setattr(model, name, rng if name == "rng" else number)
+        if rng is not None:
+            for name in filter(lambda name: hasattr(model, name), _SEEDS):
+                setattr(model, name, rng if name == "rng" else rng.integers(2**31 - 1).item())
         return model
 
     def sample(self, fitted: Any, n: int, rng: np.random.Generator | None) -> Any:
         """At most n rows as a frame: how many a function returns is not looked at."""
         import pandas as pd
 
+        rows: Any
         if self.kind == "function":
             rows = fitted
         elif rng is not None and _takes(fitted.sample, "rng"):
             rows = fitted.sample(n, rng=rng)
         else:
             rows = fitted.sample(n)
-        return (rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(np.asarray(rows)))[:n]
+        table: Any = rows if isinstance(rows, pd.DataFrame) else pd.DataFrame(np.asarray(rows))
+        return table[:n]
 
     def with_public_size(self, n_records: int, epsilon: float | None = None) -> "Subject":
         """The same with this public number of records, and another epsilon if one is given.

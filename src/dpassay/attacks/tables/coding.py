@@ -137,8 +137,9 @@ def harmonise(tables: Sequence[Any], columns: Sequence[str] | None = None) -> li
 
 def _convert(parts: list[Any]) -> list[Any]:
     """One column of all tables: numbers if all present values are numbers or days, else texts."""
-    import pandas as pd
+    import pandas
 
+    pd: Any = pandas  # its own stubs give to_numeric no result to work with
     if all(p.dtype.kind in "biuf" for p in parts):
         return [p.astype(float) for p in parts]
     texts = [p.astype(object).where(p.notna(), None) for p in parts]

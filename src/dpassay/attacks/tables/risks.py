@@ -117,9 +117,7 @@ def _excess(attack: float, control: float) -> float:
 @dataclass(frozen=True, eq=False)
 class _Scene:
     coding: Coding
-    released: Coded
-    data: Coded
-    control: Coded
+    coded: list[Coded]
     frames: tuple[Any, Any, Any]
     n_attacks: int
     rng: np.random.Generator
@@ -166,8 +164,9 @@ def measure_risks(
             raise InvalidArgument(f"the {what} has {len(table)} rows; {LEAST} are needed.")
     n_attacks = _check.count("n_attacks", n_attacks, low=LEAST)
     coding = learn_coding(tables[0], tables[0])
-    coded = [coding.apply(t) for t in tables]
-    scene = _Scene(coding, *coded, (tables[0], tables[1], tables[2]), n_attacks, generator(rng))
+    frames = tables[0], tables[1], tables[2]
+    coded = [coding.apply(t) for t in frames]
+    scene = _Scene(coding, coded, frames, n_attacks, generator(rng))
     asked: list[tuple[str, str]] = []
     for name in risks:
         wanted = _secrets(coding, secrets) if name == "inference" else [""]
@@ -198,19 +197,15 @@ def _attack(
     attack: Callable[[NDArray[np.int64], int], NDArray[np.bool_]]
     if name == "linkability":
         halves = _halves(scene.coding, known)
-        attack = lambda rows, side: _link(scene, _part(scene, side).take(rows), halves)  # noqa: E731
+        attack = lambda rows, side: _link(scene, scene.coded[side].take(rows), halves)  # noqa: E731
     else:
         attack = lambda rows, side: _infer(scene, rows, side, secret)  # noqa: E731
-    n = [min(scene.n_attacks, len(_part(scene, side))) for side in (1, 2)]
+    n = [min(scene.n_attacks, len(scene.coded[side])) for side in (1, 2)]
     hits = [
-        int(attack(scene.rng.permutation(len(_part(scene, side)))[: n[side - 1]], side).sum())
+        int(attack(scene.rng.permutation(len(scene.coded[side]))[: n[side - 1]], side).sum())
         for side in (1, 2)
     ]
     return (hits[0], hits[1]), (n[0], n[1])
-
-
-def _part(scene: _Scene, side: int) -> Coded:
-    return (scene.released, scene.data, scene.control)[side]
 
 
 # Linkability.
@@ -236,7 +231,7 @@ def _halves(coding: Coding, known: Any) -> tuple[list[str], list[str]]:
 def _link(scene: _Scene, records: Coded, halves: tuple[list[str], list[str]]) -> NDArray[np.bool_]:
     """Whether both parties find the same released row."""
     rows = [
-        find_nearest(records, scene.released, *scene.coding.places(names)).rows for names in halves
+        find_nearest(records, scene.coded[0], *scene.coding.places(names)).rows for names in halves
     ]
     return rows[0] == rows[1]
 
@@ -247,8 +242,8 @@ def _link(scene: _Scene, records: Coded, halves: tuple[list[str], list[str]]) ->
 def _infer(scene: _Scene, rows: NDArray[np.int64], side: int, secret: str) -> NDArray[np.bool_]:
     """Whether the nearest released row, by all other columns, has the secret."""
     known = [name for name in scene.coding.names if name != secret]
-    part = _part(scene, side).take(rows)
-    near = find_nearest(part, scene.released, *scene.coding.places(known)).rows
+    part = scene.coded[side].take(rows)
+    near = find_nearest(part, scene.coded[0], *scene.coding.places(known)).rows
     guess = scene.frames[0][secret].iloc[near].to_numpy()
     truth = scene.frames[side][secret].iloc[rows].to_numpy()
     return is_guessed(guess, truth)
@@ -278,7 +273,7 @@ def _single_out(scene: _Scene, n_columns: int) -> tuple[tuple[int, int], tuple[i
     Both groups are cut to one size: how many records meet a condition depends on how many there
     are.
     """
-    size = min(len(scene.data), len(scene.control), MOST_RECORDS)
+    size = min(*map(len, scene.frames[1:]), MOST_RECORDS)
     groups = [
         _Group.of(scene.frames[i].iloc[scene.rng.permutation(len(scene.frames[i]))[:size]])
         for i in (1, 2)
