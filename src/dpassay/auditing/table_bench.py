@@ -22,6 +22,7 @@ from dpassay.auditing.table_plays import (
 )
 from dpassay.auditing.table_subjects import Stated, Subject
 from dpassay.errors import InvalidArgument
+from dpassay.privacy.curves import GDP
 from dpassay.types import Neighbouring, PrivacyCurve
 
 SMALL_EPSILON = 0.1  # support is looked at here: a perfect attack refutes it in some 30 fits
@@ -76,10 +77,25 @@ def prepare(asked: Asked, view: View) -> Bench:
     n = len(pair.without)
     subject = subject.with_public_size(n, small)
     if claim is None:
-        claim = cast(Stated, subject.synthesizer).state_privacy(n)
+        claim = _as_written(cast(Stated, subject.synthesizer).state_privacy(n))
     n_rows = 5 * n if asked.n_rows is None else _check.count("rows", asked.n_rows)
     play, score = _choose_play(subject, view, pair, n_rows, asked.answers)
     return Bench(view, pair, claim, play, score)
+
+
+def _as_written(claim: PrivacyCurve) -> PrivacyCurve:
+    """The claim in a form that a log can hold, so that the log can be judged without the code.
+
+    An accountant's Gaussian curve names its method, which a text cannot.
+    """
+    if not isinstance(claim, GDP):
+        return claim
+    return GDP(
+        claim.mu,
+        neighbouring=claim.neighbouring,
+        assumptions=claim.assumptions,
+        n_records=claim.n_records,
+    )
 
 
 def _relation(subject: Subject, claim: PrivacyCurve | None) -> Neighbouring:

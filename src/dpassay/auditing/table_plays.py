@@ -4,6 +4,9 @@ Each is a mechanism of :func:`dpassay.audit`, a small frozen object whose output
 of what the synthesizer made: numbers that the target's presence moves. Their weighted sum is the
 score; for Gaussian noise of deviation σ on the count of a set, the log likelihood ratio of the
 target's presence is the sum over sets of the count in its cell over σ², up to a constant.
+
+Where these numbers may be the same in all plays of a world though the tables are not, a fingerprint
+of the table stands behind them. It counts for nothing; by it an audit knows a fixed seed.
 """
 
 from collections.abc import Callable
@@ -40,6 +43,7 @@ CANNOT_SEE: dict[View, tuple[str, ...]] = {
     ),
 }
 """The faults that each view lets through, whatever it shows."""
+_PRINTED = 50  # rows that are drawn to know a fixed seed by
 SIZE_IS_PUBLIC = (
     "what depends on the number of records: it is held fixed and taken as public, and so is the "
     "number of rows that are drawn."
@@ -97,7 +101,7 @@ class Rows:
         fitted = self.subject.fit(data, rng)
         rows = self.subject.sample(fitted, self.n_rows, rng)
         counts = [like.counts(rows) for like in self.likeness]
-        return counts[0] - sum(counts[1:])
+        return np.append(counts[0] - sum(counts[1:]), fingerprint(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +123,11 @@ class Answers:
     def __call__(self, data: Any, rng: np.random.Generator | None) -> FloatArray:
         """Shares in the target's cells, less those of the other, per single and pair."""
         fitted = self.subject.fit(data, rng)
+        rows = self.subject.sample(fitted, _PRINTED, rng)
         if self.read is not None:
-            return np.asarray(self.read(fitted), float).reshape(-1)
+            return np.append(np.asarray(self.read(fitted), float), fingerprint(rows))
         found = [self._shares(fitted, codes) for codes in self.cells]
-        return found[0] - sum(found[1:])
+        return np.append(found[0] - sum(found[1:]), fingerprint(rows))
 
     def _shares(self, fitted: Any, codes: tuple[int, ...]) -> FloatArray:
         sets = column_sets(len(codes))
@@ -156,7 +161,7 @@ class Support:
         alone = np.array(self.alone)
         among = self.likeness.to(rows).any(axis=0) & alone
         stated = np.array([self._is_stated(fitted, rows, j) for j in range(len(alone))]) & alone
-        return np.concatenate([among, stated]).astype(float)
+        return np.concatenate([among, stated, [fingerprint(rows)]]).astype(float)
 
     def _is_stated(self, fitted: Any, rows: Any, place: int) -> bool:
         """Whether the domain that goes out with the table has the target's value."""
@@ -174,14 +179,26 @@ class Support:
 
 @dataclass(frozen=True, eq=False)
 class WeightedSum:
-    """A score of a play's numbers: their sum, each with a weight that was fixed before."""
+    """A score of a play's numbers but the last: their sum, with weights that were fixed before."""
 
     weights: tuple[float, ...] = ()
 
     def __call__(self, output: Any) -> float:
         """One number per play; a higher one says that the target is in."""
-        values = np.asarray(output, float)
+        values = np.asarray(output, float)[:-1]
         return float(values @ np.array(self.weights)) if self.weights else float(values.sum())
+
+
+def fingerprint(rows: Any) -> float:
+    """A number in [0, 1) that is the same for the same table, and else hardly ever."""
+    import pandas
+
+    pd: Any = pandas
+    hashes = pd.util.hash_pandas_object(rows.astype(str), index=False).to_numpy()
+    return (
+        float(np.bitwise_xor.reduce(hashes * np.arange(1, len(hashes) + 1, dtype=np.uint64)) >> 11)
+        / 2**53
+    )
 
 
 def as_is(output: Any) -> Any:

@@ -3,6 +3,7 @@
 The data hold no record: numbers of records, rates with intervals, names of columns.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -69,8 +70,8 @@ def _risks(data: Mapping[str, Any]) -> str:
 
 def interval(found: Mapping[str, Any], signed: bool = False) -> str:
     """The value and its limits, rounded outwards to two digits."""
-    import math
-
     sign = "+" if signed else ""
-    low, high = math.floor(100 * found["lower"]) / 100, math.ceil(100 * found["upper"]) / 100
+    low, high = float(found["lower"]), float(found["upper"])
+    low = math.floor(100 * low) / 100 if math.isfinite(low) else low
+    high = math.ceil(100 * high) / 100
     return f"{found['value']:{sign}.3f} [{low:{sign}.2f}, {high:{sign}.2f}]"

@@ -24,6 +24,7 @@ harmless tables would be positive on average.
 privacy that copies no row passes all three.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -110,8 +111,10 @@ def state_risk(
 
 
 def _excess(attack: float, control: float) -> float:
-    """What the data add; where the control always succeeds nothing can be added."""
-    return (attack - control) / (1 - control) if control < 1 else min(attack - 1, 0.0)
+    """What the data add; where the control always succeeds, the limit: 0, or minus infinity."""
+    if control < 1:
+        return (attack - control) / (1 - control)
+    return 0.0 if attack >= 1 else -math.inf
 
 
 @dataclass(frozen=True, eq=False)
