@@ -225,8 +225,7 @@ def _choose_views(subject: Subject, views: Sequence[View] | None, answers: Any) 
     return chosen
 
 
-def _trials(trials: Any, view: View) -> int:
-    if trials is None:
-        return TRIALS[view]
-    chosen = trials.get(view, TRIALS[view]) if isinstance(trials, Mapping) else trials
-    return _check.count("trials", chosen)
+def _trials(trials: int | Mapping[str, int] | None, view: View) -> int:
+    if isinstance(trials, Mapping):
+        return _check.count("trials", trials.get(view, TRIALS[view]))
+    return TRIALS[view] if trials is None else _check.count("trials", trials)

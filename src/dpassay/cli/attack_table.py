@@ -63,7 +63,7 @@ def attack_released(
 ) -> dict[str, Any]:
     """All that is said of one released table, as plain data: no record is in it."""
     from dpassay import _check
-    from dpassay.attacks.tables import attack_table, measure_risks
+    from dpassay.attacks.tables import KINDS, attack_table, measure_risks
 
     # Half of the error probability for membership, half for the three risks, if they are asked for.
     level = 1 - (1 - _check.confidence(confidence)) / (2 if risks else 1)
@@ -78,9 +78,8 @@ def attack_released(
         **more,
     )
     extra = {"secrets": secrets, "confidence": level, "rng": seed}
-    kinds = ["singling-out", "linkability", "inference"]
-    if len(found.columns) < 2:
-        kinds = kinds[:1]  # nothing to link or to guess from
+    # In one column there is nothing to link or to guess from.
+    kinds = KINDS if len(found.columns) > 1 else KINDS[:1]
     measured = (
         measure_risks(released, members, holdout, risks=kinds, columns=found.columns, **extra)
         if risks

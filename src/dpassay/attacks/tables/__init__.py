@@ -9,11 +9,12 @@ from dpassay._lazy import lazily
 
 if TYPE_CHECKING:
     from dpassay.attacks.tables.released import COPYING, NO_EPSILON, TableAttack, attack_table
-    from dpassay.attacks.tables.risks import Risk, measure_risks
+    from dpassay.attacks.tables.risks import KINDS, Risk, measure_risks
     from dpassay.attacks.tables.scores import SCORES
 
 _PUBLIC = {
     "COPYING": "dpassay.attacks.tables.released",
+    "KINDS": "dpassay.attacks.tables.risks",
     "NO_EPSILON": "dpassay.attacks.tables.released",
     "SCORES": "dpassay.attacks.tables.scores",
     "Risk": "dpassay.attacks.tables.risks",
@@ -24,6 +25,7 @@ _PUBLIC = {
 
 __all__ = [
     "COPYING",
+    "KINDS",
     "NO_EPSILON",
     "SCORES",
     "Risk",

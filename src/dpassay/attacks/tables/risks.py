@@ -41,7 +41,8 @@ from dpassay.attacks.tables.released import LEAST
 from dpassay.bounds import Interval
 from dpassay.errors import InvalidArgument
 
-Risks = Literal["singling-out", "linkability", "inference"]
+Kind = Literal["singling-out", "linkability", "inference"]
+KINDS: tuple[Kind, ...] = ("singling-out", "linkability", "inference")
 N_ATTACKS, N_COLUMNS, TOLERANCE = 1000, 4, 0.05
 MOST_RECORDS = 20_000  # in which conditions are counted
 _TRIES = 20  # released rows per condition that is wanted: most conditions hold for several rows
@@ -131,7 +132,7 @@ def measure_risks(
     data: Any,
     control: Any,
     *,
-    risks: Sequence[Risks] = ("singling-out", "linkability", "inference"),
+    risks: Sequence[Kind] = KINDS,
     columns: Sequence[str] | None = None,
     known: tuple[Sequence[str], Sequence[str]] | None = None,
     secrets: Sequence[str] | None = None,
@@ -160,7 +161,7 @@ def measure_risks(
 
     """
     for name in risks:
-        _check.choice("risk", name, ("singling-out", "linkability", "inference"))
+        _check.choice("risk", name, KINDS)
     tables = harmonise([released, data, control], columns)
     for what, table in zip(("released table", "data", "control"), tables, strict=True):
         if len(table) < LEAST:
