@@ -52,7 +52,8 @@ def bin_up(table: pd.DataFrame) -> tuple[pd.DataFrame, Schema]:
     domains: dict[str, Any] = {}
     for name in table.columns:
         if table[name].dtype.kind in "iuf":
-            high = float(table[name].quantile(0.995)) or 1.0
+            column: Any = table[name]
+            high = float(column.quantile(0.995)) or 1.0
             codes = (table[name] / high * 20).clip(0, 19).fillna(20).astype(int)
             columns[name], domains[name] = codes, range(21)
         else:
@@ -70,7 +71,7 @@ def swap(data: pd.DataFrame, share: float, rng: np.random.Generator) -> pd.DataF
     return found
 
 
-def releases(data: pd.DataFrame, schema: Schema) -> dict[str, pd.DataFrame]:
+def releases(data: Any, schema: Schema) -> dict[str, pd.DataFrame]:
     """What is attacked, by name."""
     rng = np.random.default_rng(1)
     found = {"copy": data.iloc[rng.integers(0, len(data), len(data))].reset_index(drop=True)}
