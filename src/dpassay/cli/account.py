@@ -21,6 +21,7 @@ from dpassay.cli.output import emit, example, say, table, working
 from dpassay.cli.schedule import (
     BatchSize,
     Epochs,
+    GroupSize,
     Records,
     SamplingRate,
     Steps,
@@ -43,6 +44,7 @@ app = group(
 NOTES = {
     "pld": "privacy-loss distribution, rounded upwards",
     "fourier": "inverse Fourier transform, rounded upwards",
+    "exponential": "adaptive exponential mechanisms of one epsilon",
     "rdp": "Rényi DP, best of its orders",
     "zcdp": "zero-concentrated DP, tight conversion",
     "gdp": "Gaussian noise only",
@@ -61,8 +63,8 @@ AtEpsilon = Annotated[float | None, option("Give delta at this epsilon.", "--eps
 Method = Annotated[
     str,
     option(
-        "all, best, pld, fourier, rdp, zcdp, gdp, optimal, advanced, basic, or gdp-clt (an "
-        "estimate)."
+        "all, best, pld, fourier, exponential, rdp, zcdp, gdp, optimal, advanced, basic, or "
+        "gdp-clt (an estimate)."
     ),
 ]
 
@@ -162,9 +164,22 @@ def sentence(event: "Event", query: Query, price: Price) -> str:
         price.kind, "an ESTIMATE, which proves nothing"
     )
     answer = up(price.value if price.value is not None else math.inf)
-    return (
-        f"{query.pair(answer)}-DP, {what} by {price.method}, where {RELATIONS[event.neighbouring]}."
-    )
+    return f"{query.pair(answer)}-DP, {what} by {price.method}, where {relation_in_words(event)}."
+
+
+def relation_in_words(event: Any) -> str:
+    """What neighbouring data sets of an event differ by.
+
+    >>> from dpassay.privacy.events import dp_sgd_event
+    >>> relation_in_words(dp_sgd_event(1.1, 0.01, 1000, group_size=4))
+    'neighbouring data sets differ by one user of up to 4 records added or removed'
+
+    """
+    inner = event.event if hasattr(event, "count") else event
+    if hasattr(inner, "law"):
+        user = f"one user of up to {len(inner.law) - 1} records"
+        return f"neighbouring data sets differ by {user} added or removed"
+    return RELATIONS[event.neighbouring]
 
 
 def show(event: "Event", query: Query, method: str, as_json: bool) -> None:
@@ -217,7 +232,13 @@ def in_words(event: Any) -> str:
     if hasattr(event, "count"):
         return f"{event.count} × {in_words(event.event)}"
     if hasattr(event, "scheme"):
-        return f"{in_words(event.event)} on {event.scheme} batches of rate {event.sampling_rate:g}"
+        over = ", over what one record adds," if event.is_restated else ""
+        batches = f"{event.scheme} batches of rate {event.sampling_rate:g}"
+        return f"{in_words(event.event)}{over} on {batches}"
+    if hasattr(event, "law"):
+        return f"Gaussian(noise_multiplier={event.noise_multiplier:g}) on batches with up to " + (
+            f"{len(event.law) - 1} records of a user"
+        )
     parts = (f.name for f in fields(event) if f.name != "neighbouring")
     return f"{type(event).__name__}({', '.join(f'{p}={getattr(event, p):g}' for p in parts)})"
 
@@ -247,11 +268,12 @@ def dp_sgd(
     method: Method = "all",
     scheme: Scheme = "poisson",
     neighbouring: Neighbours = "add-remove",
+    group_size: GroupSize = 1,
     as_json: Json = False,
 ) -> None:
     """Gaussian noise on random batches, many times: DP-SGD."""
     schedule = rate_and_steps(sampling_rate, steps, batch_size, n, epochs)
-    event = dp_sgd_of(schedule, scheme, neighbouring)(noise_multiplier)
+    event = dp_sgd_of(schedule, scheme, neighbouring, group_size)(noise_multiplier)
     show(event, Query(delta, epsilon), method, as_json)
 
 
@@ -311,7 +333,7 @@ def _laplace(noise_multiplier: NoiseMultiplier, neighbouring: Neighbours = "add-
 
 @_add("pure", "Pure", "--epsilon-each .1 --count 100 --delta 1e-3")
 def _pure(epsilon_each: EpsilonEach, neighbouring: Neighbours = "add-remove") -> None:
-    """Anything that is epsilon-DP: noisy max, permute-and-flip, a stated guarantee."""
+    """Anything that is epsilon-DP, such as a stated guarantee."""
 
 
 @_add("approx", "Approx", "--epsilon-each .1 --delta-each 1e-8 --count 100 --delta 1e-5")
@@ -325,7 +347,12 @@ def _approx(
 
 @_add("exponential", "BoundedRange", "--epsilon-each .1 --count 100 --delta 1e-6")
 def _exponential(epsilon_each: EpsilonEach, neighbouring: Neighbours = "add-remove") -> None:
-    """The exponential mechanism (bounded range); other noisy-max rules are "pure"."""
+    """The exponential mechanism (bounded range); other noisy-max rules are "noisy-max"."""
+
+
+@_add("noisy-max", "NoisyMax", "--epsilon-each .1 --count 100 --delta 1e-6")
+def _noisy_max(epsilon_each: EpsilonEach, neighbouring: Neighbours = "add-remove") -> None:
+    """Permute-and-flip, or the largest of scores with Laplace noise."""
 
 
 @_add("zcdp", "ZeroConcentrated", "--rho .1 --delta 1e-6")

@@ -20,6 +20,10 @@ BatchSize = Annotated[int | None, option("Records in a batch on average; needs -
 Records = Annotated[int | None, option("Number of training records.", "--n")]
 Epochs = Annotated[float | None, option("Passes over the data, instead of --steps.")]
 
+GroupSize = Annotated[
+    int, option("Records of one user, who is added or removed as a whole; Poisson batches.")
+]
+
 _SMALLEST = 1e-15  # of a rate; below, epochs would be more steps than can be counted
 
 
@@ -57,7 +61,7 @@ def rate_and_steps(
 
 
 def dp_sgd_of(
-    schedule: tuple[float, int], scheme: str, neighbouring: str
+    schedule: tuple[float, int], scheme: str, neighbouring: str, group_size: int = 1
 ) -> "Callable[[float], Event]":
     """The event of DP-SGD with this rate and steps, as a function of its noise multiplier."""
     from dpassay import _check
@@ -65,7 +69,9 @@ def dp_sgd_of(
 
     relation: Any = neighbouring
     batches = _check.choice("scheme", scheme, SCHEMES)
-    return lambda noise: dp_sgd_event(noise, *schedule, neighbouring=relation, scheme=batches)
+    return lambda noise: dp_sgd_event(
+        noise, *schedule, neighbouring=relation, scheme=batches, group_size=group_size
+    )
 
 
 def _rate(sampling_rate: float | None, batch_size: int | None, n: int | None) -> Fraction:
