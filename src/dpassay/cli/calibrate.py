@@ -62,11 +62,12 @@ def show_risk(
     """Find the noise with which an attacker gains no more than this, and print it."""
     from dpassay import _check
     from dpassay.privacy import account
-    from dpassay.privacy.accounting import METHODS
+    from dpassay.privacy.accounting import PROOFS, AccountMethod
     from dpassay.privacy.calibration import calibrate
     from dpassay.report.numbers import up
 
-    proof = _check.choice("method", method, METHODS)
+    proofs: tuple[AccountMethod, ...] = ("best", *PROOFS)
+    proof = _check.choice("method", method, proofs, "An estimate calibrates nothing.")
     with working("looking for the least noise"):
         noise = calibrate(make_event, target, method=proof)
         event = make_event(noise)
