@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpassay import _rng
+from dpassay.auditing import checking_published as published
 from dpassay.auditing import checking_smaller as smaller
 from dpassay.auditing import checking_unused as unused
 from dpassay.auditing.checking_smaller import epsilon_of
@@ -35,6 +36,7 @@ UNFOLLOWED = (
 )
 _BY_NOISE = frozenset({"DPA101", "DPA103", "DPA202", "DPA402", "DPA403"})
 """Rules that a public draw breaks where it is taken for noise."""
+_CLEAR, _MORE_IF_CLEAR, _MORE = 2.0, 5, 10  # pairs after a price above, or far above, the claim
 _STATE = "it seems that the mechanism keeps state between runs, such as a ledger or a counter"
 _NOT_STEADY = "it does not show each time, so that something random was not followed"
 
@@ -106,9 +108,13 @@ class Seen:
 
 
 class Session:
-    """One check from the first recording to the result."""
+    """One check from the first recording to the result.
 
-    def __init__(self, question: Question, player: Player) -> None:
+    A ``brief`` one only asks whether anything breaks: the first finding ends it.
+    """
+
+    def __init__(self, question: Question, player: Player, *, brief: bool = False) -> None:
+        self.brief = brief
         self.question = question
         self.player = player
         self.findings: list[Finding] = []
@@ -122,6 +128,7 @@ class Session:
         self.smooth: list[Broken] = []  # scales that differ by little
         self.reads: dict[Site, None] = {}  # lines that read private values, in order
         self.pairs = 0
+        self.pairs_since = 0  # that were played after the price was first above the claim
         self.drawn = 0  # a record that was in a batch
         self.unfollowed = False  # something random is not seen; it may protect what differs
         self._tape: Tape | None = None  # of D
@@ -147,7 +154,8 @@ class Session:
         if not self.findings:
             self._search(first)
         self._note_unfollowed(first)
-        smaller.shrink(self)
+        if not self.brief:
+            smaller.shrink(self)
         return self._result()
 
     @property
@@ -166,8 +174,10 @@ class Session:
         mixed = [entry for entry in self._tape.entries if entry.site in sites]
         numbers = {number for entry in mixed for number in entry.draws}
         numbers |= {draw.number for draw in self._tape.draws if draw.site in sites}
-        drawn = {d.site.exact for d in self._tape.draws}
         found = [d.site.exact for d in self._tape.draws if d.number in numbers]
+        batches = {coins.number for coins in self._tape.coins}
+        noise = [d for d in self._tape.draws if d.law not in SAMPLERS and d.number not in batches]
+        drawn = {d.site.exact for d in noise}
         return [*dict.fromkeys(found)] if len(drawn) > 1 else []
 
     def _next_seed(self) -> int:
@@ -222,7 +232,7 @@ class Session:
             self._take(seen, first)
             if self.waiting and lines <= self.moved:
                 self._accept_waiting(first)
-            if any(finding.rule != "DPA202" for finding in self.findings):
+            if any(finding.rule != "DPA202" for finding in self.findings) or self._knows_enough():
                 break
         self._judge_price(first)
         if not (self.findings or self.undecided or self.waiting or self.smooth):
@@ -237,6 +247,20 @@ class Session:
         for _, broken in self.waiting[:1]:
             still = sorted(lines - self.moved, key=str)
             self._open(broken, f"the query at {still[0]} never moved, so its noise may protect it")
+
+    def _knows_enough(self) -> bool:
+        """Whether a price was above the claim some pairs ago.
+
+        The first pair that is too dear is rarely the worst, and other rules may name the cause; so
+        some more are played, fewer where the price is far above the claim.
+        """
+        if self.too_dear_at is None or self.dearest is None or self.question.claimed is None:
+            return False
+        self.pairs_since += 1
+        if self.brief:
+            return True
+        clear = self.dearest[0] >= _CLEAR * self.question.claimed
+        return self.pairs_since > (_MORE_IF_CLEAR if clear else _MORE)
 
     def _see_used(self, first: Played, neighbour: Neighbour) -> Seen:
         """What a pair shows; before a price is held against anyone, what it counts is tried."""
@@ -425,6 +449,10 @@ class Session:
         n = first.tape.n if self.question.neighbouring == "replace-one" else 0
         sites = {part.entry.site for part in seen.bill.parts}
         hidden = unused.find_unpublished(self.player, first, sites, n or 0)
+        if hidden is None:
+            entries = [e for e in first.tape.entries if e.site in sites and prices.is_sum(e)]
+            summed = published.find_summed(self.player, first, entries)
+            hidden = None if summed is None else summed.site
         if hidden is None:
             return ""
         return (

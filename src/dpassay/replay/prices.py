@@ -151,7 +151,10 @@ def _counted(then: Entry, now: Entry, unused: Mapping[int, Array]) -> Array:
     free = unused.get(then.number)
     if free is None or free.shape != now.out.shape:
         return np.ones(now.out.shape, bool)
-    return ~free | now.touched if now.touched.shape == free.shape else ~free
+    if now.touched.shape != free.shape:
+        return ~free
+    known = then.touched if then.touched.shape == free.shape else np.zeros(free.shape, bool)
+    return ~free | (now.touched & ~known)
 
 
 def uses_of(then: Entry, now: Entry) -> set[str]:

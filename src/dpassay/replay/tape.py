@@ -170,6 +170,7 @@ class Entry:
         shown: what such a call returned, as the object that it was.
         touched: which places of the output were seen to be used; empty before the first use.
         touched_whole: whether these are all of them.
+        published: which places of the output were seen in the release; empty before that.
 
     """
 
@@ -195,6 +196,7 @@ class Entry:
     shown: Any = None
     touched: Array = field(default_factory=lambda: np.zeros(0, bool))
     touched_whole: bool = False
+    published: Array = field(default_factory=lambda: np.zeros(0, bool))
 
     def touch(self, where: Array) -> None:
         """Write down that these places of the output were used."""
@@ -204,6 +206,12 @@ class Entry:
             self.touched = np.zeros(self.out.shape, bool)
         np.put(self.touched, where, True)
         self.touched_whole = bool(self.touched.all())
+
+    def publish(self, where: Array) -> None:
+        """Write down that these places of the output are in the release."""
+        if self.published.shape != self.out.shape:
+            self.published = np.zeros(self.out.shape, bool)
+        np.put(self.published, where, True)
 
     @property
     def counts(self) -> bool:
@@ -697,6 +705,7 @@ def part_of(entry: Entry, where: Array, **changes: Any) -> Entry:
         uses=Counter(),
         touched=np.zeros(0, bool),
         touched_whole=False,
+        published=np.zeros(0, bool),
         extended=False,
         **changes,
     )
