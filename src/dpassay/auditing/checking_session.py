@@ -14,6 +14,7 @@ from dpassay import _rng
 from dpassay.auditing import checking_published as published
 from dpassay.auditing import checking_smaller as smaller
 from dpassay.auditing import checking_unused as unused
+from dpassay.auditing.checking_redrawn import find_redrawn
 from dpassay.auditing.checking_smaller import epsilon_of
 from dpassay.auditing.findings import Check, Finding, Open, Pair
 from dpassay.errors import DpassayError, InvalidTarget
@@ -104,6 +105,7 @@ class Seen:
     in_parts: bool  # the same draws are added, in other parts
     reordered: bool  # the same numbers are released, in another order
     thresholded: bool  # noisy values of the first call that differs are compared
+    skips_empty: bool  # calls differ because no noise is drawn for an empty batch
     execution: int
 
 
@@ -237,6 +239,8 @@ class Session:
         self._judge_price(first)
         if not (self.findings or self.undecided or self.waiting or self.smooth):
             smaller.search(self, first)
+        if not (self.findings or self.undecided or self.brief):
+            self._ask_for_redrawn_noise(first)
         if not self.findings:
             for broken in self.smooth[:1]:
                 self._open(broken, "the noise may be scaled to a smooth bound of the sensitivity, "
@@ -247,6 +251,13 @@ class Session:
         for _, broken in self.waiting[:1]:
             still = sorted(lines - self.moved, key=str)
             self._open(broken, f"the query at {still[0]} never moved, so its noise may protect it")
+
+    def _ask_for_redrawn_noise(self, first: Played) -> None:
+        site = find_redrawn(self.player, first)
+        if site is not None:
+            text = "Noise is drawn again where the noisy value is not accepted."
+            self._open(Broken("DPA202", site, text), "what noise that is cut off in this way "
+                       "protects is not known here")  # fmt: skip
 
     def _knows_enough(self) -> bool:
         """Whether a price was above the claim some pairs ago.
@@ -299,6 +310,7 @@ class Session:
             self._is_per_record(first, played), obligations.is_in_parts(tape),
             is_rearranged(first.output, played.output),
             obligations.is_thresholded(tape, broken[0].site if broken else None),
+            bool(calls) and obligations.skips_empty_batches(tape),
             self.player.executions,
         )  # fmt: skip
 

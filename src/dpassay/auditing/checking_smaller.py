@@ -47,7 +47,11 @@ def _play(session: "Session", first: Played, base: Any, size: int) -> None:
         return
     how = f"D cut to {size} record{'' if size == 1 else 's'}, and one more ({neighbour.how})"
     finding = session.finding_of(broken, Pair(base, neighbour.data, how), seen)
-    _take(session, replace(finding, n_records=size), cut, neighbour)
+    finding = replace(finding, n_records=size)
+    if broken.rule == "DPA101" and seen.skips_empty:  # which n being public does not excuse
+        session.findings.append(finding)
+    else:
+        _take(session, finding, cut, neighbour)
 
 
 def _counted(session: "Session", first: Played, cut: Played, seen: "Seen") -> Iterator[Broken]:
@@ -65,7 +69,9 @@ def _counted(session: "Session", first: Played, cut: Played, seen: "Seen") -> It
             or (seen.reordered and broken.rule == "DPA301")
             or (broken.rule == "DPA102" and session.may_be_smooth(broken))
         )
-        if not (hidden or excused or broken.rule == "DPA302"):
+        if broken.rule == "DPA101" and seen.skips_empty:
+            yield replace(broken, text=f"No noise is drawn for an empty batch. {broken.text}")
+        elif not (hidden or excused or broken.rule == "DPA302"):
             yield broken
     alike = obligations.is_played_alike(first.tape, cut.tape)
     if alike and session.unpriced_sampler(first) is None:
