@@ -17,7 +17,8 @@ _CALLS = 3  # that are tried
 def find_redrawn(player: Player, first: Played) -> Site | None:
     """A line whose noise is drawn again for the same query after a comparison, None if none is."""
     tape = first.tape
-    compared = [entry for entry in tape.entries if prices.is_sum(entry) and _bits(tape, entry)]
+    sums = [entry for entry in tape.entries if prices.is_sum(entry) and np.any(entry.query)]
+    compared = [entry for entry in sums if _bits(tape, entry)]
     for entry in compared:
         if _is_drawn_again(tape, entry):
             return entry.site
