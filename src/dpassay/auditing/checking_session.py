@@ -458,6 +458,8 @@ class Session:
         """Why the price of all noisy values may not be that of the release; empty if it is."""
         if self.random_queries:
             return "something random that is not followed enters a query"
+        if any(part.is_bound for part in seen.bill.parts):
+            return "what a library states for a larger movement was counted, which may be more"
         n = first.tape.n if self.question.neighbouring == "replace-one" else 0
         sites = {part.entry.site for part in seen.bill.parts}
         hidden = unused.find_unpublished(self.player, first, sites, n or 0)

@@ -78,7 +78,7 @@ def check(
 ) -> None:
     """Record a mechanism on one data set, replay it on neighbours, and name the line that leaks.
 
-    Exit code 0: nothing broken, 1: broken, 2: misuse, 3: nothing could be decided.
+    Exit code 0: nothing broken, 1: broken or refuted, 2: misuse, 3: nothing could be decided.
     """
     options: dict[str, Any] = {
         "claim": _claim(claim, neighbouring),
@@ -250,7 +250,7 @@ def _say_next(
 
 
 def _exit_code(found: "Check") -> int:
-    if found.broken:
+    if found.broken or found.refuted:
         return REFUTED
     return 0 if found.decided else STOPPED
 

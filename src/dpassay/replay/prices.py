@@ -42,6 +42,7 @@ class Part:
     epsilon: float = 0.0
     law: str = ""
     event: events.Event | None = None  # what a library says that it costs
+    is_bound: bool = False  # such an event is that of a larger movement: the price may be less
 
     @property
     def rounding(self) -> float:
@@ -257,7 +258,10 @@ def _price_stated(bill: Bill, then: Entry, now: Entry) -> None:
         bill.unpriced.append((now, cost))
         return
     size = getattr(cost, "epsilon", getattr(cost, "rho", np.inf))
-    bill.parts.append(Part(now, epsilon=float(size), law="stated", event=cost))
+    less = now.declared is not None and 0 < far < now.declared * (1 - ROUNDING)
+    bill.parts.append(
+        Part(now, epsilon=float(size), law="stated", event=cost, is_bound=bool(less))
+    )
 
 
 def _words(uses: Iterable[str]) -> str:
