@@ -260,16 +260,17 @@ class Session:
                        "protects is not known here")  # fmt: skip
 
     def _knows_enough(self) -> bool:
-        """Whether a price was above the claim some pairs ago.
+        """Whether a price was above the claim some pairs ago, or a brief check met anything.
 
         The first pair that is too dear is rarely the worst, and other rules may name the cause; so
         some more are played, fewer where the price is far above the claim.
         """
+        if self.brief:
+            known = self.findings or self.undecided or self.waiting or self.smooth
+            return bool(known) or self.too_dear_at is not None
         if self.too_dear_at is None or self.dearest is None or self.question.claimed is None:
             return False
         self.pairs_since += 1
-        if self.brief:
-            return True
         clear = self.dearest[0] >= _CLEAR * self.question.claimed
         return self.pairs_since > (_MORE_IF_CLEAR if clear else _MORE)
 
