@@ -13,6 +13,7 @@ All else is refused, which says nothing about the claim.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 
 import numpy as np
 
@@ -187,9 +188,7 @@ def _refuse_merged_coins(player: Player, first: Played, tossed: list[Entry]) -> 
             raise NoLikelihood(f"the coins of {entry.site} are not published as they are")
 
 
-def _steps_of_a_training(
-    player: Player, first: Played, rest: list[Entry]
-) -> frozenset[Place]:
+def _steps_of_a_training(player: Player, first: Played, rest: list[Entry]) -> frozenset[Place]:
     """The calls of values that are not published, if these are the steps of a training."""
     left, later = list(rest), set[Place]()
     for _ in range(_PARTS):
@@ -247,14 +246,16 @@ def find_summed(player: Player, first: Played, entries: list[Entry]) -> Entry | 
     for changes in _exchanges(rest[:2]):
         number, one = next(iter(changes.items()))
         alone = {number: np.maximum(one, 0.0)}
-        if not _changes_anything(player, first, changes) and _changes_anything(player, first, alone):
+        if not _changes_anything(player, first, changes) and _changes_anything(
+            player, first, alone
+        ):
             return first.tape.entries[number]
     return None
 
 
 def _exchanges(entries: list[Entry]) -> Iterator[dict[int, Array]]:
     """What one of two values of a step gains and the other loses; or two rows of one value."""
-    for one, other in zip(entries[:1], entries[1:], strict=False):
+    for one, other in pairwise(entries):
         same = (one.sampled, one.step) == (other.sampled, other.step)
         if one.out.shape == other.out.shape and same:
             by = np.full(one.out.shape, _NEAR * (1 + float(np.max(one.scale))))

@@ -239,7 +239,7 @@ def _say_next(
 ) -> None:
     """What was played, or written, and the command that tests the claim itself."""
     if pair is not None and (given or found.pair is not None):
-        say(f"{'The pair of' if given else 'The pair was written to'} {pair}{given * ' was played'}.")
+        say(f"The pair of {pair} was played." if given else f"The pair was written to {pair}.")
     if claim is None or not found.broken or found.pair is None or found.refutation is not None:
         return
     line = ["dpassay", *sys.argv[1:], "--evidence", "50"]

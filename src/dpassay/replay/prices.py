@@ -259,9 +259,7 @@ def _price_stated(bill: Bill, then: Entry, now: Entry) -> None:
         return
     size = getattr(cost, "epsilon", getattr(cost, "rho", np.inf))
     less = now.declared is not None and 0 < far < now.declared * (1 - ROUNDING)
-    bill.parts.append(
-        Part(now, epsilon=float(size), law="stated", event=cost, is_bound=bool(less))
-    )
+    bill.parts.append(Part(now, epsilon=float(size), law="stated", event=cost, is_bound=bool(less)))
 
 
 def _words(uses: Iterable[str]) -> str:
