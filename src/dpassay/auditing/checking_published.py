@@ -13,6 +13,7 @@ All else is refused, which says nothing about the claim.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -27,10 +28,40 @@ _FAR = (32.0, -32.0)  # in units of the noise: on either side of what a later st
 _NEAR = 3.0
 _PARTS = 8  # values of one step that are tried one by one: the tensors of a small model
 _SAME = 1e-9
+_ANEW = 4
 
 
-def examine(player: Player, first: Played) -> frozenset[Place]:
-    """The calls whose noisy values are steps of a training; all others are published as they are.
+Spots = dict[tuple[int, int], set[int]]
+"""By chain and place of a noisy value: where the numbers of the release hold it."""
+
+
+@dataclass
+class Publication:
+    """How an execution publishes its noisy values; the next ones must publish them alike.
+
+    Attributes:
+        spots: where in the release each of them may stand, as far as executions have shown.
+        steps: calls whose values are steps of a training.
+
+    """
+
+    spots: Spots
+    steps: frozenset[Place] = frozenset()
+
+    def compare(self, played: Played) -> None:
+        """Refuse an execution whose noisy values are not where those before stood."""
+        found = find_spots(played)
+        for entry in filter(_is_plain, played.tape.entries):
+            if entry.site.exact in self.steps:
+                continue
+            for key in _keys(entry):
+                self.spots[key] = self.spots.get(key, set()) & found[key]
+                if not self.spots[key]:
+                    raise _hidden(entry)
+
+
+def examine(player: Player, first: Played) -> Publication:
+    """How an execution on D publishes its noisy values.
 
     Args:
         player: plays D again, with other noisy values.
@@ -41,38 +72,46 @@ def examine(player: Player, first: Played) -> frozenset[Place]:
 
     """
     counted = [e for e in first.tape.entries if e.counts and not is_batch(e)]
-    selected = [entry for entry in counted if _selects(entry)]
-    tossed = [entry for entry in counted if entry.kind == "coin"]
-    added = [entry for entry in counted if entry.kind == "add" and not _selects(entry)]
-    shown = find_shown(first)
-    _refuse_unsteady(player, first, [entry for entry in added if entry.number in shown])
-    _refuse_hidden_selections(player, first, selected)
-    _refuse_merged_coins(player, first, tossed)
-    rest = [entry for entry in added if entry.number not in shown]
-    return _steps_of_a_training(player, first, rest)
-
-
-def refuse_unpublished(first: Played, steps: frozenset[Place]) -> None:
-    """Refuse an execution that does not publish its noisy values as the one before did."""
-    shown = find_shown(first)
-    for entry in first.tape.entries:
-        plain = prices.is_sum(entry) and not _selects(entry)
-        if plain and entry.number not in shown and entry.site.exact not in steps:
-            raise _hidden(entry)
+    spots = find_spots(first)
+    added = [entry for entry in counted if _is_plain(entry)]
+    shown = [entry for entry in added if all(spots[key] for key in _keys(entry))]
+    found = Publication({key: spots[key] for entry in shown for key in _keys(entry)})
+    _refuse_unsteady(player, first, shown, found)
+    _refuse_hidden_selections(player, first, [entry for entry in counted if _selects(entry)])
+    _refuse_merged_coins(player, first, [entry for entry in counted if entry.kind == "coin"])
+    rest = [entry for entry in added if entry not in shown]
+    return replace(found, steps=_steps_of_a_training(player, first, rest))
 
 
 def find_shown(played: Played) -> set[int]:
     """The primitives of an execution all of whose values are in the release, as they are."""
-    numbers = np.array(sorted(set(numbers_of(played.output))))
-    sums = [entry for entry in played.tape.entries if prices.is_sum(entry)]
-    return {entry.number for entry in sums if _is_shown(entry, numbers)}
+    spots = find_spots(played)
+    sums = filter(_is_plain, played.tape.entries)
+    return {entry.number for entry in sums if all(spots[key] for key in _keys(entry))}
 
 
-def _is_shown(entry: Entry, numbers: Array) -> bool:
-    seen = np.isin(entry.out.astype(np.float64), numbers)
-    if entry.published.shape == entry.out.shape:
-        seen = seen | entry.published
-    return bool(np.all(seen))
+def find_spots(played: Played) -> Spots:
+    """Where the release holds each noisy value of an execution, as it is or times a number."""
+    at: dict[float, set[int]] = {}
+    for i, number in enumerate(numbers_of(played.output)):
+        at.setdefault(number, set()).add(i)
+    found: Spots = {}
+    for entry in filter(_is_plain, played.tape.entries):
+        values = entry.out.astype(np.float64)
+        if entry.released.shape == values.shape:
+            values = np.where(np.isnan(entry.released), values, entry.released)
+        for key, value in zip(_keys(entry), values.ravel().tolist(), strict=True):
+            found[key] = at.get(value, set())
+    return found
+
+
+def _keys(entry: Entry) -> list[tuple[int, int]]:
+    return [(entry.chain, place) for place in range(entry.out.size)]
+
+
+def _is_plain(entry: Entry) -> bool:
+    """Whether noise was added to a query, and the sum is no mere score of a selection."""
+    return prices.is_sum(entry) and not _selects(entry)
 
 
 def _hidden(entry: Entry) -> NoLikelihood:
@@ -128,17 +167,37 @@ def _moved_queries(tape: Tape) -> set[int]:
 # What is refused
 
 
-def _refuse_unsteady(player: Player, first: Played, shown: list[Entry]) -> None:
-    """Refuse values that are published as they are in some range alone: clipped, or folded."""
+def _refuse_unsteady(
+    player: Player, first: Played, shown: list[Entry], found: Publication
+) -> None:
+    """Refuse values that some range alone shows, such as clipped ones, or no fixed place: sorted.
+
+    The order of all of them is turned round, on either side of where they were; values that a
+    library keeps to itself are drawn anew instead.
+    """
     own = [entry for entry in shown if entry.stated is None and entry.shown is None]
     for far in _FAR if own else ():
-        played = _replay(player, first, _move(own, far), own[0])
-        still = find_shown(played)
-        for entry in own:
-            chains = played.tape.chains
-            now = chains[entry.chain][-1] if entry.chain < len(chains) else None
-            if now is None or now.site != entry.site or now.number not in still:
-                raise _hidden(entry)
+        played = _replay(player, first, _turned(own, far), own[0])
+        if next(obligations.calls(played.tape), None) is not None:
+            raise _hidden(own[0])
+        found.compare(played)
+    for i in range(_ANEW if len(own) < len(shown) else 0):
+        found.compare(player.record(first.data, first.tape.n, player.seed + 11 + i))
+
+
+def _turned(entries: list[Entry], far: float) -> dict[int, Array]:
+    """Changes after which the largest value is the smallest, and all are far from where they were.
+
+    The steps between them are as large as the widest noise and the range of the values.
+    """
+    values = np.concatenate([entry.out.ravel().astype(np.float64) for entry in entries])
+    scale = max(float(np.max(entry.scale)) for entry in entries)
+    step = np.sign(far) * np.ceil(abs(far) * (1 + scale) + np.ptp(values))
+    rank = np.empty(values.size)
+    rank[np.argsort(values)] = np.arange(values.size)
+    by = step * (values.size - rank if far > 0 else 1 + rank)
+    parts = np.split(by, np.cumsum([entry.out.size for entry in entries])[:-1])
+    return {e.number: part.reshape(e.out.shape) for e, part in zip(entries, parts, strict=True)}
 
 
 def _refuse_hidden_selections(player: Player, first: Played, selected: list[Entry]) -> None:

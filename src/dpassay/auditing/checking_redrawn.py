@@ -42,4 +42,5 @@ def _is_drawn_again(tape: Tape, entry: Entry) -> bool:
     at = next((i for i, e in enumerate(tape.entries) if e.chain == entry.chain), len(tape.entries))
     later = [e for e in tape.entries[at + 1 :] if e.kind == "add" and e.site == entry.site]
     after = next((e for e in later if e.site.exact == entry.site.exact), None)
-    return after is not None and np.array_equal(after.query, entry.query)
+    fresh = after is not None and not after.draws & entry.draws
+    return after is not None and fresh and np.array_equal(after.query, entry.query)

@@ -11,7 +11,6 @@ eps of the curve and stakes lambda; that it ever reaches 1 / alpha has probabili
 (Ville). The pair was searched before; the trials that count have fresh seeds.
 """
 
-import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -20,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from dpassay import _check
-from dpassay.auditing import checking_published as published
 from dpassay.auditing import checking_unused as unused
+from dpassay.auditing.checking_published import Publication, examine
 from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.referee import claimed_delta
 from dpassay.errors import AuditStopped
@@ -32,7 +31,6 @@ from dpassay.replay.neighbours import Neighbour
 from dpassay.replay.outputs import first_difference
 from dpassay.replay.playing import Played, Player, Relocated
 from dpassay.replay.primitives import Primitive
-from dpassay.replay.tape import Place
 from dpassay.types import Evidence, Fall, FloatArray, LowerBound, PrivacyCurve, Verdict
 
 STAKES = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
@@ -127,14 +125,14 @@ def collect(
     trials: int,
     alpha: float,
     seed: int,
-    steps: frozenset[Place] = frozenset(),
+    publication: Publication | None = None,
 ) -> Collected:
     """Play until the claim falls or the trials are spent; raises NoLikelihood.
 
-    ``steps`` are the calls that are steps of a training; all else must be published as it is.
+    Every trial must publish its noisy values as ``publication`` has it.
     """
     bets = Bets(claim)
-    refuse = functools.partial(published.refuse_unpublished, steps=steps)
+    refuse = None if publication is None else publication.compare
     ratios: list[float] = []
     wealth: list[float] = []
     for trial in range(trials):
@@ -196,8 +194,8 @@ def audit_by_replay(
     player = Player(mechanism, rng, form.rebuild, primitives=tuple(primitives), progress=progress)
     try:
         sides = sides_of(form.arrays, _as_replaced(neighbour, curve.neighbouring))
-        player, steps = _rehearse(player, sides)
-        found = collect(player, sides, curve, trials, alpha / 2, rng, steps)
+        player, publication = _rehearse(player, sides)
+        found = collect(player, sides, curve, trials, alpha / 2, rng, publication)
     except NoLikelihood as why:
         raise AuditStopped(
             f"evidence='replay' cannot be used: {why}. Leave it out to audit by trials."
@@ -205,14 +203,14 @@ def audit_by_replay(
     return _verdict(found, curve, claimed_delta(curve, delta), confidence, rng, replay)
 
 
-def _rehearse(player: Player, sides: Sides) -> tuple[Player, frozenset[Place]]:
-    """A player that knows how its draws are used, and which calls are steps of a training."""
+def _rehearse(player: Player, sides: Sides) -> tuple[Player, Publication]:
+    """A player that knows how its draws are used, and how its noisy values are published."""
     while True:
         try:
             log_ratio(player, sides, player.seed)
             first = player.record(sides.data, sides.n)
             _refuse_what_is_hidden(player, first)
-            return player, published.examine(player, first)
+            return player, examine(player, first)
         except Relocated as more:
             player = replace(player, located=player.located | more.places,
                              public_lines=player.public_lines | more.thresholds)  # fmt: skip

@@ -25,7 +25,7 @@ from dpassay.replay.neighbours import Neighbour
 from dpassay.replay.obligations import calls, shapes
 from dpassay.replay.playing import Played, Player
 from dpassay.replay.prices import rounding_of
-from dpassay.replay.tape import SAMPLERS, Array, Coins, Edit, Entry, Tape
+from dpassay.replay.tape import SAMPLERS, Array, Coins, Edit, Entry, Tape, is_seed
 
 ROUNDING = 1e-9
 ROUNDING_SINGLE = 1e-5
@@ -158,6 +158,8 @@ def _refuse_what_is_unknown(tape: Tape) -> None:
             raise NoLikelihood(
                 f"batches are drawn by a {draw.law} at {draw.site}: its coins depend on each other"
             )
+        if draw.law in SAMPLERS and not is_seed(draw.value, int(draw.settings)):
+            raise NoLikelihood(f"a {draw.law} at {draw.site} may hide which value is which")
     for draw in tape.lost:
         raise NoLikelihood(f"a {draw.law} draw at {draw.site} was not followed to what it protects")
     for entry in tape.entries:

@@ -42,7 +42,7 @@ def settle(value: Any, depth: int = 0) -> Any:
 def _publish(mark: Noisy, value: Any) -> None:
     """A noisy value is released as it is, or times a number: where that is zero, nothing is."""
     told = np.isfinite(value) & (np.not_equal(value, 0) | (not mark.scaled))
-    mark.entry.publish(np.asarray(mark.where)[told])
+    mark.entry.publish(np.asarray(mark.where)[told], np.asarray(value)[told])
 
 
 def _is_of_torch(value: Any) -> bool:
