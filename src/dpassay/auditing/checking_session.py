@@ -133,7 +133,7 @@ class Session:
         self.pairs_since = 0  # that were played after the price was first above the claim
         self.drawn = 0  # a record that was in a batch
         self.unfollowed = False  # something random is not seen; it may protect what differs
-        self._tape: Tape | None = None  # of D
+        self.whole: Tape | None = None  # of D
         self.random_queries = False  # what is not seen enters queries: a batch, or more noise
         self.unused: dict[int, Array] | None = None  # noisy values that D never uses, once known
         self._disturbed = 0  # how often D was played with another seed for it
@@ -151,7 +151,7 @@ class Session:
                 self.not_checked.append(again)
                 return self._result()
             self.unfollowed = True
-        self._tape = first.tape
+        self.whole = first.tape
         self._judge_alone(first, second)
         if not self.findings:
             self._search(first)
@@ -167,18 +167,18 @@ class Session:
         A draw that only meets data on its way to the real noise may be one of them.
         """
         if (
-            self._tape is None
-            or self._tape.steps
+            self.whole is None
+            or self.whole.steps
             or any(f.rule not in _BY_NOISE for f in self.findings)
         ):
             return []
         sites = {site for f in self.findings for site in (f.site, *f.related)}
-        mixed = [entry for entry in self._tape.entries if entry.site in sites]
+        mixed = [entry for entry in self.whole.entries if entry.site in sites]
         numbers = {number for entry in mixed for number in entry.draws}
-        numbers |= {draw.number for draw in self._tape.draws if draw.site in sites}
-        found = [d.site.exact for d in self._tape.draws if d.number in numbers]
-        batches = {coins.number for coins in self._tape.coins}
-        noise = [d for d in self._tape.draws if d.law not in SAMPLERS and d.number not in batches]
+        numbers |= {draw.number for draw in self.whole.draws if draw.site in sites}
+        found = [d.site.exact for d in self.whole.draws if d.number in numbers]
+        batches = {coins.number for coins in self.whole.coins}
+        noise = [d for d in self.whole.draws if d.law not in SAMPLERS and d.number not in batches]
         drawn = {d.site.exact for d in noise}
         return [*dict.fromkeys(found)] if len(drawn) > 1 else []
 

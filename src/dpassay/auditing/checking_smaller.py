@@ -148,10 +148,18 @@ def _shows(session: "Session", rule: str, data: Any, neighbour: Neighbour) -> bo
         seen = session.see(first, neighbour)
     except Exception:  # a mechanism may refuse so few records
         return False
+    if rule in _SIZED and not _is_played_like_d(session, first):
+        return False
     if rule != "DPA202":
         return any(broken.rule == rule for broken in seen.broken)
     delta = session.question.delta
     return session.exceeds(seen, 0.0 if seen.event is None else epsilon_of(seen.event, delta))
+
+
+def _is_played_like_d(session: "Session", first: Played) -> bool:
+    """Whether noise, calls and rates are those of D, about which the claim is."""
+    whole = session.whole
+    return whole is not None and obligations.is_played_alike(whole, first.tape)
 
 
 @functools.lru_cache(maxsize=256)
