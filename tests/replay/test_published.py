@@ -123,7 +123,10 @@ HIDDEN = [
 
 @pytest.mark.parametrize("mechanism", HIDDEN, ids=lambda f: f.__name__)
 def test_what_is_not_published_as_it_is_refutes_nothing(mechanism):
-    with pytest.raises(AuditStopped, match=r"not published|which value is which|never released|not seen in the release"):
+    with pytest.raises(
+        AuditStopped,
+        match=r"not published|which value is which|never released|not seen in the release",
+    ):
         audit_by_replay(mechanism, (DATA, ONE_MORE), claim="0.01", trials=5)
 
 

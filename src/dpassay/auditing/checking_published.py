@@ -137,7 +137,7 @@ def _replay(player: Player, first: Played, changes: Mapping[int, Array], entry: 
 
 def _move(entries: Iterable[Entry], far: float, where: Array | None = None) -> dict[int, Array]:
     """Changes of all values of some primitives, or in some places of one."""
-    made = {}
+    made: dict[int, Array] = {}
     for entry in entries:
         whole = entry.out.dtype.kind in "iu"
         by = np.rint(far * (1 + entry.scale)) if whole else far * entry.scale
@@ -167,9 +167,7 @@ def _moved_queries(tape: Tape) -> set[int]:
 # What is refused
 
 
-def _refuse_unsteady(
-    player: Player, first: Played, shown: list[Entry], found: Publication
-) -> None:
+def _refuse_unsteady(player: Player, first: Played, shown: list[Entry], found: Publication) -> None:
     """Refuse values that some range alone shows, such as clipped ones, or no fixed place: sorted.
 
     The order of all of them is turned round, on either side of where they were; values that a
@@ -253,7 +251,8 @@ def _steps_of_a_training(player: Player, first: Played, rest: list[Entry]) -> fr
     for _ in range(_PARTS):
         if not left:
             return frozenset(later)
-        one, own, moved = left[0], *_try_alone(player, first, left[0])
+        one = left[0]
+        own, moved = _try_alone(player, first, one)
         later |= {entry.site.exact for entry in rest if entry.number in moved}
         left = [e for e in left[1:] if e.number not in moved and _is_beside(e, one, later)]
         if one.site.exact not in later:

@@ -14,6 +14,7 @@ from dpassay import _rng
 from dpassay.auditing import checking_published as published
 from dpassay.auditing import checking_smaller as smaller
 from dpassay.auditing import checking_unused as unused
+from dpassay.auditing.checking_excuses import UNFOLLOWED, excuse
 from dpassay.auditing.checking_redrawn import find_redrawn
 from dpassay.auditing.checking_smaller import epsilon_of
 from dpassay.auditing.findings import Check, Finding, Open, Pair
@@ -31,10 +32,6 @@ from dpassay.types import Neighbouring, PrivacyCurve
 EXACT, DISCRETISED = 1 + 1e-6, 1 + 1e-3
 """By how much the price may exceed the claim: rounding of exact curves, the grid of a PLD."""
 
-UNFOLLOWED = (
-    "something random is drawn where it is not followed, in another thread or process or by "
-    "compiled code for example; it may protect what differs"
-)
 _BY_NOISE = frozenset({"DPA101", "DPA103", "DPA202", "DPA402", "DPA403"})
 """Rules that a public draw breaks where it is taken for noise."""
 _CLEAR, _MORE_IF_CLEAR, _MORE = 2.0, 5, 10  # pairs after a price above, or far above, the claim
@@ -344,26 +341,12 @@ class Session:
         for broken in seen.broken:
             if broken.rule == "DPA302" and self._replay_itself(first) is not None:
                 self._open(broken, f"D itself cannot be played again; {_STATE}")
-            elif broken.rule == "DPA103" and seen.per_record:
-                self._open(broken, "the noise has one entry per record, and nothing that is "
-                           "released differs; it may be an augmentation")  # fmt: skip
-            elif broken.rule == "DPA101" and self.question.delta > 0 and seen.thresholded:
-                self._open(broken, "noisy values are compared with a threshold there, which may "
-                           "hide the calls at a price in delta that is not known here")  # fmt: skip
             elif broken.rule == "DPA302" and not seen.neighbour.ordinary:
                 self._warn(replace(seen, broken=(broken,)), broken.rule)
-            elif broken.rule in ("DPA101", "DPA103") and seen.in_parts:
-                self._open(broken, "one and the same draw is added in other parts")
-            elif broken.rule == "DPA301" and seen.reordered:
-                self._open(broken, "the same numbers are released in another order, and "
-                           "independent noise may be exchanged")  # fmt: skip
             elif broken.rule == "DPA102" and self.may_be_smooth(broken):
                 self.smooth.append(broken)
-            elif broken.rule in HIDDEN and seen.blind:
-                self._open(broken, f"the draw at {seen.blind[0]} was not followed to what it "
-                           "protects; it may be the noise of this")  # fmt: skip
-            elif broken.rule in HIDDEN and self.unfollowed:
-                self._open(broken, UNFOLLOWED)
+            elif why := self.excuse_of(seen, broken):
+                self._open(broken, why)
             elif broken.rule == "DPA301":
                 self.waiting.append((seen, broken))
             elif broken.rule in HIDDEN and not self.is_steady(first, seen, broken):
@@ -378,6 +361,10 @@ class Session:
                 self.dearest = (cost, seen)
             if self.too_dear_at is None and self.exceeds(seen, cost):
                 self.too_dear_at = seen.execution
+
+    def excuse_of(self, seen: Seen, broken: Broken) -> str:
+        """Why what broke may be protected all the same, empty if nothing speaks for it."""
+        return excuse(seen, broken, delta=self.question.delta, unfollowed=self.unfollowed)
 
     def may_be_smooth(self, broken: Broken) -> bool:
         """Whether a scale changes by no more than smooth sensitivity allows (Nissim 2007).

@@ -61,17 +61,11 @@ def _counted(session: "Session", first: Played, cut: Played, seen: "Seen") -> It
     those of D: what was accounted for n records need not hold for two.
     """
     for broken in seen.broken:
-        hidden = broken.rule in obligations.HIDDEN and (seen.blind or session.unfollowed)
-        excused = (
-            seen.per_record
-            or (seen.thresholded and broken.rule == "DPA101")
-            or (seen.in_parts and broken.rule in ("DPA101", "DPA103"))
-            or (seen.reordered and broken.rule == "DPA301")
-            or (broken.rule == "DPA102" and session.may_be_smooth(broken))
-        )
+        smooth = broken.rule == "DPA102" and session.may_be_smooth(broken)
+        excused = seen.per_record or smooth or session.excuse_of(seen, broken)
         if broken.rule == "DPA101" and seen.skips_empty:
             yield replace(broken, text=f"No noise is drawn for an empty batch. {broken.text}")
-        elif not (hidden or excused or broken.rule == "DPA302"):
+        elif not (excused or broken.rule == "DPA302"):
             yield broken
     alike = obligations.is_played_alike(first.tape, cut.tape)
     if alike and session.unpriced_sampler(first) is None:

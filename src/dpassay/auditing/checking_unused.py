@@ -58,7 +58,7 @@ def _dropped(first: Played) -> dict[int, Array]:
     for entry in first.tape.entries:
         if _can_be_shifted(entry):
             calls.setdefault(entry.site.exact, []).append(entry)
-    found = []
+    found: list[Entry] = []
     for entries in calls.values():
         hidden = [entry for entry in entries if entry.number not in shown]
         all_hidden = len(hidden) == len(entries)

@@ -44,7 +44,8 @@ def data_like(data: Any, arrays: Any) -> Any:
     if isinstance(data, tuple) and isinstance(arrays, tuple) and len(data) == len(arrays):
         return tuple(data_like(own, part) for own, part in zip(data, arrays, strict=True))
     if hasattr(data, "columns") and isinstance(arrays, np.ndarray):
-        return type(data)(arrays, columns=data.columns).astype(data.dtypes.to_dict())
+        frame: Any = data
+        return type(frame)(arrays, columns=frame.columns).astype(frame.dtypes.to_dict())
     if isinstance(data, list) and isinstance(arrays, np.ndarray):
         return arrays.tolist() if arrays.ndim == 1 else [*arrays]
     return form_of(data).rebuild(arrays)

@@ -258,8 +258,9 @@ def _price_stated(bill: Bill, then: Entry, now: Entry) -> None:
         bill.unpriced.append((now, cost))
         return
     size = getattr(cost, "epsilon", getattr(cost, "rho", np.inf))
-    less = now.declared is not None and 0 < far < now.declared * (1 - ROUNDING)
-    bill.parts.append(Part(now, epsilon=float(size), law="stated", event=cost, is_bound=bool(less)))
+    limit = 0.0 if now.declared is None else now.declared
+    less = far is not None and far < limit * (1 - ROUNDING)
+    bill.parts.append(Part(now, epsilon=float(size), law="stated", event=cost, is_bound=less))
 
 
 def _words(uses: Iterable[str]) -> str:
