@@ -247,3 +247,14 @@ def test_noise_that_empty_batches_skip_is_found(claim):
     assert [finding.rule for finding in found.findings] == ["DPA101"]
     assert "empty batch" in found.findings[0].message
     assert da.check(batches(False), DATA, claim, bounds=(0, 1)).findings == ()
+
+
+def test_a_value_that_nobody_uses_does_not_hide_its_neighbour_on_the_line():
+    def two(x, rng):
+        kept, _ = total(x) + rng.normal(0, 0.5), total(x) + rng.normal(0, 0.1)
+        return kept
+
+    found = da.check(two, DATA, da.GDP(1.0), bounds=(0, 1))
+    assert [finding.rule for finding in found.findings] == ["DPA202"]
+    assert found.epsilon_seen == pytest.approx(da.GDP(2.0).epsilon(1e-5))
+    assert da.check(two, DATA, da.GDP(2.0), bounds=(0, 1)).findings == ()

@@ -450,9 +450,10 @@ class Session:
             return "what a library states for a larger movement was counted, which may be more"
         n = first.tape.n if self.question.neighbouring == "replace-one" else 0
         sites = {part.entry.site for part in seen.bill.parts}
-        hidden = unused.find_unpublished(self.player, first, sites, n or 0)
+        hidden = unused.find_unpublished(self.player, first, sites, n or 0, self.unused or {})
         if hidden is None:
             entries = [e for e in first.tape.entries if e.site in sites and prices.is_sum(e)]
+            entries = [e for e in entries if e.number not in (self.unused or {})]
             summed = published.find_summed(self.player, first, entries)
             hidden = None if summed is None else summed.site
         if hidden is None:

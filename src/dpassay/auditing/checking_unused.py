@@ -5,6 +5,8 @@ changed: where D is played again with other values in these places, and all that
 and drawn stays as it was to the last bit, nothing depends on them.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from dpassay.auditing.checking_published import find_shown
@@ -88,7 +90,9 @@ def _shifts(first: Played, places: dict[int, Array], far: float) -> dict[int, Ar
     return found
 
 
-def find_unpublished(player: Player, first: Played, sites: set[Site], n: int) -> Site | None:
+def find_unpublished(
+    player: Player, first: Played, sites: set[Site], n: int, unused: Mapping[int, Array]
+) -> Site | None:
     """A line whose noisy values are not published as they are, None if there is none.
 
     Those that only enter later queries are hidden by the noise there; of those with one entry per
@@ -100,12 +104,14 @@ def find_unpublished(player: Player, first: Played, sites: set[Site], n: int) ->
         first: the execution on D.
         sites: the lines to look at.
         n: the number of records where a row of noise may belong to each, 0 to leave that out.
+        unused: places of noisy values that nothing depends on, which cost nothing anyway.
 
     """
     shown: set[float] | None = None
     calls: dict[Place, list[Entry]] = {}
     for entry in first.tape.entries:
-        if entry.site in sites and _can_be_shifted(entry):
+        free = entry.number in unused and bool(unused[entry.number].all())
+        if entry.site in sites and _can_be_shifted(entry) and not free:
             calls.setdefault(entry.site.exact, []).append(entry)
     for entries in calls.values():
         site = entries[0].site
