@@ -247,7 +247,8 @@ def _refuse_merged_coins(player: Player, first: Played, tossed: list[Entry]) -> 
 
 def _steps_of_a_training(player: Player, first: Played, rest: list[Entry]) -> frozenset[Place]:
     """The calls of values that are not published, if these are the steps of a training."""
-    left, later = list(rest), set[Place]()
+    left: list[Entry] = list(rest)
+    later: set[Place] = set()
     for _ in range(_PARTS):
         if not left:
             return frozenset(later)

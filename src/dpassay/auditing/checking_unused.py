@@ -81,7 +81,7 @@ def _matters(player: Player, first: Played, doubtful: dict[int, Array]) -> bool:
 
 def _shifts(first: Played, places: dict[int, Array], far: float) -> dict[int, Array]:
     """By how much the values in these places change; the bit of a comparison is turned."""
-    found = {}
+    found: dict[int, Array] = {}
     for number, where in places.items():
         entry = first.tape.entries[number]
         turned = np.where(entry.out, -1.0, 1.0)
