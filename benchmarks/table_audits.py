@@ -15,6 +15,7 @@ from typing import Any
 
 import dpassay as da
 from dpassay.auditing.table_plays import VIEWS
+from dpassay.privacy import gaussian_noise_multiplier
 from dpassay.synth import Independent, ProductMixture, Schema, Workload
 
 SCHEMA = Schema({name: ["x", "y", "z"] for name in "abcd"})
@@ -28,8 +29,10 @@ class LessNoise(ProductMixture):
     share = 0.7
 
     def _plan(self, allowed: Any, n_records: int) -> Any:
-        plan: Any = super()._plan(allowed, n_records)
-        return dataclasses.replace(plan, sigmas=tuple(self.share * s for s in plan.sigmas))
+        mu = 1 / gaussian_noise_multiplier(allowed.epsilon, allowed.delta)
+        wrong = float(da.GDP(mu / self.share).epsilon(allowed.delta))
+        plan: Any = super()._plan(dataclasses.replace(allowed, epsilon=wrong), n_records)
+        return dataclasses.replace(plan, event=super()._plan(allowed, n_records).event)
 
 
 class HalfNoise(LessNoise):

@@ -26,8 +26,10 @@ class LessNoise(ProductMixture):
     """States its event and adds 60 % of the noise that the event has."""
 
     def _plan(self, allowed, n_records):
-        plan = super()._plan(allowed, n_records)
-        return dataclasses.replace(plan, sigmas=tuple(0.6 * s for s in plan.sigmas))
+        mu = 1 / gaussian_noise_multiplier(allowed.epsilon, allowed.delta)
+        wrong = float(da.GDP(mu / 0.6).epsilon(allowed.delta))
+        plan = super()._plan(dataclasses.replace(allowed, epsilon=wrong), n_records)
+        return dataclasses.replace(plan, event=super()._plan(allowed, n_records).event)
 
 
 class DomainFromData(ProductMixture):
