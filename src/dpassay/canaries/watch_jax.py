@@ -22,9 +22,11 @@ import numpy as np
 from dpassay import _check
 from dpassay._rng import RngLike, generator
 from dpassay.auditing.claims import Claim
+from dpassay.canaries import session
+from dpassay.canaries.session import Asked
 from dpassay.canaries.watch_blocks import make_blocks
 from dpassay.canaries.watch_sums import PRIOR, ROUNDS
-from dpassay.canaries.watch_verdict import Seen, judge_steps
+from dpassay.canaries.watch_verdict import Seen
 from dpassay.errors import InvalidArgument, InvalidTarget
 from dpassay.nets._jax import Late, jax, jnp
 from dpassay.types import Verdict
@@ -99,7 +101,7 @@ class GradientWatch(_Pair):
             known=int(found.known) == steps,
             n_parameters=int(found.places.size),
         )
-        return judge_steps(seen, delta, claim, confidence)
+        return session.judge(seen, Asked(claim, delta, confidence))
 
 
 def watch_gradients(
