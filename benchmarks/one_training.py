@@ -193,6 +193,8 @@ def utility(data, test, seeds, epsilon=4, rate=1 / 40, steps=200):
 
 def main(quick=False, rows=()):
     """Print the named rows, or all."""
+    import opacus  # noqa: F401  Loading it is not a part of any training.
+
     warnings.filterwarnings("ignore")
     data, seeds = load(400), 1 if quick else 5
     mnist = da.datasets.VARIABLE in os.environ

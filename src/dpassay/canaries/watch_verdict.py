@@ -24,6 +24,7 @@ History = list[tuple[float, float, int]]
 """Phases of a training: noise multiplier, sampling rate, steps."""
 _DP_SGD: Final = "dp-sgd:"
 _NONE = 1e-3  # stated noise that is as good as none
+_CLEAR = 0.1  # of the level: smaller p-values are no close calls
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +99,9 @@ def _judge(seen: Seen, delta: float | None, claim: Claim | None, confidence: flo
     delta = claimed_delta(curve, delta)
     refuted, bound = _test(seen, described, curve, delta, confidence)
     plain = one_run(seen.scores, seen.coins, delta=delta, confidence=confidence, method="exact")
+    facts = _describe(seen, described, curve, (bound, plain))
+    if refuted and (chance := _describe_chance(bound)) is not None:
+        facts = replace(facts, notes=(chance, *facts.notes))
     verdict = Verdict(
         claim=curve,
         bound=bound,
@@ -109,11 +113,26 @@ def _judge(seen: Seen, delta: float | None, claim: Claim | None, confidence: flo
         attack=f"{seen.coins.size} canary gradients in one training",
         kind="one run",
         p_value=bound.p_value,
-        one_training=_describe(seen, described, curve, (bound, plain)),
+        one_training=facts,
     )
     vacuous = not refuted and bound.ceiling <= float(curve.epsilon(delta))
     verdict = with_power(verdict, vacuous=vacuous, both_ways=False)
     return replace(verdict, next_step=_next_step(verdict, seen))
+
+
+def _describe_chance(bound: LowerBound) -> str | None:
+    """What to think of a refutation near the level; None where chance hardly makes one.
+
+    Whoever judges a training a day sees an honest one refuted every few weeks.
+    """
+    level = 1 - bound.confidence
+    if bound.p_value is None or bound.p_value <= level * _CLEAR:
+        return None
+    return (
+        f"A close call, p = {bound.p_value:.2g}: at confidence {bound.confidence:.6g} one honest "
+        f"training in {round(1 / level)} is refuted by chance. Judge another training before you "
+        "look for a fault; where one is judged every day pass confidence=0.9999."
+    )
 
 
 def _next_step(verdict: Verdict, seen: Seen) -> str:
