@@ -19,6 +19,7 @@ from dpassay._special.margins import ARITHMETIC
 from dpassay.errors import InvalidArgument
 
 __all__ = [
+    "NO_ASSUMPTION",
     "Evidence",
     "FloatArray",
     "Floats",
@@ -112,6 +113,10 @@ class Release(Generic[T]):
         return replace(self, value=function(self.value))  # type: ignore[return-value]
 
 
+NO_ASSUMPTION = "none"
+"""The assumption of a bound that holds whatever the mechanism does."""
+
+
 def _round_down(x: float, digits: int = 5) -> str:
     """So many digits, never above x: a lower bound must stay one in print."""
     if not 0 < x < math.inf:
@@ -152,7 +157,7 @@ class LowerBound:
     delta: float
     confidence: float
     method: str
-    assumption: str = "none"
+    assumption: str = NO_ASSUMPTION
     ceiling: float = math.inf
     threshold: float | tuple[int, int] | None = None
     selection: str = "fixed in advance"
@@ -169,7 +174,7 @@ class LowerBound:
     @property
     def assumes_nothing(self) -> bool:
         """Whether the bound holds whatever the mechanism does."""
-        return self.assumption == "none"
+        return self.assumption == NO_ASSUMPTION
 
     def __str__(self) -> str:
         text = (
@@ -406,6 +411,8 @@ class Verdict:
             refutes, or exchanged for a pair nearby that shows more); empty if they were not.
         curve: the claim text of the curve that the audited training states of itself (by an
             accountant, or by its event), where the claim is a pair (epsilon, delta); else empty.
+        cannot_see: faults that such a game lets through whatever it shows, one sentence each; the
+            report lists them. Empty where nothing is known of that.
         power: what the attack reached, beside the most that the claim allows.
         next_step: what to do now, in one sentence.
         kind: what was played: "many trials", each with a world of its own; "one run", a training
@@ -436,6 +443,7 @@ class Verdict:
     pair: str = ""
     pair_before: str = ""
     curve: str = ""
+    cannot_see: tuple[str, ...] = ()
     power: Power | None = None
     next_step: str = ""
     kind: GameKind = "many trials"
