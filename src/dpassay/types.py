@@ -396,8 +396,7 @@ class Verdict:
         confidence: the probability that the pair of verdict and bound is right, at least: a true
             claim is not refuted, and the bound does not exceed the truth.
         trials: how many were played, those that a score was learned from included.
-        ended: why: "refuted", "budget spent", "interrupted" or "too many failures"; "no audit" of
-            canaries in an ordinary run, where nothing was played.
+        ended: why: "refuted", "budget spent", "interrupted" or "too many failures".
         evidence: the trials.
         attack: how outputs became scores.
         replay: a line that runs the same audit again.

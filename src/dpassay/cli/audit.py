@@ -37,7 +37,7 @@ from dpassay.cli.audit_options import (
     Workers,
 )
 from dpassay.cli.ending import STOPPED, ending
-from dpassay.cli.one_run import OneRun, refuse_elsewhere
+from dpassay.cli.one_run import OneRun, refuse_elsewhere, was_given
 from dpassay.cli.options import Json, Neighbours, option
 from dpassay.cli.output import complain, emit, explain_failure, say
 from dpassay.cli.replayed import audit_by_replay
@@ -52,6 +52,7 @@ EXAMPLE = "dpassay audit my_train.py:train --claim 3,1e-5 --data d.npz --store r
 
 
 def audit(
+    context: typer.Context,
     target: Target = None,
     command: Command = None,
     claim: Annotated[str | None, option("3,1e-5 or 3 or gdp:1.0 or rho:0.1 or dp-sgd:...")] = None,
@@ -99,10 +100,11 @@ def audit(
 
     if one_run:
         files = {"command": command, "data": data, "data_prime": data_prime, "input": source}
-        given = {"score": score, "store": store, "delta": delta, "workers": workers}
+        given = {"score": score, "delta": delta, "workers": workers}
         flags = {"secure": secure, "fixed": fixed, "measure": measure, "dry_run": dry_run}
         refuse_elsewhere(files | given | {"timeout": timeout, "recycle": recycle} | flags)
-        once = OneRun(target, arguments, in_place, claim, neighbouring, confidence, seed)
+        asked = confidence if was_given(context, "confidence") else None
+        once = OneRun(target, arguments, in_place, claim, neighbouring, asked, seed, store)
         once.play_and_show(Paper(report, about, proof, neighbouring), as_json)
     subject = _subject(target, command, arguments, data, data_prime, score, source, in_place)
     target, mechanism, pair = subject.name, subject.mechanism, subject.pair
