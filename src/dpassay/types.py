@@ -415,6 +415,8 @@ class Verdict:
             refutes, or exchanged for a pair nearby that shows more); empty if they were not.
         curve: the claim text of the curve that the audited training states of itself (by an
             accountant, or by its event), where the claim is a pair (epsilon, delta); else empty.
+        cannot_see: faults that such a game lets through whatever it shows, one sentence each; the
+            report lists them. Empty where nothing is known of that.
         power: what the attack reached, beside the most that the claim allows.
         next_step: what to do now, in one sentence.
         kind: what was played: "many trials", each with a world of its own; "one run", a training
@@ -445,6 +447,7 @@ class Verdict:
     pair: str = ""
     pair_before: str = ""
     curve: str = ""
+    cannot_see: tuple[str, ...] = ()
     power: Power | None = None
     next_step: str = ""
     kind: GameKind = "many trials"

@@ -67,6 +67,7 @@ class Question:
         pair: how the pair was made, if it was searched.
         pair_before: how it was made before it was adjusted, if it was.
         curve: the text of the curve that a training states of itself; empty where not known.
+        cannot_see: faults that this game would let through whatever it shows, one sentence each.
         claim_text: what :func:`~dpassay.auditing.claims.parse_claim` turns into the claim, if the
             claim cannot say so itself.
 
@@ -90,6 +91,7 @@ class Question:
     pair: str = ""
     pair_before: str = ""
     curve: str = ""
+    cannot_see: tuple[str, ...] = ()
     claim_text: str | None = None
 
     @property
@@ -169,6 +171,7 @@ class Question:
             pair=self.pair,
             pair_before=self.pair_before,
             curve=self.curve,
+            cannot_see=self.cannot_see,
         )
         empty = not refuted and is_vacuous(self.rules, referee.trials)
         vacuous = not refuted and (prints.same or empty)
@@ -260,6 +263,7 @@ class Question:
             "pair": self.pair,
             "pair_before": self.pair_before,
             "curve": self.curve,
+            "cannot_see": list(self.cannot_see),
         }
 
 
@@ -423,4 +427,5 @@ def question_of(record: RunRecord, change: Change) -> Question:
         pair=about.get("pair", ""),
         pair_before=about.get("pair_before", ""),
         curve=about.get("curve", ""),
+        cannot_see=tuple(about.get("cannot_see", ())),
     )

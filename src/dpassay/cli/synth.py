@@ -74,6 +74,13 @@ def synth(
     quality: Annotated[
         bool, typer.Option("--quality", help="Compare with the true table. NOT private.")
     ] = False,
+    attack: Annotated[
+        bool,
+        typer.Option("--attack", help="Attack it before it is written; for the owner's eyes."),
+    ] = False,
+    holdout: Annotated[
+        Path | None, typer.Option(help="Records that were not used, to attack the table with.")
+    ] = None,
     drop: Annotated[
         list[str] | None,
         typer.Option(help="A column to leave out, with --domain-epsilon; may be given repeatedly."),
@@ -86,8 +93,11 @@ def synth(
     """Write a synthetic table that is private in every record of the true one.
 
     The domain of every column is declared in the schema, or measured with noise and paid for out
-    of epsilon; it is never just read off the data. If anything is wrong, nothing is written.
+    of epsilon; it is never just read off the data. If anything is wrong, nothing is written, nor
+    if an attack refutes what is promised (exit code 1).
     """
+    if holdout is not None and not attack:
+        raise InvalidArgument("--holdout goes with --attack.")
     if drop and domain_epsilon is None:
         raise InvalidArgument("--drop goes with --domain-epsilon: a schema names what is kept.")
     places = [path for path in (out, report, model) if path is not None]
@@ -111,9 +121,12 @@ def synth(
             fitted, true, left_out = _fit_measured(make, source, schema, wanted, options, *cost)
         drawn = fitted.sample(rows, rng=seed)
     found = _quality(fitted, true, fitted.workload) if quality else None
+    attacked = _attack(make, fitted, drawn, true, holdout, options) if attack else None
+    if attacked is not None and attacked["refuted"]:
+        _refuse(attacked, as_json)
     files = {out: csv_text(drawn)}
     if report is not None:
-        files[report] = page_of(fitted, found)
+        files[report] = page_of(fitted, found, attacked)
     _write(files, fitted, model)
     data = {"rows": len(drawn), "files": [str(path) for path in places]} | _statement(fitted)
     data["left_out"] = left_out
@@ -121,9 +134,46 @@ def synth(
     if {FREE_TEXT, UNIQUE} & set(left_out.values()):  # that was seen in the texts
         data["public"].append("which columns hold free text or identifiers")
     if as_json:
-        emit(data | ({} if found is None else {"quality_not_private": _errors(found)}))
+        beside = {} if attacked is None else {"attack_not_private": attacked}
+        beside |= {} if found is None else {"quality_not_private": _errors(found)}
+        emit(data | beside)
         return
     _show(data, found)
+    if attacked is not None:
+        _show_attack(attacked)
+
+
+def _attack(
+    make: Any, fitted: Any, drawn: Any, true: Any, holdout: Path | None, options: dict[str, Any]
+) -> dict[str, Any]:
+    """What attacks find of the table before it goes out; see :mod:`dpassay.cli.synth_attack`."""
+    from dpassay.cli.synth_attack import attack_before_release
+
+    def refit(part: Any, n: int) -> Any:
+        again = options | {"ledger": None, "n_records": n, "delta": fitted.budget_.delta}
+        return make(fitted.schema, fitted.workload, **again).fit(part)
+
+    with working("attacking"):
+        return attack_before_release(fitted, drawn, true, holdout, refit)
+
+
+def _refuse(attacked: dict[str, Any], as_json: bool) -> None:
+    """Say what an attack refuted, and end: nothing is written."""
+    if as_json:
+        emit({"files": [], "attack_not_private": attacked})
+    else:
+        _show_attack(attacked)
+        say("Refuted: the attack found more than was promised. Nothing was written.", style="bold")
+    raise typer.Exit(1)
+
+
+def _show_attack(attacked: dict[str, Any]) -> None:
+    from dpassay.cli.attack_table import show_attack
+    from dpassay.cli.synth_attack import REHEARSED
+
+    if attacked["rehearsal"]:
+        say(REHEARSED)
+    show_attack(attacked)
 
 
 def _fit_declared(
@@ -268,7 +318,9 @@ def _show(data: dict[str, Any], found: "Quality | None") -> None:
         say(f"Written: {path}")
 
 
-def page_of(fitted: "Synthesizer", found: "Quality | None") -> str:
+def page_of(
+    fitted: "Synthesizer", found: "Quality | None", attacked: dict[str, Any] | None = None
+) -> str:
     """One page of HTML on what was promised and, if asked for, how close the model came."""
     from dpassay.privacy import ApproxDP, PureDP
     from dpassay.report import odds
@@ -297,6 +349,12 @@ def page_of(fitted: "Synthesizer", found: "Quality | None") -> str:
     ]
     if found is not None:
         parts += ["<h2>How close it is (not private)</h2>", paragraphs(OWNERS_EYES), _near(found)]
+    if attacked is not None:
+        from dpassay.cli.synth_attack import REHEARSED
+        from dpassay.report.released import describe_attack
+
+        what = REHEARSED if attacked["rehearsal"] else "This table was attacked."
+        parts += ["<h2>Attacked (not private)</h2>", paragraphs(what), describe_attack(attacked)]
     title = "A private synthetic table" if data["private"] else "A synthetic table, NOT private"
     return document(title, "\n".join(parts), head=NOTHING_FETCHED)
 

@@ -15,7 +15,8 @@ leaves is a :class:`Fitted`: everything after that is post-processing of a priva
 import io
 import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypedDict
 
@@ -29,6 +30,7 @@ from dpassay.mechanisms.noise import Source, source
 from dpassay.privacy import Event, account, from_dict
 from dpassay.privacy.budget import Budget, Plan, budget
 from dpassay.privacy.ledger import Ledger, spending
+from dpassay.synth.measurements import Measurement
 from dpassay.synth.models import MODELS, MOST_REJECTIONS, Model, Records
 from dpassay.synth.queries.workload import Workload
 from dpassay.synth.tables.domains import MeasuredDomain
@@ -354,6 +356,40 @@ class Synthesizer(Fitted, ABC):
             raise InvalidArgument("epsilon=inf asks for no privacy; release the table itself.")
         return allowed
 
+    def state_privacy(self, n_records: int) -> PrivacyCurve:
+        """The curve that a fit of so many records will state: from public quantities alone."""
+        event = self._plan(self._budget(n_records), n_records).event
+        return account(event, assumptions=(f"n={n_records}",), n_records=n_records)
+
+    def measure(self, table: Any, times: int = 1) -> list[list[Measurement]]:
+        """The noisy marginals that a fit would take of this table, so many times anew, no fit.
+
+        It is what an audit looks at (:func:`dpassay.audit_table`), charged to no ledger: each is a
+        release of its own.
+
+        Raises:
+            InvalidArgument: the method takes none, or the table does not fit the schema.
+
+        """
+        codes = self.schema.encode(table)
+        n = len(codes) if self.n_records is None else _check.count("n_records", self.n_records)
+        plan, data = self._plan(self._budget(n), n), _CountedOnce(self.schema, codes, n)
+        chosen = source(self.rng)
+        return [self._measure(data, plan, chosen) for _ in range(times)]
+
+    def _measure(self, data: Records, plan: Any, chosen: Source) -> list[Measurement]:
+        """What ``_run`` measures before it fits anything, for methods that do."""
+        del data, plan, chosen
+        raise InvalidArgument(
+            f"{type(self).__name__} measures no marginals before it fits. Audit its answers or "
+            "its rows."
+        )
+
+    @property
+    def measures_first(self) -> bool:
+        """Whether there is anything that :meth:`measure` can show."""
+        return type(self)._measure is not Synthesizer._measure
+
     @abstractmethod
     def _plan(self, allowed: Budget, n_records: int) -> Plan:
         """What will be done, decided from public quantities alone."""
@@ -361,6 +397,21 @@ class Synthesizer(Fitted, ABC):
     @abstractmethod
     def _run(self, data: Records, plan: Any, chosen: Source) -> Model:
         """The model, learned as planned. ``plan`` is what ``_plan`` returned."""
+
+
+class _CountedOnce(Records):
+    """Records that are measured many times: each marginal is counted when it is first asked for."""
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, ...], FloatArray]:
+        return {}
+
+    def counts(self, columns: Sequence[str]) -> FloatArray:
+        """The counts of a marginal; not to be written into."""
+        names = tuple(columns)
+        if names not in self._known:
+            self._known[names] = super().counts(names)
+        return self._known[names]
 
 
 def default_delta(n_records: int) -> float:

@@ -28,6 +28,10 @@ class Measurement:
     shares: FloatArray
     deviation: float
 
+    def share_of(self, cell: tuple[int, ...]) -> float:
+        """The noisy share of the cell that a record with these codes of the columns falls into."""
+        return float(self.shares[cell])
+
 
 def measure(
     data: Records,

@@ -218,13 +218,16 @@ class ProductMixture(Synthesizer):
         return plan
 
     def _run(self, data: Records, plan: MixturePlan, chosen: Source) -> Model:
-        found = measure(data, plan.columns, plan.sigmas, chosen, self.neighbouring)
+        found = self._measure(data, plan, chosen)
         model = self._fit_model(found, plan, chosen.generator)
         if not plan.picks:
             return model
         picked = select_sets(data, model, plan, self.neighbouring, chosen)
         found += measure(data, picked, [plan.late] * plan.picks, chosen, self.neighbouring)
         return self._fit_model(found, plan, chosen.generator, model)
+
+    def _measure(self, data: Records, plan: MixturePlan, chosen: Source) -> list[Measurement]:
+        return measure(data, plan.columns, plan.sigmas, chosen, self.neighbouring)
 
     def _fit_model(
         self,
