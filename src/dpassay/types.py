@@ -286,7 +286,10 @@ class Power:
         return self.auc_lower <= 0.5 <= self.auc_upper
 
     def __str__(self) -> str:
-        text = f"AUC {self.auc:.3g} where the claim allows {self.auc_allowed:.3g}"
+        text = (
+            f"AUC {self.auc:.3g} where the claim allows {self.auc_allowed:.3g}, ceiling "
+            f"{self.ceiling:.3g}"
+        )
         return f"vacuous; {text}" if self.vacuous else text
 
 
@@ -496,7 +499,8 @@ class Verdict:
         head = "refuted" if self.refuted else "not refuted"
         seen = _show_above(self.bound.epsilon, claimed)
         shown = f"epsilon >= {seen} at delta={self.bound.delta:g}"
-        learned = f" ({self.n_learning} for learning)" if self.n_learning else ""
+        what = "the search" if self.pair else "learning"
+        learned = f" ({self.n_learning} for {what})" if self.n_learning else ""
         if self.fell_at is not None and not self.bound.epsilon > claimed:
             shown = f"{self.fell_at}; {shown}"
         return (

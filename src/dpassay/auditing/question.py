@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from dpassay import _check
+from dpassay.attacks.online.experts import EXPERTS
 from dpassay.auditing.account import Account
 from dpassay.auditing.claims import claim_text, parse_claim
 from dpassay.auditing.next_steps import Circumstances, advise_curve
@@ -119,7 +120,7 @@ class Question:
             return f"{self.attacker}, by {self.distinguisher}"
         if self.rules.online:
             kind = "" if self.distinguisher is None else f", best: {self.distinguisher}"
-            return f"a score learned while betting (4 experts{kind})"
+            return f"a score learned while betting ({len(EXPERTS)} experts{kind})"
         if not self.n_learning:
             return "the score that was given"
         count = self.n_learning * max(self.block, 1)
@@ -174,8 +175,20 @@ class Question:
         )
         empty = not refuted and is_vacuous(self.rules, referee.trials)
         vacuous = not refuted and (prints.same or empty)
-        seen = Circumstances(prints.same, self._would_do() if empty else None, self.curve)
-        return with_power(verdict, vacuous=vacuous, both_ways=self.rules.both_ways, seen=seen)
+        seen = Circumstances(
+            prints.same,
+            self._would_do() if empty else None,
+            self.curve,
+            stopped=refuted and betting and not self.rules.measure,
+            failed=(int(failed[found.worlds == 1].sum()), int(failed[found.worlds == 0].sum())),
+        )
+        return with_power(
+            verdict,
+            vacuous=vacuous,
+            both_ways=self.rules.both_ways,
+            n_scores=len(EXPERTS) if self.rules.online else 1,
+            seen=seen,
+        )
 
     def vacuous(self) -> str | None:
         """What to say before an audit is played that could show nothing; None if it could."""
@@ -265,12 +278,20 @@ def refuse_target(run: Played) -> None:
         raise AuditStopped(text.splitlines()[0].partition(": ")[2])
 
 
+def describe_first_error(run: Played) -> str:
+    """The kind and the place of the first error of a run, and how to see its words."""
+    return (
+        f"The first error was:\n{run.first_error}\nIts words are left out, since they may quote a "
+        "record; with DPASSAY_DEBUG=1 they are shown."
+    )
+
+
 def refuse_failures(run: Played) -> None:
     """Raise AuditStopped if that is how the run ended."""
     if run.ended == "too many failures":
         raise AuditStopped(
-            f"{run.n_failed} of {len(run.outcomes)} trials failed, too many to say anything. The "
-            f"first error was:\n{run.first_error}"
+            f"{run.n_failed} of {len(run.outcomes)} trials failed, too many to say anything. "
+            f"{describe_first_error(run)}"
         )
 
 

@@ -95,7 +95,7 @@ def audit(
     """
     from dpassay.auditing import AuditStopped
     from dpassay.auditing import audit as run_audit
-    from dpassay.auditing.rehearsal import rehearse
+    from dpassay.auditing.rehearsal import ask_before, rehearse
     from dpassay.errors import VacuousAudit
 
     if one_run:
@@ -139,7 +139,9 @@ def audit(
                 )
                 _tell(_expect(each, trials, crew, curve, confidence, delta), as_json)
                 raise typer.Exit(0)
-            if not quiet and not as_json:
+            asked = (trials, confidence, delta, not fixed, None if secure else seed)
+            empty = ask_before(mechanism, subject.score, curve, *asked).vacuous()
+            if not (quiet or as_json) and (anyway or empty is None):
                 timing = _Timing(mechanism, subject.example(curve)[0], subject.score, seed, trials)
                 each = timing.seconds(crew, timeout)
                 _tell(_expect(each, trials, crew, curve, confidence, delta), as_json)
@@ -348,13 +350,20 @@ class _Timing:
         return [(time.perf_counter() - begin) / (size or 1)]
 
     def seconds(self, crew: Any, timeout: float | None) -> float:
-        """How long the trial took; NaN if it failed, which is said."""
+        """How long the trial took; NaN if it failed, which is said.
+
+        Raises:
+            AuditStopped: the target cannot be audited.
+
+        """
+        from dpassay.auditing.question import refuse_target
         from dpassay.runs import play
 
         options = {"executor": crew, "workers": 1, "timeout": timeout, "max_failed_share": 1.0}
         run = play(self, 1, key="timing", **options)
         if run.ended == "interrupted":
             raise KeyboardInterrupt
+        refuse_target(run)
         if run.first_error:
             first, *frames = run.first_error.strip().splitlines()
             where = f" at {frames[-1].strip()}" if frames else ""
