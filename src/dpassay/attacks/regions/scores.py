@@ -30,10 +30,11 @@ Score = Callable[[Draws], FloatArray]
 Fit = Callable[[Draws, Any], Score | None]
 
 _MOST_ROWS_OF_TABLE, _TABLE_SAMPLE = 20_000, 100_000
+_FEW_OUTPUTS = 64  # distinct outputs up to which nothing says more than their table
 _PATTERN_ROWS, _MANY_ROWS = 3000, 30_000
 # Rows and trees of a first look, and of boosting that was found worth learning from more.
-_FEW_ROWS, _FEW_TREES, _BOOSTING_ROWS, _BOOSTING_TREES = 100_000, 30, 300_000, 60
-_FIRST_ROWS = 40_000
+_FEW_ROWS, _FEW_TREES, _BOOSTING_ROWS, _BOOSTING_TREES = 100_000, 20, 300_000, 60
+_FIRST_ROWS = 20_000
 BOOSTING = "boosting"
 
 
@@ -210,7 +211,12 @@ def families(draws: Draws, boosting: bool = True) -> Iterator[tuple[str, Fit]]:
     yield "table", fit_table
     if draws.width == 1:
         yield "histogram", lambda some, worlds: count_columns(some, worlds, False).fine()
-        return
+    elif np.unique(hashes(draws.first(_TABLE_SAMPLE).columns)).size > _FEW_OUTPUTS:
+        yield from _of_many_outputs(boosting)
+
+
+def _of_many_outputs(boosting: bool) -> Iterator[tuple[str, Fit]]:
+    """What is learned where a table has not seen each output often enough to be exact."""
     yield from sums()
     yield "pattern", fit_pattern
     if boosting:
