@@ -15,6 +15,7 @@ from dpassay.attacks.regions.bins import Additive
 from dpassay.attacks.regions.choice import (
     Forecast,
     Region,
+    add_finer,
     choose_region,
     learn_all,
     shortlist,
@@ -46,8 +47,10 @@ def learn_region(
     few = [(some.first(_FIRST_LOOK), coins[:_FIRST_LOOK]) for some, coins in folds]
     if not all(0 < coins.sum() < len(coins) for _, coins in few):
         return None
-    found = shortlist(learn_all(families(few[0][0], boosting), *few[0]), *few[1])
+    learned = learn_all(families(few[0][0], boosting), *few[0])
+    found = shortlist(learned, *few[1])
     if half > _FIRST_LOOK:
+        found = add_finer(found, learned)
         found = [replace(one, score=one.relearn(*folds[0])) for one in found]
     choice = choose_region(found, folds, forecast)
     return None if choice is None else choice.learn(draws, worlds)

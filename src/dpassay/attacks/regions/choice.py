@@ -7,13 +7,14 @@ learned on one, thresholds at several degrees of caution included, is judged on 
 other way round. No draw judges what it has taught, and all of them judge.
 """
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from dpassay.attacks.regions.scores import BOOSTING, Fit, Score, Single
+from dpassay.attacks.regions.scores import BOOSTING, PATTERN, Fit, Score, Single
 from dpassay.attacks.regions.views import Draws
 from dpassay.types import FloatArray
 
@@ -195,6 +196,13 @@ def shortlist(found: Iterable[Candidate], draws: Draws, worlds: Any) -> list[Can
     by_ratio = sorted(kept, key=lambda item: -item[1])[:_KEPT]
     by_area = sorted(kept, key=lambda item: -item[2])[:_KEPT]
     return list({one.name: one for one, _, _ in [*by_ratio, *by_area]}.values())
+
+
+def add_finer(found: list[Candidate], learned: Iterable[Candidate]) -> list[Candidate]:
+    """The candidates, and what more draws may make better than these: finer bins, patterns."""
+    names = {one.name for one in found}
+    finer = {re.sub("coarse bins|halves", "fine bins", name) for name in names} | {PATTERN}
+    return [*found, *(one for one in learned if one.name in finer - names)]
 
 
 @dataclass(frozen=True)
