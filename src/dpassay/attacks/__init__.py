@@ -10,6 +10,7 @@ from dpassay._lazy import lazily
 from dpassay.attacks.features import describe, features  # now: the module has the same name
 
 if TYPE_CHECKING:
+    from dpassay.attacks.bits import lowest_bit
     from dpassay.attacks.ceilings import AttackCeilings
     from dpassay.attacks.counters import below_threshold_accuracy, sorted_half_accuracy
     from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
@@ -46,6 +47,7 @@ _PUBLIC = {
     "below_threshold_accuracy": "dpassay.attacks.counters",
     "Distinguisher": "dpassay.attacks.distinguisher",
     "learn_distinguisher": "dpassay.attacks.distinguisher",
+    "lowest_bit": "dpassay.attacks.bits",
 }
 
 __all__ = [
@@ -64,6 +66,7 @@ __all__ = [
     "learn_distinguisher",
     "lira_scores",
     "log_odds",
+    "lowest_bit",
     "metric_scores",
     "observe",
     "quantile_scores",

@@ -186,8 +186,7 @@ def _coarsen(
     middle = np.concatenate([[0.0], reached[:-1]]) / 2 + reached / 2
     group = np.searchsorted(quantiles, middle)
     group[atoms] = quantiles.size + 1 + np.arange(atoms.sum())
-    sums = [np.bincount(group, counts) for counts in (ones, zeros)]
-    return heights_of(*sums)[group]
+    return heights_of(np.bincount(group, ones), np.bincount(group, zeros))[group]
 
 
 def count_columns(draws: Draws, worlds: Any, of_differences: bool) -> _Counts:
