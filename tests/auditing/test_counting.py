@@ -79,3 +79,39 @@ def test_the_bound_errs_at_most_as_often_as_it_says():
     assert_rate_at_most(errors_of_bounds(slice(24_000, None)), 60, 0.05)
     with pytest.raises(AssertionError):  # counted on the trials that ordered the values
         assert_rate_at_most(errors_of_bounds(slice(0, 12_000)), 60, 0.05)
+
+
+def shifted(n, seed=0, shift=0.0):
+    """Normal scores that are ``shift`` higher in world 1."""
+    rng = np.random.default_rng(seed)
+    worlds = rng.integers(0, 2, n)
+    return worlds, rng.normal(size=n) + shift * worlds
+
+
+def test_where_more_trials_taught_the_score_its_border_stays():
+    worlds, scores = shifted(20_000, shift=0.5)
+    settled, _ = choose_among(worlds, scores, 4000, 20_000, False, n_taught=4000)
+    rule = settled.best_at(0.0, 0.05)
+    assert {rule.low, rule.high} <= {0.0, -np.inf, np.inf}
+    free, _ = choose_among(worlds, scores, 4000, 20_000, False, n_taught=3999)
+    assert len(free) > len(settled) == 3
+    given, _ = choose_among(worlds, scores, 4000, 20_000, True, n_taught=4000)
+    assert not given.settled
+    assert not given.border.any()
+
+
+def test_one_half_of_the_trials_judges_what_the_other_takes():
+    """The best of thousands of rules on noise promises nothing on trials that did not choose."""
+    worlds, scores = shifted(8000)
+    found, _ = choose_among(worlds, scores, 4000, 8000, True)
+    odds = found._odds(found.correct, found.wrong, found.n, 0.0, 1.0)
+    assert np.log(odds.max()) > 0.05  # the luckiest rule on the trials that chose it
+    assert np.log([found._judge(0.0, 0.05, caution) for caution in (1.0, 2.0, 4.0)]).max() < 0
+
+
+def test_halves_add_up_to_the_counts_of_a_rule():
+    worlds, scores = shifted(3001, shift=1.0)
+    found, _ = choose_among(worlds, scores, 3001, 3001, True)
+    for number in (0, len(found) // 3, len(found) - 1):
+        seen = found.rule(number).count(worlds, scores)
+        assert (seen.correct, seen.wrong) == (found.correct[number], found.wrong[number])

@@ -6,6 +6,8 @@ import math
 import numpy as np
 import pytest
 
+from dpassay.attacks import lowest_bit
+from dpassay.auditing.referee import claimed_delta
 from dpassay.zoo import mechanisms as zoo
 from dpassay.zoo.catalogue import DRAWS, SUBJECTS, TRAININGS
 from rates import assert_rate
@@ -30,7 +32,9 @@ def test_outputs_are_rows(subject):
 def test_a_claim_is_broken_exactly_if_the_truth_is_above_it(subject):
     truth = subject.epsilon_worst if subject.epsilon_worst is not None else subject.epsilon_true
     if truth is not None:
-        assert subject.broken == (truth > subject.claim().epsilon(0) * (1 + 1e-12))
+        claim = subject.claim()
+        claimed = claim.epsilon(claimed_delta(claim, None))
+        assert subject.broken == (truth > claimed * (1 + 1e-12))
     assert subject.about.endswith(".") or subject in TRAININGS
 
 
@@ -147,3 +151,26 @@ def test_without_noise_in_the_answers_order_is_certain():
 def test_snapping_stays_on_its_grid():
     values = zoo.snapping(3.0, np.random.default_rng(0), SIZE)
     assert np.isin(values, [*np.arange(-96, 97, 16.0), -100.0, 100.0]).all()
+
+
+def test_the_textbook_draw_tells_the_answer_by_its_last_bits():
+    """No draw with the answer 1 lies between multiples of 2^-53; many with the answer 0 do."""
+    ones, zeros = (lowest_bit(drawn(zoo.laplace_by_inversion, [a])) for a in (1, 0))
+    assert ones.min() >= -53
+    assert (zeros < -53).mean() > 0.01
+
+
+def test_gumbel_noise_is_the_exponential_mechanism():
+    answers = np.array([0, 2, 2, 2, 2.0])
+    weights = np.exp(answers * zoo.EPSILON / 2)
+    values = drawn(zoo.noisy_argmax_gumbel, answers)
+    for place, weight in enumerate(weights / weights.sum()):
+        assert_rate(int((values == place).sum()), SIZE, float(weight))
+
+
+def test_a_replaced_record_moves_the_gradient_by_two_clipping_norms():
+    subject = next(s for s in DRAWS if s.name == "one gradient step, sensitivity halved")
+    a, b = (subject.mechanism(data, np.random.default_rng(0), 5) for data in subject.pair())
+    assert np.linalg.norm(a - b, axis=1) == pytest.approx(2.0)
+    deviations = subject.mechanism(subject.pair()[0], np.random.default_rng(1), SIZE).std(axis=0)
+    assert deviations == pytest.approx(zoo.STEP_NOISE, rel=0.03)

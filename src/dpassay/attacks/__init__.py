@@ -12,6 +12,7 @@ from dpassay.attacks.features import describe, features  # now: the module has t
 
 if TYPE_CHECKING:
     from dpassay.attacks import tables
+    from dpassay.attacks.bits import lowest_bit
     from dpassay.attacks.ceilings import AttackCeilings
     from dpassay.attacks.counters import below_threshold_accuracy, sorted_half_accuracy
     from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
@@ -49,6 +50,7 @@ _PUBLIC = {
     "Distinguisher": "dpassay.attacks.distinguisher",
     "learn_distinguisher": "dpassay.attacks.distinguisher",
     "tables": "dpassay.attacks.tables",
+    "lowest_bit": "dpassay.attacks.bits",
 }
 
 __all__ = [
@@ -67,6 +69,7 @@ __all__ = [
     "learn_distinguisher",
     "lira_scores",
     "log_odds",
+    "lowest_bit",
     "metric_scores",
     "observe",
     "quantile_scores",

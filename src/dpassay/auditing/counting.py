@@ -3,13 +3,15 @@
 A rule guesses "with" where the score is at least ``high``, "without" where it is below ``low``, and
 abstains in between; it may also guess the other way round. It is chosen for the bound that it is
 predicted to show on the trials that will be counted: a normal approximation, less the luck of
-having been chosen. Prediction decides power alone; the count itself is exact
-(:mod:`dpassay.bounds.conditional`).
+having been chosen. Of thousands of rules the best on some trials is lucky there: so either half of
+the trials that choose judges what the other half would take. Prediction decides power alone; the
+count itself is exact (:mod:`dpassay.bounds.conditional`).
 """
 
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from scipy import special
@@ -22,9 +24,10 @@ from dpassay.types import FloatArray
 # are then put into the order of what they say.
 _MOST_LEVELS, _LOOKED_AT, _PER_LEVEL = 40, 20_000, 20_000
 _ORDERING = 0.5  # of the trials that choose; the others choose thresholds
-# Standard errors taken off a prediction, on the trials that chose: many rules compete.
-LUCK = 1.5
-_LUCK_OF_LEVELS = 0.5  # the few values of a discrete score, ordered on other trials
+# Standard errors taken off a prediction, on the trials that chose: many rules compete. Fewer where
+# one half of these trials judges what the other has chosen, at a few degrees of caution.
+LUCK, _LUCK_OF_JUDGED = 1.5, 1.0
+_CAUTIONS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0)  # standard errors, in choosing
 _PER_TAIL = 60
 
 
@@ -99,22 +102,24 @@ class Candidates:
         lows: below which each guesses one world.
         highs: from which on each guesses the other.
         swapped: whether high scores are taken for "without".
-        correct: right guesses of each.
-        wrong: wrong guesses of each.
+        halves_correct: right guesses of each, in either half of the trials.
+        halves_wrong: wrong guesses of each.
         n: the number of trials.
         growth: how many times as many trials will be counted.
-        luck: standard errors that being the best of many is worth.
+        border: which rules end where the score was learned to have its border.
+        settled: whether all do: the border is known from more trials than these.
 
     """
 
     lows: FloatArray
     highs: FloatArray
     swapped: FloatArray
-    correct: FloatArray
-    wrong: FloatArray
+    halves_correct: FloatArray
+    halves_wrong: FloatArray
     n: int
     growth: float
-    luck: float = LUCK
+    border: FloatArray
+    settled: bool = False
 
     @classmethod
     def of(
@@ -123,22 +128,39 @@ class Candidates:
         scores: FloatArray,
         n_counted: int,
         both_ways: bool,
-        luck: float = LUCK,
+        n_taught: int = 0,
     ) -> "Candidates":
-        """All pairs of thresholds at some ranks of the scores of the trials that choose."""
-        cuts = _cuts(scores)
-        order = np.sort(scores[worlds == 1]), np.sort(scores[worlds == 0])
-        above = [np.append(side.size - np.searchsorted(side, cuts), 0) for side in order]
-        below = [np.append(np.searchsorted(side, cuts), 0) for side in order]
+        """All pairs of thresholds at some ranks of the scores of the trials that choose.
+
+        A score that was learned has its border at 0: where the region ends that was found on the
+        trials that taught it, or where it says neither world. Rules that end there were not chosen
+        on these trials, so that they owe nothing to luck. Where more trials taught the score than
+        choose here, there are no others: fewer trials cannot say better where it ends.
+        """
+        settled = not both_ways and n_taught >= scores.size
+        cuts = np.empty(0) if settled else _cuts(scores)
+        cuts = cuts if both_ways else np.union1d(cuts, 0.0)
         low, high = np.append(cuts, -np.inf), np.append(cuts, np.inf)
         i, j = np.nonzero((low[:, None] <= high) & ~(np.isinf(low)[:, None] & np.isinf(high)))
-        one, other = above[0][j] + below[1][i], above[1][j] + below[0][i]
-        plain = (low[i], high[j], np.zeros(i.size, bool), one, other)
-        reverse = (low[i], high[j], np.ones(i.size, bool), other, one)
+        halves = [_guesses(worlds[k::2], scores[k::2], cuts, i, j) for k in (0, 1)]
+        one, other = np.stack(halves, axis=1)
+        border = np.isin(low[i], (0.0, -np.inf)) & np.isin(high[j], (0.0, np.inf)) & (not both_ways)
+        plain = (low[i], high[j], np.zeros(i.size, bool), one, other, border)
+        reverse = (low[i], high[j], np.ones(i.size, bool), other, one, border)
         ways = (plain, reverse) if both_ways else (plain,)
-        columns = [np.concatenate(parts) for parts in zip(*ways, strict=True)]
+        *columns, border = (np.concatenate(parts, axis=-1) for parts in zip(*ways, strict=True))
         growth = n_counted / max(scores.size, 1)
-        return cls(*columns, n=scores.size, growth=growth, luck=luck)
+        return cls(*columns, n=scores.size, growth=growth, border=border, settled=settled)
+
+    @property
+    def correct(self) -> FloatArray:
+        """Right guesses of each rule."""
+        return self.halves_correct.sum(axis=0)
+
+    @property
+    def wrong(self) -> FloatArray:
+        """Wrong guesses of each rule."""
+        return self.halves_wrong.sum(axis=0)
 
     def __len__(self) -> int:
         return self.lows.size
@@ -152,23 +174,51 @@ class Candidates:
         """Delta times this is the chance of a right guess beyond the odds."""
         return 1 - (np.isinf(self.lows) | np.isinf(self.highs)) / 2
 
-    def right_lower(self, alpha: float) -> FloatArray:
+    def right_lower(self, alpha: float, luck: float = LUCK) -> FloatArray:
         """The predicted lower limit on the chance that a guess is right."""
-        made = self.correct + self.wrong
-        # Few wrong guesses may be luck: 8 to 0, scaled up by 100, is not 800 to 0.
-        wrong = self.wrong + (self.wrong < 10)
-        z = -float(special.ndtri(alpha)) / math.sqrt(self.growth) + self.luck
-        with np.errstate(divide="ignore", invalid="ignore"):
-            center = np.log(self.correct) - np.log(wrong)
-            log_odds = center - z * np.sqrt(1 / self.correct + 1 / wrong)
-        return np.where((made > 0) & (self.correct > 0), special.expit(log_odds), 0.0)
+        return _right_lower(self.correct, self.wrong, self._errors_of(alpha) + luck)
+
+    def _errors_of(self, alpha: float) -> float:
+        """The standard errors, on these trials, between the count's estimate and its limit."""
+        return -float(special.ndtri(alpha)) / math.sqrt(self.growth)
 
     def best_at(self, delta: float, alpha: float) -> Rule:
-        """The rule with the largest predicted bound on epsilon(delta)."""
-        right = self.right_lower(alpha)
-        share = np.maximum(self.correct + self.wrong, 1) / self.n
-        odds = (right - self.leak * delta / share) / np.maximum(1 - right, 1e-300)
-        return self.rule(int(np.argmax(odds)))
+        """The rule with the largest predicted bound on epsilon(delta).
+
+        At each degree of caution either half takes its best rule, and the other half judges it.
+        The degree that does best takes its rule on all trials, unless one at the border of the
+        score promises more, or the border is known from more trials than these.
+        """
+        if self.settled:
+            return self.rule(int(np.argmax(self._predict(delta, alpha))))
+        values = [self._judge(delta, alpha, caution) for caution in _CAUTIONS]
+        caution = _CAUTIONS[int(np.argmax(values))]
+        chosen = int(np.argmax(self._odds(self.correct, self.wrong, self.n, delta, caution)))
+        at_border = np.where(self.border, self._predict(delta, alpha), -np.inf)
+        if at_border.max() >= max(values):
+            chosen = int(np.argmax(at_border))
+        return self.rule(chosen)
+
+    def _predict(self, delta: float, alpha: float) -> FloatArray:
+        """What each rule promises, with nothing taken off for luck."""
+        return self._odds(self.correct, self.wrong, self.n, delta, self._errors_of(alpha))
+
+    def _judge(self, delta: float, alpha: float, caution: float) -> float:
+        """What rules that were chosen with this caution show on the trials that did not choose."""
+        correct, wrong, sides = self.halves_correct, self.halves_wrong, (self.n + 1) // 2
+        best = [
+            int(np.argmax(self._odds(correct[k], wrong[k], sides, delta, caution))) for k in (0, 1)
+        ]
+        right = correct[1, best[0]] + correct[0, best[1]]
+        errors = wrong[1, best[0]] + wrong[0, best[1]]
+        off = self._errors_of(alpha) + _LUCK_OF_JUDGED
+        leak = float(self.leak[best].max())
+        return float(_odds_lower(right, errors, self.n, leak * delta, off))
+
+    def _odds(
+        self, correct: FloatArray, wrong: FloatArray, n: int, delta: float, off: float
+    ) -> FloatArray:
+        return _odds_lower(correct, wrong, n, self.leak * delta, off)
 
     def best_deltas(self, epsilon: FloatArray, alpha: float) -> tuple[FloatArray, list[Rule]]:
         """For each epsilon the largest predicted bound on delta(epsilon), and the rule for it."""
@@ -204,8 +254,40 @@ class Candidates:
         return chosen[0], self.rule(chosen[1])
 
 
+def _guesses(
+    worlds: FloatArray, scores: FloatArray, cuts: FloatArray, lows: Any, highs: Any
+) -> tuple[FloatArray, FloatArray]:
+    """Right and wrong guesses of rules, by the numbers of their thresholds; the last is "never"."""
+    order = np.sort(scores[worlds == 1]), np.sort(scores[worlds == 0])
+    above = [np.append(side.size - np.searchsorted(side, cuts), 0) for side in order]
+    below = [np.append(np.searchsorted(side, cuts), 0) for side in order]
+    return above[0][highs] + below[1][lows], above[1][highs] + below[0][lows]
+
+
+def _right_lower(correct: Any, wrong: Any, off: float) -> FloatArray:
+    """The share of right guesses less so many standard errors of its log odds."""
+    # Few wrong guesses may be luck: 8 to 0, scaled up by 100, is not 800 to 0.
+    wrong = wrong + (wrong < 10)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        center = np.log(correct) - np.log(wrong)
+        log_odds = center - off * np.sqrt(1 / correct + 1 / wrong)
+    return np.where(correct > 0, special.expit(log_odds), 0.0)
+
+
+def _odds_lower(correct: Any, wrong: Any, n: int, leak: Any, off: float) -> FloatArray:
+    """Odds of a right guess less so many standard errors, and less what delta leaks."""
+    right = _right_lower(correct, wrong, off)
+    share = np.maximum(correct + wrong, 1) / n
+    return (right - leak / share) / np.maximum(1 - right, 1e-300)
+
+
 def choose_among(
-    worlds: FloatArray, scores: FloatArray, first: int, end: int, both_ways: bool
+    worlds: FloatArray,
+    scores: FloatArray,
+    first: int,
+    end: int,
+    both_ways: bool,
+    n_taught: int = 0,
 ) -> tuple[Candidates, FloatArray]:
     """The rules to choose from for a count of the trials from ``first`` on, and their scores.
 
@@ -215,12 +297,10 @@ def choose_among(
     ordering = int(_ORDERING * first)
     levels = Levels.of(worlds[:ordering], scores[:ordering]) if ordering else None
     if levels is None:
-        return Candidates.of(worlds[:first], scores[:first], end - first, both_ways), scores
+        choosing = worlds[:first], scores[:first]
+        return Candidates.of(*choosing, end - first, both_ways, n_taught), scores
     scores, choosing = levels(scores), slice(ordering, first)
-    found = Candidates.of(
-        worlds[choosing], scores[choosing], end - first, both_ways, _LUCK_OF_LEVELS
-    )
-    return found, scores
+    return Candidates.of(worlds[choosing], scores[choosing], end - first, both_ways), scores
 
 
 def _cuts(scores: FloatArray) -> FloatArray:

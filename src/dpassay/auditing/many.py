@@ -51,7 +51,7 @@ _BLOCKS, _LARGEST_BLOCK = 20, 16_384
 _FIXED = ("stop", "leak")
 _LEARNING_SHARE, _FEWEST, _MOST = 0.25, 60, 5000  # of the trials, to learn a distinguisher from
 # With so many cheap draws a region of outputs is learned and counted; its learners want more.
-_MANY_DRAWS, _SHARE_OF_MANY, _MOST_OF_MANY = 40_000, 0.5, 1_000_000
+_MANY_DRAWS, _SHARE_OF_MANY, _MOST_OF_MANY = 40_000, 0.4, 1_000_000
 _STILL_MORE, _MOST_OF_ALL = 0.125, 2_000_000  # where the count is large, so is what it rests on
 
 
@@ -203,7 +203,8 @@ def audit(
         key = run_key(chosen.configuration(), **parts) if record is None else record.key
         account = _account(chosen, record, sequential)
         given = score is not None
-        rules = Rules(claim, delta, confidence, given, account, chosen.online, measure)
+        taught = chosen.n_learning * max(chosen.block, 1)
+        rules = Rules(claim, delta, confidence, given, account, chosen.online, measure, taught)
         question = make_question(key, chosen, sequential, rules, max_failed_share, replay, seen)
         question = replace(
             question,

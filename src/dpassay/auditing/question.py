@@ -406,6 +406,7 @@ def question_of(record: RunRecord, change: Change) -> Question:
         account=account_of(record),
         online="online" in settings,
         measure=about.get("measure", False),
+        n_taught=n_learning * max(block, 1),
     )
     steps = about.get("steps")
     return Question(

@@ -58,6 +58,7 @@ class Rules:
         online: whether the referee gets features of outputs, and learns from them while it bets,
             instead of scores.
         measure: whether trials go on to count after the claim has fallen, to show how bad it is.
+        n_taught: the trials from which the score was learned before; 0 for one that was given.
 
     """
 
@@ -68,6 +69,7 @@ class Rules:
     account: Account
     online: bool = False
     measure: bool = False
+    n_taught: int = 0
 
     @property
     def alpha(self) -> float:
@@ -421,7 +423,9 @@ def _where(rules: Rules, worlds: Any, scores: FloatArray) -> Fall:
 def _by_count(rules: Rules, evidence: Evidence, first: int, end: int, share: float) -> Finding:
     """A rule chosen on the trials before ``first``, counted once on those up to ``end``."""
     worlds = evidence.worlds
-    candidates, scores = choose_among(worlds, evidence.scores, first, end, rules.both_ways)
+    candidates, scores = choose_among(
+        worlds, evidence.scores, first, end, rules.both_ways, rules.n_taught
+    )
     fresh = worlds[first:end], scores[first:end]
     if not len(candidates):
         empty = Guesses(0, 0, end - first)

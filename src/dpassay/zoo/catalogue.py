@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.privacy import PureDP
-from dpassay.types import PrivacyCurve
+from dpassay.attacks import lowest_bit
+from dpassay.privacy import GDP, PureDP
+from dpassay.types import FloatArray, PrivacyCurve
 from dpassay.zoo import learners, mechanisms, training_bugs
 
 SNIPER = "DP-Sniper's benchmark (Bichsel et al. 2021)"
@@ -40,7 +41,7 @@ class Subject:
         epsilon_true: the loss at the pair; an upper bound if ``at_most``; none if unknown.
         at_most: whether the truth at the pair is only known to be at most that.
         epsilon_worst: the loss at the worst pair, where it is known.
-        score: of an output, for trainings; none lets the audit learn one.
+        score: of an output; none lets the audit learn one.
         trials: trainings that show the bug; none for cheap draws.
 
     """
@@ -79,6 +80,24 @@ _LEFT, _RIGHT = [1.0] * 5 + [0.0] * 5, [0.0] * 5 + [1.0] * 5
 _GEOMETRIC = math.log(9 / 8)
 _RAPPOR = math.log(0.5125 / 0.4875)  # of one bit; four hashes, so that eight bits can differ
 _RAPPOR_ONCE = math.log(0.525 / 0.475)
+
+
+def _flipped_label() -> tuple[FloatArray, FloatArray]:
+    """Ten records with labels of 1; the last has the label -1 in the other data set."""
+    data = np.column_stack([np.tile([0.6, 0.8], (10, 1)), np.ones(10)])
+    other = data.copy()
+    other[-1, -1] = -1.0
+    return data, other
+
+
+def _step_claim(norms: float) -> Callable[[], PrivacyCurve]:
+    return lambda: GDP(norms / mechanisms.STEP_NOISE, neighbouring="replace-one")
+
+
+def _step_epsilon() -> float:
+    """The loss of the step at the delta at which an audit states it."""
+    return float(_step_claim(2.0)().epsilon(1e-5))
+
 
 DRAWS = (
     Subject(
@@ -182,6 +201,17 @@ DRAWS = (
         "all",
         epsilon_true=0.1,
         epsilon_worst=0.1,
+    ),
+    Subject(
+        "noisy argmax, Gumbel",
+        mechanisms.noisy_argmax_gumbel,
+        _queries([1] * 5, [0, 2, 2, 2, 2]),
+        _claim(),
+        False,
+        "Report noisy max with Gumbel noise: the exponential mechanism.",
+        AUDITORIUM,
+        "all",
+        epsilon_true=math.log(0.2 + 0.8 * math.exp(0.1)),
     ),
     Subject(
         "noisy max, Laplace",
@@ -411,6 +441,53 @@ DRAWS = (
         AUDITORIUM,
         "record",
         (0, 1),
+    ),
+    Subject(
+        "one gradient step",
+        mechanisms.one_gradient_step,
+        _flipped_label,
+        _step_claim(2.0),
+        False,
+        "One step of gradient descent: a replaced record moves the sum by two clipping norms.",
+        AUDITORIUM,
+        epsilon_true=_step_epsilon(),
+        epsilon_worst=_step_epsilon(),
+    ),
+    Subject(
+        "one gradient step, sensitivity halved",
+        mechanisms.one_gradient_step,
+        _flipped_label,
+        _step_claim(1.0),
+        True,
+        "The sensitivity of a replaced record is taken as one clipping norm instead of two.",
+        AUDITORIUM,
+        epsilon_true=_step_epsilon(),
+        epsilon_worst=_step_epsilon(),
+    ),
+    Subject(
+        "laplace, last bits",
+        mechanisms.laplace_by_inversion,
+        _queries([0], [1]),
+        _claim(),
+        True,
+        "Double precision: an answer of 1 with noise never lies between multiples of 2^-53.",
+        "Mironov (2012), in DP-Sniper's benchmark (Bichsel et al. 2021)",
+        epsilon_true=math.inf,
+        epsilon_worst=math.inf,
+        score=lowest_bit,
+    ),
+    Subject(
+        "snapping, last bits",
+        mechanisms.snapping,
+        _queries([0], [1]),
+        _claim(),
+        False,
+        "The same draw, rounded to a grid that does not depend on the answer.",
+        "Mironov (2012), in DP-Sniper's benchmark (Bichsel et al. 2021)",
+        epsilon_true=0.1,
+        at_most=True,
+        epsilon_worst=0.1,
+        score=lowest_bit,
     ),
 )
 

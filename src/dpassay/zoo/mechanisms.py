@@ -94,6 +94,13 @@ def noisy_argmax_exponential(data: FloatArray, rng: np.random.Generator, size: i
     return _with_exponential(data, rng, size).argmax(axis=1).astype(float)
 
 
+def noisy_argmax_gumbel(data: FloatArray, rng: np.random.Generator, size: int) -> FloatArray:
+    """Report noisy max with Gumbel noise, which is the exponential mechanism."""
+    answers = np.asarray(data, float)
+    noisy = answers + rng.gumbel(scale=2 / EPSILON, size=(size, answers.size))
+    return noisy.argmax(axis=1).astype(float)
+
+
 def noisy_max_laplace(data: FloatArray, rng: np.random.Generator, size: int) -> FloatArray:
     """Releases the largest noisy answer itself, not which it is."""
     return _with_noise(data, rng, size, 2 / EPSILON).max(axis=1)
@@ -268,6 +275,23 @@ def mean_with_noised_scale(data: FloatArray, rng: np.random.Generator, size: int
     """The mean by the true count, with noise scaled to a noisy one."""
     counts = np.maximum(len(data) + rng.laplace(scale=2 / EPSILON, size=size), 1.0)
     return float(np.mean(data)) + rng.laplace(size=size) * 2 / (counts * EPSILON)
+
+
+# One step of gradient descent, where a neighbour has one record replaced.
+
+STEP_NOISE = 10.0  # deviations of the noise, in clipping norms
+
+
+def one_gradient_step(data: FloatArray, rng: np.random.Generator, size: int) -> FloatArray:
+    """The sum of gradients clipped to norm 1, with Gaussian noise: GDP with mu = 2 / STEP_NOISE.
+
+    A record is a row of features with its label at the end; the loss is squared, the model still 0.
+    Another record in the place of one moves the sum by up to two clipping norms.
+    """
+    gradients = -data[:, -1:] * data[:, :-1]
+    lengths = np.linalg.norm(gradients, axis=1, keepdims=True)
+    total = (gradients / np.maximum(lengths, 1.0)).sum(axis=0)
+    return total + STEP_NOISE * rng.standard_normal((size, total.size))
 
 
 # Floating point: the value is as private as it claims to be, its last bits are not.

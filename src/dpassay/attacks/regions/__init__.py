@@ -5,15 +5,17 @@ the other. Scores are learned on some draws, and score, tail and threshold chose
 is counted afterwards, on fresh draws, is as good as if the region had been given.
 """
 
-import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from dpassay.attacks.distinguisher import Distinguisher
 from dpassay.attacks.regions.bins import Additive
 from dpassay.attacks.regions.choice import (
     Forecast,
     Region,
+    add_finer,
     choose_region,
     learn_all,
     shortlist,
@@ -24,9 +26,6 @@ from dpassay.types import FloatArray
 
 __all__ = ["Forecast", "Region", "learn_from_many", "learn_region"]
 
-# Of the draws: to screen candidates, to propose thresholds and to judge them; the rest learns.
-_SCREENING, _CHOOSING = 0.2, 0.15
-_MOST_SCREENING = 100_000
 # All kinds of scores are learned from so many draws, and those that are worth it from all.
 _FIRST_LOOK = 100_000
 
@@ -37,49 +36,45 @@ def learn_region(
     """The region that promises most of a final count, or None if there is nothing to see.
 
     Args:
-        rows: outputs as rows of numbers; about half of them learn scores, some screen them, the
-            rest proposes thresholds and chooses.
+        rows: outputs as rows of numbers; either half judges what the other has taught.
         worlds: 1 or 0 for each, drawn by coins.
         forecast: what the final count will be able to show.
         boosting: whether trees are tried too.
 
     """
-    flags = flags_of(rows)
-    learn, screen, propose, judge = (
-        (Draws(rows[a:b], flags), worlds[a:b]) for a, b in itertools.pairwise(_ends(len(rows)))
-    )
-    few = learn[0].first(_FIRST_LOOK), learn[1][:_FIRST_LOOK]
-    if not 0 < few[1].sum() < len(few[1]):
+    draws, half = Draws(rows, flags_of(rows)), len(rows) // 2
+    folds = (draws.part(0, half), worlds[:half]), (draws.part(half, len(rows)), worlds[half:])
+    few = [(some.first(_FIRST_LOOK), coins[:_FIRST_LOOK]) for some, coins in folds]
+    if not all(0 < coins.sum() < len(coins) for _, coins in few):
         return None
-    found = shortlist(learn_all(families(few[0], boosting), *few), *screen)
-    if len(learn[0]) > len(few[0]):
-        found = [candidate.relearn(*learn) for candidate in found]
-    return choose_region(found, propose, judge, forecast)
-
-
-def _ends(n: int) -> list[int]:
-    """Where learning, screening and proposing end; what is left judges."""
-    screening = min(int(_SCREENING * n), _MOST_SCREENING)
-    choosing = int(_CHOOSING * n)
-    learning = n - screening - 2 * choosing
-    return [0, learning, learning + screening, learning + screening + choosing, n]
+    learned = learn_all(families(few[0][0], boosting), *few[0])
+    found = shortlist(learned, *few[1])
+    if half > _FIRST_LOOK:
+        found = add_finer(found, learned)
+        found = [replace(one, score=one.relearn(*folds[0])) for one in found]
+    choice = choose_region(found, folds, forecast)
+    return None if choice is None else choice.learn(draws, worlds)
 
 
 @dataclass(frozen=True)
 class _Oriented:
-    """The score of a region, turned so that a higher one says world 1."""
+    """The score of a region, turned so that a higher one says world 1, and 0 at its border."""
 
     score: Score
     flags: FloatArray
     sign: float
+    border: float
 
     def __call__(self, table: FloatArray) -> FloatArray:
         # The first column of a table of features is the number of entries: the same in all rows.
-        return self.sign * self.score(Draws(table[:, 1:], self.flags))
+        scores = self.score(Draws(table[:, 1:], self.flags))
+        return self.sign * (np.where(np.isnan(scores), -np.inf, scores) - self.border)
 
 
 def learn_from_many(table: FloatArray, worlds: Any, forecast: Forecast) -> Distinguisher | None:
     """The score of the most promising region, as a distinguisher; None if there is none.
+
+    The region's border is at 0.
 
     Args:
         table: features of outputs of one shape (:func:`dpassay.attacks.features`), a row each.
@@ -93,5 +88,5 @@ def learn_from_many(table: FloatArray, worlds: Any, forecast: Forecast) -> Disti
     sign = 1.0 if region.above == (region.world == 1) else -1.0
     score = region.score
     score = score.compact() if isinstance(score, Additive) else score
-    scorer = _Oriented(score, region.flags, sign)
+    scorer = _Oriented(score, region.flags, sign, region.threshold)
     return Distinguisher(region.name, table.shape[1], scorer)

@@ -18,7 +18,10 @@ from dpassay.types import FloatArray
 _TAILS = np.array([1e-5, 3e-5, 1e-4, 3e-4, 1e-3, 3e-3, 1e-2])
 FINE = np.concatenate([_TAILS, np.linspace(0.02, 0.98, 45), 1 - _TAILS[::-1]])
 # Quantiles between which neighbouring fine bins are taken together.
-COARSE = {"octiles": np.linspace(0.125, 0.875, 7), "halves": np.array([0.5])}
+COARSE = {
+    "coarse bins": np.array([0.02, 0.05, *np.linspace(0.125, 0.875, 7), 0.95, 0.98]),
+    "halves": np.array([0.5]),
+}
 _EXACT_BINS = 64  # distinct values up to which every value is a bin of its own
 _ATOM = 0.005  # a value with this share of a column is a bin of its own
 _FEWEST = 100  # values beyond an outermost cut: with fewer, a height would be noise
@@ -30,21 +33,47 @@ _SAME = 1e-3  # columns whose two histograms agree at this p-value say nothing
 def cuts_of(values: FloatArray, quantiles: FloatArray) -> FloatArray:
     """Where to cut a column: between all its values if they are few, else at its quantiles.
 
-    Values that occur often get a bin of their own.
+    Values that occur often get a bin of their own; the quantiles are those of the others.
     """
     distinct, counts = np.unique(values[:_CUT_SAMPLE], return_counts=True)
     if distinct.size <= _EXACT_BINS:
         return distinct[1:]
     atoms = distinct[counts >= _ATOM * counts.sum()]
-    inner = quantiles[np.minimum(quantiles, 1 - quantiles) * values.size >= _FEWEST]
-    ordered = np.sort(values)
-    at = ordered[(inner * (values.size - 1)).astype(int)]
+    others = np.sort(values[~np.isin(values, atoms)] if atoms.size else values)
+    inner = quantiles[np.minimum(quantiles, 1 - quantiles) * others.size >= _FEWEST]
+    at = others[(inner * (others.size - 1)).astype(int)]
     return np.unique(np.concatenate([at, atoms, np.nextafter(atoms, np.inf)]))
 
 
 def log_ratio_of(ones: Any, zeros: Any) -> Any:
     """The log ratio of counts in the two worlds; the half keeps that of an empty bin finite."""
     return np.log((ones + 0.5) / (zeros + 0.5))
+
+
+def heights_of(ones: FloatArray, zeros: FloatArray, balance: float = 0.0) -> FloatArray:
+    """Log ratios of a column's bins, each drawn towards 0 as far as it may be noise.
+
+    Empirical Bayes: the true log ratios of a column are taken as normal around 0. A sum over many
+    columns that say little would otherwise be a sum of noise. ``balance`` is taken off first: the
+    log ratio of all bins together, where something else has counted it.
+    """
+    seen, noise = log_ratio_of(ones, zeros) - balance, 1 / (ones + 0.5) + 1 / (zeros + 0.5)
+    true = _variance_beyond(seen, noise)
+    return seen * true / (true + noise)
+
+
+def _variance_beyond(seen: FloatArray, noise: FloatArray) -> float:
+    """The variance of values around 0 beyond that of their noise (Paule and Mandel 1982).
+
+    It solves sum(seen^2 / (v + noise)) = number of values, whose left side falls in v; 0 if noise
+    alone explains them. 2^-20 of the range is precise enough: what follows is an estimate.
+    """
+    low, high = 0.0, float((seen**2).max(initial=0.0))
+    for _ in range(20):
+        middle = (low + high) / 2
+        excess = (seen**2 / (middle + noise)).sum() > seen.size
+        low, high = (middle, high) if excess else (low, middle)
+    return low
 
 
 def count_bins(cuts: FloatArray, values: FloatArray, worlds: Any) -> tuple[FloatArray, FloatArray]:
@@ -129,11 +158,11 @@ class _Counts:
 
     def fine(self) -> Additive:
         pairs = zip(self.ones, self.zeros, strict=True)
-        return Additive(self.binning, tuple(log_ratio_of(a, b) for a, b in pairs))
+        return Additive(self.binning, tuple(heights_of(a, b) for a, b in pairs))
 
     def coarse(self, quantiles: FloatArray) -> Additive:
-        pairs = zip(self.ones, self.zeros, strict=True)
-        return Additive(self.binning, tuple(_coarsen(a, b, quantiles) for a, b in pairs))
+        bins = zip(self.ones, self.zeros, self.binning.cuts, strict=True)
+        return Additive(self.binning, tuple(_coarsen(*each, quantiles) for each in bins))
 
     @property
     def speak(self) -> list[bool]:
@@ -141,15 +170,23 @@ class _Counts:
         return [differ(a, b) for a, b in zip(self.zeros, self.ones, strict=True)]
 
 
-def _coarsen(ones: FloatArray, zeros: FloatArray, quantiles: FloatArray) -> FloatArray:
-    """Heights that are equal in all fine bins between two quantiles; few bins stay as they are."""
+def _coarsen(
+    ones: FloatArray, zeros: FloatArray, cuts: FloatArray, quantiles: FloatArray
+) -> FloatArray:
+    """Heights that are equal in all fine bins between two quantiles; few bins stay as they are.
+
+    So do values that have a bin of their own: the quantiles are those of the others.
+    """
     if ones.size <= _EXACT_BINS // 2 or ones.size <= quantiles.size + 1:
-        return log_ratio_of(ones, zeros)
-    reached = np.cumsum(ones + zeros) / max((ones + zeros).sum(), 1)
+        return heights_of(ones, zeros)
+    atoms = np.zeros(ones.size, bool)
+    atoms[1:-1] = cuts[1:] == np.nextafter(cuts[:-1], np.inf)
+    others = np.where(atoms, 0.0, ones + zeros)
+    reached = np.cumsum(others) / max(others.sum(), 1)
     middle = np.concatenate([[0.0], reached[:-1]]) / 2 + reached / 2
     group = np.searchsorted(quantiles, middle)
-    sums = [np.bincount(group, counts, quantiles.size + 1) for counts in (ones, zeros)]
-    return log_ratio_of(*sums)[group]
+    group[atoms] = quantiles.size + 1 + np.arange(atoms.sum())
+    return heights_of(np.bincount(group, ones), np.bincount(group, zeros))[group]
 
 
 def count_columns(draws: Draws, worlds: Any, of_differences: bool) -> _Counts:

@@ -15,11 +15,10 @@ import numpy as np
 from dpassay._threads import limit_learner_threads
 from dpassay.attacks.regions.bins import (
     COARSE,
-    FINE,
     count_bins,
     count_columns,
     cuts_of,
-    differ,
+    heights_of,
     log_ratio_of,
     sums,
 )
@@ -30,11 +29,12 @@ Score = Callable[[Draws], FloatArray]
 Fit = Callable[[Draws, Any], Score | None]
 
 _MOST_ROWS_OF_TABLE, _TABLE_SAMPLE = 20_000, 100_000
-_PATTERN_ROWS, _MANY_ROWS = 3000, 30_000
+_FEW_OUTPUTS = 64  # distinct outputs up to which nothing says more than their table
+_PATTERN_ROWS = 3000
 # Rows and trees of a first look, and of boosting that was found worth learning from more.
-_FEW_ROWS, _FEW_TREES, _BOOSTING_ROWS, _BOOSTING_TREES = 100_000, 30, 300_000, 60
-_FIRST_ROWS = 40_000
-BOOSTING = "boosting"
+_FEW_ROWS, _FEW_TREES, _BOOSTING_ROWS, _BOOSTING_TREES = 100_000, 20, 300_000, 60
+_FIRST_ROWS = 20_000
+BOOSTING, PATTERN = "boosting", "pattern"
 
 
 @dataclass(frozen=True)
@@ -158,16 +158,14 @@ def _columns_within(draws: Draws, worlds: Any, at: Any) -> dict[int, _Column]:
     The table has counted the pattern itself: here only the shape of the numbers speaks, so the
     balance of the worlds is taken off.
     """
-    bins = FINE if at.size >= _MANY_ROWS else COARSE["octiles"]
     sides = worlds[at]
-    balance = log_ratio_of(float(sides.sum()), float((sides == 0).sum()))
+    balance = float(log_ratio_of(float(sides.sum()), float((sides == 0).sum())))
     found: dict[int, _Column] = {}
     for j in np.flatnonzero(draws.plain[:, at[0]]).tolist():
         values = draws.columns[j, at]
-        cuts = cuts_of(values, bins)
+        cuts = cuts_of(values, COARSE["coarse bins"])
         zeros, ones = count_bins(cuts, values, sides)
-        if differ(zeros, ones):
-            found[j] = _Column(cuts, log_ratio_of(ones, zeros) - balance)
+        found[j] = _Column(cuts, heights_of(ones, zeros, balance))
     return found
 
 
@@ -210,9 +208,14 @@ def families(draws: Draws, boosting: bool = True) -> Iterator[tuple[str, Fit]]:
     yield "table", fit_table
     if draws.width == 1:
         yield "histogram", lambda some, worlds: count_columns(some, worlds, False).fine()
-        return
+    elif np.unique(hashes(draws.first(_TABLE_SAMPLE).columns)).size > _FEW_OUTPUTS:
+        yield from _of_many_outputs(boosting)
+
+
+def _of_many_outputs(boosting: bool) -> Iterator[tuple[str, Fit]]:
+    """What is learned where a table has not seen each output often enough to be exact."""
     yield from sums()
-    yield "pattern", fit_pattern
+    yield PATTERN, fit_pattern
     if boosting:
         yield BOOSTING, fit_boosting
 

@@ -96,7 +96,11 @@ class Draws:
 
     def first(self, n: int) -> "Draws":
         """The first n of them."""
-        return Draws(self.rows[:n], self.flags) if n < len(self) else self
+        return self.part(0, n) if n < len(self) else self
+
+    def part(self, start: int, end: int) -> "Draws":
+        """Those from one number up to another, with the same flags."""
+        return Draws(self.rows[start:end], self.flags)
 
 
 def feature_names(draws: Draws) -> list[str]:
