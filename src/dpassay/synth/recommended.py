@@ -11,6 +11,7 @@ from dpassay.privacy.budget import budget
 from dpassay.privacy.ledger import Ledger
 from dpassay.synth.base import Synthesizer, default_delta
 from dpassay.synth.methods.product_mixture import ProductMixture
+from dpassay.synth.methods.stages import RESOLUTION
 from dpassay.synth.queries.workload import Workload
 from dpassay.synth.tables.domains import DOMAIN_DELTA, measure_domain
 from dpassay.synth.tables.remainder import split_budget
@@ -27,6 +28,8 @@ def fit(
     schema: Schema | Mapping[str, Any] | None = None,
     domain_epsilon: float | None = None,
     workload: Workload | None = None,
+    target: str | None = None,
+    resolution: float | None = RESOLUTION,
     epsilon: float = 1.0,
     delta: float | None = None,
     neighbouring: Neighbouring = "add-remove",
@@ -43,6 +46,9 @@ def fit(
         domain_epsilon: the part of epsilon that may be spent on measuring domains that are not
             declared; None measures none, and refuses a table whose domain is not declared.
         workload: the queries that should come out right; None takes all pairs of columns.
+        target: a column that is to be predicted from the others, if there is one.
+        resolution: how coarse the cells are on which pairs are measured, in units of their noise;
+            see :class:`~dpassay.synth.ProductMixture`.
         epsilon: the privacy parameter, of all that is done.
         delta: the probability that may escape epsilon; None takes 1/n² of the public n.
         neighbouring: "add-remove" or "replace-one".
@@ -57,6 +63,8 @@ def fit(
     """
     rest: dict[str, Any] = {
         "workload": workload,
+        "target": target,
+        "resolution": resolution,
         "epsilon": epsilon,
         "delta": delta,
         "neighbouring": neighbouring,

@@ -49,6 +49,7 @@ class Column(ABC):
     outside: str = field(default="refused", kw_only=True)
     kind: ClassVar[str] = ""
     rules: ClassVar[tuple[str, ...]] = ("refused", "missing")
+    is_ordered: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check.choice("outside", self.outside, self.rules)
@@ -139,6 +140,7 @@ class Categorical(Column):
 
     values: tuple[Any, ...]
     kind: ClassVar[str] = "categorical"
+    is_ordered: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -182,6 +184,7 @@ class Ordinal(Categorical):
     """Values in an order, from low to high: integers, grades."""
 
     kind: ClassVar[str] = "ordinal"
+    is_ordered: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
