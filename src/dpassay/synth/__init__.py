@@ -28,8 +28,9 @@ if TYPE_CHECKING:
         Numeric,
         Ordinal,
     )
-    from dpassay.synth.tables.domains import MeasuredDomain, measure_domain
+    from dpassay.synth.tables.domains import DomainWarning, MeasuredDomain, measure_domain
     from dpassay.synth.tables.schema import Schema
+    from dpassay.synth.tables.times import TimeOfDay
     from dpassay.synth.theorems import (
         Guarantee,
         blr_error_upper,
@@ -45,6 +46,8 @@ _PUBLIC = {
     "Ordinal": "dpassay.synth.tables.columns",
     "Numeric": "dpassay.synth.tables.columns",
     "Date": "dpassay.synth.tables.columns",
+    "TimeOfDay": "dpassay.synth.tables.times",
+    "DomainWarning": "dpassay.synth.tables.domains",
     "MeasuredDomain": "dpassay.synth.tables.domains",
     "measure_domain": "dpassay.synth.tables.domains",
     "fit_with_domain": "dpassay.synth.recommended",
@@ -83,6 +86,7 @@ __all__ = [
     "Categorical",
     "Column",
     "Date",
+    "DomainWarning",
     "DualQuery",
     "Fitted",
     "FrankWolfe",
@@ -97,6 +101,7 @@ __all__ = [
     "Schema",
     "SepFEM",
     "Synthesizer",
+    "TimeOfDay",
     "Workload",
     "blr_accuracy",
     "blr_error_upper",

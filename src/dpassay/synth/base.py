@@ -29,6 +29,7 @@ from dpassay.mechanisms.noise import Source, source
 from dpassay.privacy import Event, account, from_dict
 from dpassay.privacy.budget import Budget, Plan, budget
 from dpassay.privacy.ledger import Ledger, spending
+from dpassay.synth.measurements import Measurement
 from dpassay.synth.models import MODELS, MOST_REJECTIONS, Model, Records
 from dpassay.synth.queries.workload import Workload
 from dpassay.synth.tables.domains import MeasuredDomain
@@ -266,6 +267,7 @@ class Synthesizer(Fitted, ABC):
     is_pure: ClassVar[bool] = False
     """Whether the method is purely epsilon-DP and takes no delta."""
     budget_: Budget
+    _paid_before: tuple[Measurement, ...] = ()  # noisy columns, from the measured domain
 
     def __init__(
         self,
@@ -329,6 +331,7 @@ class Synthesizer(Fitted, ABC):
             event = remainder.state(plan.event, type(self).__name__)
             due = remainder.promise  # the domain was charged when it was measured
             public = remainder.domain.assumptions
+        self._paid_before = () if remainder is None else _read_counts(remainder.domain, n)
         chosen = source(self.rng)
         with (
             spending(self.ledger, due, what=type(self).__name__, n_records=n),
@@ -361,6 +364,14 @@ class Synthesizer(Fitted, ABC):
     @abstractmethod
     def _run(self, data: Records, plan: Any, chosen: Source) -> Model:
         """The model, learned as planned. ``plan`` is what ``_plan`` returned."""
+
+
+def _read_counts(domain: MeasuredDomain, n_records: int) -> tuple[Measurement, ...]:
+    """What was counted of columns while their domains were measured."""
+    found = (
+        Measurement.of_counts(name, *counted, n_records) for name, counted in domain.counted.items()
+    )
+    return tuple(one for one in found if one is not None)
 
 
 def default_delta(n_records: int) -> float:

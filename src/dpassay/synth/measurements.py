@@ -5,6 +5,7 @@ a cell is one group per column. A record still falls into one cell, so that the 
 of any table of counts, 1, or √2 where a record is replaced; see :mod:`.tables.counts`.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,8 @@ class Measurement:
         shares: counts over the public n, plus noise; may be negative, need not sum to 1.
         deviation: the standard deviation of the noise on each share.
         groups: for each column, the group of each of its codes; None if none were merged.
+        weights: of each share, 1/variance in units of 1/deviation², where they differ; 0 for a cell
+            that was not measured.
 
     """
 
@@ -34,6 +37,18 @@ class Measurement:
     shares: FloatArray
     deviation: float
     groups: Groups | None = None
+    weights: FloatArray | None = None
+
+    @classmethod
+    def of_counts(
+        cls, name: str, counts: FloatArray, deviations: FloatArray, n_records: int
+    ) -> "Measurement | None":
+        """Noisy counts of a column's codes, infinite deviations where none; None if none is."""
+        least = float(deviations.min())
+        if math.isinf(least):
+            return None
+        weights = np.square(least / deviations)
+        return cls((name,), counts / n_records, least / n_records, None, weights)
 
 
 def measure(

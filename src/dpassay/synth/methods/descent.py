@@ -58,14 +58,14 @@ class Target:
     Attributes:
         places: of its columns, the one of most cells first.
         shares: the noisy table, as a matrix of the first column by all others.
-        precision: 1/deviation².
+        precision: 1/deviation², of all cells or of each.
         groups: of the codes of each of its columns; None for a column whose values are not merged.
 
     """
 
     places: tuple[int, ...]
     shares: FloatArray
-    precision: float
+    precision: Any
     groups: tuple[Any, ...]
 
     @classmethod
@@ -84,7 +84,11 @@ class Target:
                 for own, k, size in zip(measured.groups, shape, sizes, strict=True)
             ]
         groups = tuple(merged[i] for i in order)
-        return cls(tuple(places[i] for i in order), shares, measured.deviation**-2, groups)
+        precision = np.float32(measured.deviation**-2)
+        if measured.weights is not None:
+            each = np.transpose(measured.weights, order).reshape(shares.shape)
+            precision = precision * each.astype(np.float32)
+        return cls(tuple(places[i] for i in order), shares, precision, groups)
 
 
 def fit_mixture(
@@ -134,9 +138,17 @@ def fit_mixture(
 
 def column_shares(schema: Schema, measurements: Sequence[Measurement]) -> list[FloatArray]:
     """The shares of every column by itself, none of them 0."""
-    single = {m.columns[0]: m.shares for m in measurements if len(m.columns) == 1}
-    found = [on_simplex(single[name]) for name in schema.names]
+    single = {name: [m for m in measurements if m.columns == (name,)] for name in schema.names}
+    found = [on_simplex(_average(single[name])) for name in schema.names]
     return [(shares + 0.1 / len(shares)) / 1.1 for shares in found]
+
+
+def _average(measured: Sequence[Measurement]) -> FloatArray:
+    """The shares of one column, each measurement by its precision; one knows all of them."""
+    weights = [np.ones_like(m.shares) if m.weights is None else m.weights for m in measured]
+    total = sum(w / m.deviation**2 for w, m in zip(weights, measured, strict=True))
+    parts = [m.shares * w / m.deviation**2 for w, m in zip(weights, measured, strict=True)]
+    return np.asarray(sum(parts) / total)
 
 
 def information(
@@ -243,8 +255,7 @@ class _Descent:
         weighted = shares[:, None] * A
         R = _products([factors[:, part] for part in rest], len(shares))
         error = weighted.T @ R - target.shares
-        # A float64 factor would turn this and all products after it into double precision.
-        error *= np.float32(target.precision)
+        error *= target.precision
         by_first = R @ error.T
         slope[:, first] += shares[:, None] * by_first
         pull += np.einsum("ka,ka->k", A, by_first)

@@ -260,11 +260,12 @@ class ProductMixture(Synthesizer):
 
     def _run(self, data: Records, plan: MixturePlan | StagedPlan, chosen: Source) -> Model:
         if isinstance(plan, StagedPlan):
-            measured = measure_in_stages(data, plan, chosen)
+            measured = [*measure_in_stages(data, plan, chosen), *self._paid_before]
             return self._fit_model(measured, HOLDS[2], chosen.generator)
         large = any(len(names) > 2 for names in plan.columns + plan.candidates)
         hold = HOLDS[3 if large else 2]
         found = measure(data, plan.columns, plan.sigmas, chosen, self.neighbouring)
+        found += self._paid_before
         model = self._fit_model(found, hold, chosen.generator)
         if not plan.picks:
             return model

@@ -53,7 +53,11 @@ def merge_values(column: Column, shares: FloatArray, k: int) -> NDArray[np.int64
     if k >= values:
         return np.arange(column.size)
     known = np.maximum(shares[:values], 0) + 1e-12
-    groups = _in_runs(known, k) if column.is_ordered else _most_frequent(known, k)
+    if column.is_ordered:
+        order, groups = column.order(), np.empty(values, np.int64)
+        groups[order] = _in_runs(known[order], k)
+    else:
+        groups = _most_frequent(known, k)
     missing = [groups.max() + 1] * (column.size - values)
     return np.concatenate([groups, missing]).astype(np.int64)
 
