@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         quality,
         train_on_synthetic,
     )
+    from dpassay.synth.fidelity import Fidelity, compare_tables
     from dpassay.synth.methods.baselines import Independent, NoisyMarginals
     from dpassay.synth.methods.blr import BLR, blr_accuracy
     from dpassay.synth.methods.dual_query import DQRS, DualQuery
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from dpassay.synth.methods.mwem import MWEM
     from dpassay.synth.methods.product_mixture import ProductMixture
     from dpassay.synth.queries.workload import Workload
+    from dpassay.synth.readers import ReaderQuality
     from dpassay.synth.recommended import fit, fit_with_domain
     from dpassay.synth.tables.columns import (
         Categorical,
@@ -76,6 +78,9 @@ _PUBLIC = {
     "quality": "dpassay.synth.comparison",
     "compare": "dpassay.synth.comparison",
     "train_on_synthetic": "dpassay.synth.comparison",
+    "Fidelity": "dpassay.synth.fidelity",
+    "compare_tables": "dpassay.synth.fidelity",
+    "ReaderQuality": "dpassay.synth.readers",
 }
 
 __all__ = [
@@ -88,6 +93,7 @@ __all__ = [
     "Date",
     "DomainWarning",
     "DualQuery",
+    "Fidelity",
     "Fitted",
     "FrankWolfe",
     "Guarantee",
@@ -98,6 +104,7 @@ __all__ = [
     "Ordinal",
     "ProductMixture",
     "Quality",
+    "ReaderQuality",
     "Schema",
     "SepFEM",
     "Synthesizer",
@@ -106,6 +113,7 @@ __all__ = [
     "blr_accuracy",
     "blr_error_upper",
     "compare",
+    "compare_tables",
     "fit",
     "fit_with_domain",
     "load",

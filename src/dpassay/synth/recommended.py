@@ -37,6 +37,7 @@ def fit(
     delta: float | None = None,
     neighbouring: Neighbouring = "add-remove",
     n_records: int | None = None,
+    reader_share: float = 0.0,
     ledger: Ledger | None = None,
     rng: RngLike = None,
 ) -> ProductMixture:
@@ -56,6 +57,8 @@ def fit(
         delta: the probability that may escape epsilon; None takes 1/n² of the public n.
         neighbouring: "add-remove" or "replace-one".
         n_records: the public number of records; None takes that of the table.
+        reader_share: what of the squared budget is for telling readers how close the synthetic
+            table is: ``reader_`` then may be published.
         ledger: where all that is spent is charged, before the table is touched.
         rng: None for secure noise; a seed for noise that can be replayed (not private).
 
@@ -72,6 +75,7 @@ def fit(
         "delta": delta,
         "neighbouring": neighbouring,
         "n_records": n_records,
+        "reader_share": reader_share,
         "ledger": ledger,
         "rng": rng,
     }

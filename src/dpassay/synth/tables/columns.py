@@ -98,6 +98,10 @@ class Column(ABC):
         allowed[self._refusing().encode(name, series)] = True
         return allowed
 
+    def find_outside(self, values: Any) -> NDArray[np.bool_]:
+        """Which of these values, none of them missing, the domain does not have."""
+        return np.asarray(self._encode(values)) < 0
+
     def order(self) -> NDArray[np.int64]:
         """The codes of values from low to high, for columns that have an order."""
         return np.arange(self.n_values)
@@ -192,6 +196,10 @@ class Categorical(Column):
 
     def _refusing(self) -> "Column":
         return replace(self, values=self.listed, outside="refused")
+
+    def find_outside(self, values: Any) -> NDArray[np.bool_]:
+        """Which of these values are not listed: those that are "other", too."""
+        return np.asarray(~values.isin(list(self.values)), bool)
 
     def _place(self, values: Any, codes: Codes) -> Codes:
         if self.outside == "other":

@@ -16,8 +16,8 @@
   3. *Tree*: cells with many records are divided where they are not even
      (:mod:`dpassay.synth.tables.tree`), if n µ is at least :data:`FINE`; below that the bounds are
      divided into bins of equal width, and the octaves get the tree's share.
-  4. *Decimals*: how many of them values have, up to 6; sampled values are rounded to the most that
-     stand out.
+  4. *Decimals*: how many of them numbers beside the atoms have, up to 6; sampled values are rounded
+     to the most that stand out, or else to what most numbers seem to have.
 
 - **Days.** Octaves with calendar years for cells.
 - **Timestamps.** The same for the day; the time of day has fixed cells and is not measured.
@@ -207,7 +207,7 @@ def _find_numbers(values: Any, noise: ColumnNoise, given: Said, *, integer: bool
         return None
     decimals = given.decimals
     if "decimals" in shares:
-        decimals = _find_decimals(x, noise.part(shares["decimals"]))
+        decimals = _find_decimals(rest, noise.part(shares["decimals"]))
     leaves = Leaves(np.array([]), np.array([]), np.array([]))
     if run is not None and levels:
         start = _leaves(run, smallest, dict(zip(cells, noisy, strict=True)), octaves.sigma)
@@ -306,13 +306,14 @@ def _leaves(
 
 
 def _find_decimals(x: FloatArray, noise: ColumnNoise) -> int | None:
-    """The largest number of decimals that stands out; None if that is more than 6."""
+    """The largest number of decimals that stands out, else the likeliest; None if more than 6."""
     least = np.full(len(x), MOST_DECIMALS + 1)
     for k in range(MOST_DECIMALS, -1, -1):
         least[np.round(x, k) == x] = k
     noisy = noise.add(np.bincount(least, minlength=MOST_DECIMALS + 2))
-    found = np.flatnonzero(noisy > DECIMALS_OUT * noise.sigma)
-    return None if not len(found) or found[-1] > MOST_DECIMALS else int(found[-1])
+    out = np.flatnonzero(noisy > DECIMALS_OUT * noise.sigma)
+    found = int(out[-1]) if len(out) else int(np.argmax(noisy))
+    return None if found > MOST_DECIMALS else found
 
 
 # Days.
