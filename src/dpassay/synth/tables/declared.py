@@ -64,3 +64,24 @@ def _from_mapping(name: str, given: dict[str, Any]) -> Column:
         f"column {name!r} of kind {kind!r} has the keys {sorted(keys)}. It takes {ways}, and "
         "nullable and outside."
     )
+
+
+def expand_timestamps(columns: Mapping[Any, Any]) -> dict[str, Any]:
+    """Columns by name, each declared timestamp as its day and its time of day.
+
+    >>> list(expand_timestamps({"t": {"kind": "timestamp", "first": "2024-01-01", "end": "2025"}}))
+    ['t', 't time']
+
+    """
+    found: dict[str, Any] = {}
+    for name, given in columns.items():
+        found[str(name)] = given
+        if isinstance(given, Mapping) and given.get("kind") == "timestamp":
+            if not {"first", "edges"} & given.keys():
+                continue
+            day = {key: value for key, value in given.items() if key != "cells"}
+            found[str(name)] = day | {"kind": "date"}
+            cells = {"cells": given["cells"]} if "cells" in given else {}
+            nullable = given.get("nullable", False)
+            found[f"{name} time"] = {"kind": "time", "of": str(name), "nullable": nullable} | cells
+    return found

@@ -53,7 +53,7 @@ from dpassay.privacy.gaussian import mu_of
 from dpassay.privacy.ledger import Ledger, spending
 from dpassay.synth.tables.columns import MOST_BINS, Categorical, Column
 from dpassay.synth.tables.counts import SENSITIVITY
-from dpassay.synth.tables.declared import column_from
+from dpassay.synth.tables.declared import column_from, expand_timestamps
 from dpassay.synth.tables.measuring import (
     LISTED,
     MEASURES,
@@ -65,7 +65,6 @@ from dpassay.synth.tables.schema import Schema, as_frame, check_rules
 from dpassay.synth.tables.times import CELLS, TimeOfDay, as_seconds
 from dpassay.types import Neighbouring, NoiseLevel, PrivacyCurve
 
-BINS = 32
 DOMAIN_DELTA = 0.2  # of the whole delta, for the domain
 FEW = 5  # deviations of the noise: what is found in a column is shared by more records
 
@@ -80,7 +79,8 @@ class Undeclared:
 
     Attributes:
         kind: "categorical", "numeric", "integer", "date" or "timestamp".
-        bins: how many a column of numbers or days is divided into, where nothing says which.
+        bins: how many bins of equal width a column of numbers or days is divided into; None for
+            days takes 32, and divides numbers where there are many records.
         nullable: whether a value may be missing.
         decimals: how many a column of numbers has, if that is known.
         cells: how many the day of a timestamp is divided into.
@@ -89,7 +89,7 @@ class Undeclared:
     """
 
     kind: str
-    bins: int = BINS
+    bins: int | None = None
     nullable: bool = True
     decimals: int | None = None
     cells: int = CELLS
@@ -97,7 +97,8 @@ class Undeclared:
 
     def __post_init__(self) -> None:
         _check.choice("kind", self.kind, tuple(MEASURES))
-        _check.count("bins", self.bins, high=MOST_BINS)
+        if self.bins is not None:
+            _check.count("bins", self.bins, high=MOST_BINS)
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,11 @@ def measure_domain(
     if not measured:
         raise InvalidArgument("every domain is declared; there is nothing to measure or pay for.")
     frame = as_frame(table, tuple(known))
-    missing = [name for name in known if name not in frame.columns]
+    missing = [
+        name
+        for name, given in known.items()
+        if name not in frame.columns and not isinstance(given, TimeOfDay)
+    ]
     if missing:
         raise InvalidArgument(f"column {missing[0]!r} is not in the table.")
     check_rules(rules, tuple(known))
@@ -290,7 +295,8 @@ def _read_columns(table: Any, columns: Mapping[str, Any] | None) -> dict[str, Co
             "of them, e.g. {'age': 'integer', 'city': 'categorical'}."
         )
     if columns is not None:
-        return {str(name): describe_column(str(name), given) for name, given in columns.items()}
+        given = expand_timestamps(columns).items()
+        return {name: describe_column(name, one) for name, one in given}
     if not hasattr(table, "dtypes"):
         raise InvalidArgument(
             "the table is no frame, so its columns have no names. Name them and their kinds, e.g. "

@@ -12,10 +12,12 @@
      values with them. Bounds are the ends of the outermost cells whose noisy count is above a
      threshold that an empty column passes anywhere with probability :data:`FALSE_CELL`; if no cell
      is, those of the run of 2 to 8 cells that stands out most, if it does. (Wilson et al. 2020.)
+     Cells beside them are taken in if they are above :data:`BESIDE` deviations of the noise.
      If none stands out, all numbers go to the nearest atom.
   3. *Tree*: cells with many records are divided where they are not even
-     (:mod:`dpassay.synth.tables.tree`), if n µ is at least :data:`FINE`; below that the bounds are
-     divided into bins of equal width, and the octaves get the tree's share.
+     (:mod:`dpassay.synth.tables.tree`), if n µ is at least :data:`FINE`; below that, and where a
+     number of bins is given, the bounds are divided into bins of equal width, and the octaves get
+     the tree's share.
   4. *Decimals*: how many of them numbers beside the atoms have, up to 6; sampled values are rounded
      to the most that stand out, or else to what most numbers seem to have.
 
@@ -44,11 +46,13 @@ from dpassay.synth.tables.counts import noisy_counts
 from dpassay.synth.tables.tree import Leaves, grow
 from dpassay.types import FloatArray, Neighbouring
 
+BINS = 32
 FALSE_CELL = 1e-3
 """The probability that a column of numbers or days gets a bound from noise alone."""
 SMALLEST, LARGEST = -32, 52  # exponents of the cells of numbers; whole numbers begin at 0
 YEARS = (1678, 2261)  # whole ones that a time in nanoseconds can hold
 LONGEST_RUN = 8
+BESIDE = 2.5  # deviations: a cell beside those that stand out needs no more to be taken in
 MOST_DECIMALS = 6
 DECIMALS_OUT = 3.5  # deviations of the noise above which a number of decimals stands out
 FINE, FINEST = 100, 400
@@ -67,7 +71,7 @@ class Said(Protocol):
     """What is known of a column beside its values."""
 
     @property
-    def bins(self) -> int: ...
+    def bins(self) -> int | None: ...
     @property
     def nullable(self) -> bool: ...
     @property
@@ -192,7 +196,8 @@ def find_whole_numbers(values: Any, noise: ColumnNoise, given: Said) -> Found | 
 
 def _find_numbers(values: Any, noise: ColumnNoise, given: Said, *, integer: bool) -> Found | None:
     reach = noise.n_records / noise.sigma
-    levels = 0 if reach < FINE else 1 if reach < FINEST else LEVELS
+    blind = reach < FINE or given.bins is not None
+    levels = 0 if blind else 1 if reach < FINEST else LEVELS
     shares = _share_out(levels, skip_decimals=integer or given.decimals is not None)
     x = as_numbers(values)
     n_missing, x = int(np.isnan(x).sum()), x[~np.isnan(x)]
@@ -213,7 +218,7 @@ def _find_numbers(values: Any, noise: ColumnNoise, given: Said, *, integer: bool
         start = _leaves(run, smallest, dict(zip(cells, noisy, strict=True)), octaves.sigma)
         leaves = grow(rest, start, noise.part(shares["tree"] / levels), levels, integer=integer)
     elif run is not None:
-        edges = _blind_edges(run, smallest, given.bins)
+        edges = _blind_edges(run, smallest, given.bins or BINS)
         leaves = Leaves(edges, np.zeros(len(edges) - 1), np.full(len(edges) - 1, np.inf))
     own = tuple(sorted(atoms))
     rule = {"nullable": given.nullable, "outside": "nearest"}
@@ -252,19 +257,33 @@ def _octaves(x: FloatArray, smallest: int) -> dict[int, int]:
 
 
 def outermost(noisy: Mapping[int, float], sigma: float) -> tuple[int, int] | None:
-    """The first and the last of fixed cells that stand out; else the best run of cells, if any."""
+    """The first and the last of fixed cells that stand out; else the best run of cells, if any.
+
+    Cells beside them that seem to hold something are taken in.
+    """
     cells, counts = list(noisy), np.array(list(noisy.values()))
     single = -sigma * float(normal_lower(FALSE_CELL / 2 / len(cells)))
     found = np.flatnonzero(counts > single)
-    if len(found):
-        return cells[found[0]], cells[found[-1]]
-    best, run = -float(normal_lower(FALSE_CELL / 2 / (LONGEST_RUN * len(cells)))), None
+    run = (int(found[0]), int(found[-1])) if len(found) else _best_run(counts, sigma)
+    if run is None:
+        return None
+    first, last = run
+    while first > 0 and counts[first - 1] > BESIDE * sigma:
+        first -= 1
+    while last < len(cells) - 1 and counts[last + 1] > BESIDE * sigma:
+        last += 1
+    return cells[first], cells[last]
+
+
+def _best_run(counts: FloatArray, sigma: float) -> tuple[int, int] | None:
+    """The first and the last place of the run of cells that stands out most, if any does."""
+    best, run = -float(normal_lower(FALSE_CELL / 2 / (LONGEST_RUN * len(counts)))), None
     sums = np.concatenate([[0.0], np.cumsum(counts)])
     for length in range(2, LONGEST_RUN + 1):
         z = (sums[length:] - sums[:-length]) / (sigma * math.sqrt(length))
         at = int(np.argmax(z))
         if z[at] > best:
-            best, run = z[at], (cells[at], cells[at + length - 1])
+            best, run = z[at], (at, at + length - 1)
     return run
 
 
@@ -329,7 +348,7 @@ def find_dates(values: Any, noise: ColumnNoise, given: Said) -> Found | None:
     if run is None:
         return None
     rule = {"nullable": given.nullable, "outside": "nearest"}
-    column = Date.between(f"{run[0]}-01-01", f"{run[1] + 1}-01-01", bins=given.bins, **rule)
+    column = Date.between(f"{run[0]}-01-01", f"{run[1] + 1}-01-01", bins=given.bins or BINS, **rule)
     gaps = {column.n_values: (float(missing), noise.sigma)} if given.nullable else {}
     return Found(column, _count_codes(column, gaps))
 

@@ -17,7 +17,7 @@ from dpassay import _check, _handed
 from dpassay._conditions import Rule, read_rule
 from dpassay.errors import InvalidArgument
 from dpassay.synth.tables.columns import Codes, Column
-from dpassay.synth.tables.declared import column_from
+from dpassay.synth.tables.declared import column_from, expand_timestamps
 from dpassay.synth.tables.times import TimeOfDay
 
 
@@ -55,7 +55,7 @@ class Schema:
                 "empty, e.g. {'age': range(0, 120), 'sex': ['F', 'M']}."
             )
         self.columns: dict[str, Column] = {
-            str(name): column_from(str(name), domain) for name, domain in columns.items()
+            name: column_from(name, domain) for name, domain in expand_timestamps(columns).items()
         }
         self._check_times()
         self.impossible = tuple(dict(rule) for rule in impossible)
