@@ -10,17 +10,20 @@ import typer
 from dpassay import _files
 from dpassay.cli.options import Json, LedgerPath, Neighbours, NoiseSeed, open_ledger
 from dpassay.cli.output import emit, say, table, working
+from dpassay.cli.synth_facts import (
+    describe_domain,
+    describe_quality,
+    read_quality,
+    state_promise,
+)
 from dpassay.cli.tables import FREE_TEXT, UNIQUE, csv_text, read_known, read_table
 from dpassay.errors import InvalidArgument
 from dpassay.report.synthetic import (
     COLUMN_NUMBERS,
     OWNERS_EYES,
-    describe_quality,
     number,
     page_of,
     promise_in_words,
-    read_quality,
-    state_promise,
 )
 
 if TYPE_CHECKING:
@@ -128,14 +131,15 @@ def synth(
         drawn = fitted.sample(rows, rng=seed)
     found = _compare(fitted, true, drawn, target) if quality else None
     files = {out: csv_text(drawn)}
+    promise, domain = state_promise(fitted), describe_domain(fitted)
+    told = None if fitted.reader_ is None else read_quality(fitted.reader_)
     if report is not None:
-        files[report] = page_of(fitted, found)
+        files[report] = page_of(promise, domain, told, found)
     _write(files, fitted, model)
-    data = {"rows": len(drawn), "files": [str(path) for path in places]} | state_promise(fitted)
-    data["left_out"] = left_out
-    data["dropped"] = [] if fitted.domain_ is None else list(fitted.domain_.dropped)
-    if fitted.reader_ is not None:
-        data["quality_for_readers"] = read_quality(fitted.reader_)
+    data = {"rows": len(drawn), "files": [str(path) for path in places]} | promise
+    data |= {"left_out": left_out, "dropped": domain["dropped"]}
+    if told is not None:
+        data["quality_for_readers"] = told
     data["share_given_up"] = fitted.share_given_up()
     if {FREE_TEXT, UNIQUE} & set(left_out.values()):  # that was seen in the texts
         data["public"].append("which columns hold free text or identifiers")

@@ -6,15 +6,11 @@ the true table beside the synthetic one.
 """
 
 import html
-import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from dpassay.report.numbers import up
 from dpassay.report.page import NOTHING_FETCHED, bullets, document, figure, inline, paragraphs
 from dpassay.report.page import table as html_table
-
-if TYPE_CHECKING:
-    from dpassay.synth import Fidelity, Fitted, Quality, ReaderQuality, Synthesizer
 
 OWNERS_EYES = (
     "Not private: these errors were computed from the true table without noise. For the owner's "
@@ -22,21 +18,6 @@ OWNERS_EYES = (
 )
 COLUMN_NUMBERS = ("mean", "synthetic mean", "deviation", "synthetic deviation")
 _MOST_PAIRS = 15
-
-
-def state_promise(fitted: "Synthesizer") -> dict[str, Any]:
-    """What was promised, from the event alone."""
-    curve = fitted.privacy_
-    delta = fitted.budget_.delta
-    return {
-        "method": fitted.method_,
-        "epsilon": float(curve.epsilon(delta)),
-        "delta": delta,
-        "neighbouring": curve.neighbouring,
-        "public": list(fitted.assumptions_),
-        "noise": fitted.noise_,
-        "private": fitted.noise_ != "reproducible",
-    }
 
 
 def promise_in_words(data: dict[str, Any]) -> str:
@@ -49,65 +30,29 @@ def promise_in_words(data: dict[str, Any]) -> str:
     )
 
 
-def describe_quality(errors: "Quality", both: "Fidelity") -> dict[str, Any]:
-    """The owner's numbers as JSON holds them; no number is NaN."""
-    columns = [
-        row | {"quantiles": column.quantiles, "atoms": [[str(v), s] for v, s in column.atoms]}
-        for row, column in zip(both.table().to_dict(orient="records"), both.columns, strict=True)
-    ]
-    pairs = [
-        {"columns": list(pair.names), "measure": pair.measure, "strength": list(pair.strength)}
-        for pair in sorted(both.pairs, key=lambda pair: -pair.error)
-    ]
-    found = {
-        "max_error": errors.max_error,
-        "mean_total_variation": errors.mean_total_variation,
-        "by_columns": errors.table().to_dict(orient="records"),
-        "columns": columns,
-        "pairs": pairs,
-        "rules": [{"rule": text, "broken": list(shares)} for text, shares in both.rules],
-        "utility": both.utility,
-        "faults": list(both.faults),
-    }
-    return _without_nan(found)
-
-
-def _without_nan(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _without_nan(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_without_nan(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def read_quality(told: "ReaderQuality") -> dict[str, Any]:
-    """What readers may know, as JSON holds it."""
-    columns = [
-        {
-            "column": column.name,
-            "distance": column.distance,
-            "resolution": column.resolution,
-            "words": column.words,
-            "missing": column.missing,
-            "outside": column.outside,
-        }
-        for column in told.columns
-    ]
-    rules = [{"rule": text, "broken": share} for text, share in told.rules]
-    return {"columns": columns, "rules": rules, "resolution": told.resolution}
-
-
 def number(value: float | None) -> str:
     """A number for people; nothing where there is none."""
     return "" if value is None else f"{value:.4g}"
 
 
-def page_of(fitted: "Synthesizer", found: dict[str, Any] | None) -> str:
-    """One page of HTML; ``found`` are the owner's numbers, which make it a page for the owner."""
+def page_of(
+    data: dict[str, Any],
+    domain: dict[str, Any],
+    told: dict[str, Any] | None,
+    found: dict[str, Any] | None,
+) -> str:
+    """One page of HTML.
+
+    Args:
+        data: what was promised.
+        domain: the columns, and what was paid for measuring their domains.
+        told: what readers may know of the quality, if that was paid for.
+        found: the owner's numbers, which make it a page for the owner.
+
+    """
     from dpassay.privacy import ApproxDP, PureDP
     from dpassay.report import odds
 
-    data = state_promise(fitted)
     epsilon, delta = data["epsilon"], data["delta"]
     claim = ApproxDP(epsilon, delta) if delta > 0 else PureDP(epsilon)
     facts = [
@@ -125,10 +70,10 @@ def page_of(fitted: "Synthesizer", found: dict[str, Any] | None) -> str:
             "The most that the promise allows, if a person took part and if not.",
         ),
         "<h2>The domain</h2>",
-        _show_domain(fitted, data),
+        _show_domain(domain, data),
     ]
-    if fitted.reader_ is not None:
-        parts += ["<h2>How close it is</h2>", _show_readers(read_quality(fitted.reader_))]
+    if told is not None:
+        parts += ["<h2>How close it is</h2>", _show_readers(told)]
     if found is not None:
         parts += ["<h2>How close it is (not private)</h2>", paragraphs(OWNERS_EYES)]
         parts += [_show_owners(found)]
@@ -136,26 +81,27 @@ def page_of(fitted: "Synthesizer", found: dict[str, Any] | None) -> str:
     return document(title, "\n".join(parts), head=NOTHING_FETCHED)
 
 
-def _show_domain(fitted: "Fitted", data: dict[str, Any]) -> str:
+def _show_domain(domain: dict[str, Any], data: dict[str, Any]) -> str:
     """The columns with their kinds, and what was paid for domains that nobody declared."""
-    measured = () if fitted.domain_ is None else fitted.domain_.measured
     rows = [
-        (name, c.kind, str(c.size), "measured with noise" if name in measured else "declared")
-        for name, c in fitted.schema.columns.items()
+        (
+            c["column"],
+            c["kind"],
+            str(c["size"]),
+            "measured with noise" if c["measured"] else "declared",
+        )
+        for c in domain["columns"]
     ]
     shown = html_table(rows, head=("column", "kind", "values", "domain"))
-    if fitted.domain_ is None:
-        return shown
-    if fitted.domain_.dropped:
-        names = ", ".join(fitted.domain_.dropped)
+    if domain["dropped"]:
+        names = ", ".join(domain["dropped"])
         shown += paragraphs(f"Left out, since nothing stood out from the noise: {names}.")
-    if not data["private"]:
+    if domain["epsilon"] is None or not data["private"]:
         return shown
-    price = up(float(fitted.domain_.privacy.epsilon(data["delta"])))
     return shown + paragraphs(
-        f"Measuring domains alone costs epsilon = {price} at delta = {data['delta']:.3g}; the "
-        "promise above includes it. Values that few records have are not in a measured domain: "
-        "texts count as other, numbers and days as the nearest one."
+        f"Measuring domains alone costs epsilon = {up(domain['epsilon'])} at delta = "
+        f"{data['delta']:.3g}; the promise above includes it. Values that few records have are not "
+        "in a measured domain: texts count as other, numbers and days as the nearest one."
     )
 
 
