@@ -276,8 +276,8 @@ def test_a_domain_that_is_paid_for(dpassay, files):
     assert data["public"] == ["n=800", "the names and types of the columns"]
     drawn = pd.read_csv(files / "out.csv", dtype=str, keep_default_na=False)
     assert list(drawn.columns) == list(frame().columns)
-    assert set(drawn["code"]) <= {"01", "NA", ""}
-    assert set(drawn["smokes"]) <= {"True", "False", ""}
+    assert set(drawn["code"]) <= {"01", "NA", "", "other"}
+    assert set(drawn["smokes"]) <= {"True", "False", "", "other"}
     assert drawn["seen"].str.fullmatch(r"(20\d\d-\d\d-\d\d)?").all()
     assert drawn["kids"].str.fullmatch(r"[0-3]?").all()
     page = " ".join((files / "p.html").read_text().split())
