@@ -9,6 +9,7 @@ Where these numbers may be the same in all plays of a world though the tables ar
 of the table stands behind them. It counts for nothing; by it an audit knows a fixed seed.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, cast
@@ -226,9 +227,8 @@ def weigh(subject: Subject, table: Any) -> tuple[float, ...]:
         return ()
     model = subject.seeded(np.random.default_rng(0))
     names = list(model.schema.names)
-    weights = {
-        tuple(sorted(names.index(name) for name in m.columns)): m.deviation**-2
-        for m in model.measure(table)[0]
-    }
-    found = [weights.get(chosen, 0.0) for chosen in column_sets(len(names))]
+    weights: Counter[tuple[int, ...]] = Counter()
+    for m in model.measure(table)[0]:  # a set that is measured twice is known better
+        weights[tuple(sorted(names.index(name) for name in m.columns))] += m.deviation**-2
+    found = [weights[chosen] for chosen in column_sets(len(names))]
     return tuple(w / max(found) for w in found) if any(found) else ()
