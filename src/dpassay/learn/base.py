@@ -34,7 +34,7 @@ from dpassay.learn.plans import LearnerPlan, Solution
 from dpassay.privacy import Event, NonPrivate, account
 from dpassay.privacy.budget import Budget, budget
 from dpassay.privacy.ledger import Ledger, spending
-from dpassay.types import Neighbouring, NoiseLevel, PrivacyCurve
+from dpassay.types import FloatArray, Neighbouring, NoiseLevel, PrivacyCurve
 
 RandomState = RngLike | np.random.RandomState
 """What scikit-learn takes as ``random_state``, and what NumPy has since."""
@@ -92,13 +92,16 @@ class PrivateMixin:
         y: Any,
         n_records: int,
         assumptions: Sequence[str] = (),
+        weights: FloatArray | None = None,
     ) -> Solution:
         """State the event of a plan, which the ledger may refuse; then fit the data as planned."""
+        solve: Any = plan.solve
+        more = {} if weights is None else {"weights": weights}
         with (
             self._spending(plan.event, n_records, assumptions),
             limit_threads(features.n_numbers),
         ):
-            solution = plan.solve(features.values, y, self._rng())
+            solution = solve(features.values, y, self._rng(), **more)
         self.noise_ = solution.noise
         return solution
 
@@ -221,9 +224,3 @@ def noise_level(rng: RngLike) -> NoiseLevel:
     from dpassay.mechanisms.noise import training_source
 
     return training_source(rng).level
-
-
-# Features.
-
-
-# Targets and labels.

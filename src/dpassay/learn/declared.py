@@ -190,6 +190,11 @@ def _clip_rows(X: Any, norm: float, kind: Norm) -> Any:
     inside = norm * (1 - 4 * np.finfo(X.dtype).eps)  # so that rounding the product is no excess
     with np.errstate(over="ignore", divide="ignore"):
         factors = np.where(norms <= norm, 1.0, inside / norms).astype(X.dtype)
+    return multiply_rows(X, factors)
+
+
+def multiply_rows(X: Any, factors: FloatArray) -> Any:
+    """Every row times its factor, dense or CSR."""
     if sparse.issparse(X):
         data = X.data * np.repeat(factors, np.diff(X.indptr))
         return sparse.csr_matrix((data, X.indices, X.indptr), X.shape)

@@ -24,6 +24,7 @@ class LogisticFacts(PublicFacts):
     batch_size: int | None = None
     radius: float | None = None
     penalty: float | None = None
+    calibrated: bool = False
 
     @property
     def loss(self) -> Loss:
