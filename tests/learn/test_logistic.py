@@ -31,7 +31,7 @@ from dpassay.privacy.ledger import Ledger
 from rates import assert_rate
 from sklearn_checks import expected_to_fail
 
-SOLVERS = ["gd", "sgd", "frank-wolfe", "output", "objective"]
+SOLVERS = ["gd", "whitened", "sgd", "frank-wolfe", "output", "objective"]
 
 
 @pytest.fixture(scope="module")

@@ -101,7 +101,8 @@ class PrivateMixin:
             self._spending(plan.event, n_records, assumptions),
             limit_threads(features.n_numbers),
         ):
-            solution = solve(features.values, y, self._rng(), **more)
+            rows = features if getattr(plan, "takes_parts", False) else features.values
+            solution = solve(rows, y, self._rng(), **more)
         self.noise_ = solution.noise
         return solution
 

@@ -33,11 +33,13 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         epsilon: the privacy parameter; inf gives scikit-learn's LogisticRegression without penalty.
         delta: the probability that may escape epsilon; below 1/n, and positive but for
             "frank-wolfe".
-        solver: "gd" (noisy gradient descent on rows that a part of the budget makes even), "sgd"
-            (the same on random batches), "frank-wolfe" (on an l1 ball: for many features of which
-            few matter), "output" and "objective" (perturbation of the regularised minimiser:
-            classic baselines), or "auto", which is "gd". Steps, rates, clipping and penalties come
-            from rules on public quantities (:mod:`dpassay.learn.logistic_plans`).
+        solver: "gd" (noisy gradient descent on rows that a part of the budget makes even),
+            "whitened" (the same on rows made even in all directions, for many dense records),
+            "sgd" (on random batches), "frank-wolfe" (on an l1 ball: for many features of which few
+            matter), "output" and "objective" (perturbation of the regularised minimiser: classic
+            baselines), or "auto": "gd", or "whitened" where noise is small. Steps, rates, clipping
+            and penalties come from rules on public quantities
+            (:mod:`dpassay.learn.logistic_plans`).
         data_norm: the bound on the l2 norm of a row (the infinity norm for "frank-wolfe"); longer
             rows are shortened to it. With ``bounds`` it applies after scaling.
         bounds: (low, high), numbers or one per feature; a list of pairs, one per feature; or a
@@ -51,8 +53,8 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         calibrated: whether a small part of the budget makes probabilities honest
             (:mod:`dpassay.learn.calibration`), for "gd" and "sgd"; the scores of
             :meth:`decision_function` are then no linear function of the row.
-        class_weight: public weights by label, e.g. ``{"yes": 10.0}``, for "gd" and "sgd"; 1 for
-            labels that are not named. "balanced" is refused: it would be computed from the data.
+        class_weight: public weights by label, e.g. ``{"yes": 10.0}``, for them and "whitened"; 1
+            for labels that are not named. "balanced" is refused: it is computed from the data.
         weight_bound: the public bound on the ``sample_weight`` of a record, which the sensitivity
             is scaled by (:mod:`dpassay.learn.weights`).
         penalty: beside the sum of losses, penalty ||W||²/2, for "output" and "objective" (which
@@ -132,8 +134,8 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
 
     def _facts(self, features: Features, budget: Budget) -> LogisticFacts:
         return LogisticFacts(
-            n_records=self._public_records(features.values),
-            n_features=features.values.shape[1],
+            n_records=self._public_records(features.source),
+            n_features=features.shape[1],
             n_classes=len(self.classes_),
             row_bound=features.norm,
             budget=budget,
@@ -145,6 +147,7 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
             radius=self._positive("radius"),
             penalty=self._positive("penalty"),
             calibrated=bool(self.calibrated),
+            dense=not is_sparse(features.source),
         )
 
     def _set(self, features: Features, coef: FloatArray, intercept: FloatArray) -> None:

@@ -25,6 +25,7 @@ class LogisticFacts(PublicFacts):
     radius: float | None = None
     penalty: float | None = None
     calibrated: bool = False
+    dense: bool = True
 
     @property
     def loss(self) -> Loss:

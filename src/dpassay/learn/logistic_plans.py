@@ -44,6 +44,7 @@ from dpassay.learn.calibration import Calibration, Calibrator, Spread
 from dpassay.learn.logistic_facts import LogisticFacts, LogisticPlan, targets_of
 from dpassay.learn.logistic_frank_wolfe import FrankWolfe
 from dpassay.learn.logistic_shrinkage import Shrinkage
+from dpassay.learn.logistic_whitened import WhitenedDescent, is_better
 from dpassay.learn.perturbation import ObjectivePerturbation, OutputPerturbation
 from dpassay.learn.plans import Solution
 from dpassay.mechanisms.noise import training_source
@@ -232,6 +233,7 @@ class StochasticGradient(GradientDescent):
 # Each makes a LogisticPlan; to type checkers a cached property is no property.
 PLANS: dict[str, Callable[[LogisticFacts], Any]] = {
     "gd": GradientDescent,
+    "whitened": WhitenedDescent,
     "sgd": StochasticGradient,
     "frank-wolfe": FrankWolfe,
     "output": OutputPerturbation,
@@ -240,9 +242,8 @@ PLANS: dict[str, Callable[[LogisticFacts], Any]] = {
 
 
 def choose_solver(facts: LogisticFacts) -> str:
-    """What ``solver="auto"`` takes: full-batch gradient descent, the measured leader everywhere."""
-    del facts
-    return "gd"
+    """What ``solver="auto"`` takes: full-batch gradient descent, whitened where noise is small."""
+    return "whitened" if is_better(facts) else "gd"
 
 
 def plan_for(solver: str, facts: LogisticFacts) -> LogisticPlan:

@@ -25,7 +25,7 @@ SMALLEST_PENALTY = 1e-8
 """Over n and the squared row bound: the least penalty at which exact solvers always succeed."""
 
 
-TAKES_WEIGHTS = ("gd", "sgd", "adassp")
+TAKES_WEIGHTS = ("gd", "whitened", "sgd", "adassp")
 """Solvers that take weights of records."""
 
 
@@ -72,6 +72,7 @@ class LearnerPlan(Plan, Protocol):
     def solve(self, X: Any, y: Any, rng: RngLike, /) -> Solution:
         """Fit the rows, which are inside their bound, to targets or to codes of labels.
 
-        Plans of :data:`TAKES_WEIGHTS` take ``weights`` of the records too, in [0, 1].
+        Plans of :data:`TAKES_WEIGHTS` take ``weights`` of the records too, in [0, 1]. Those with a
+        true ``takes_parts`` get the features themselves, to look at a part of the rows at a time.
         """
         ...

@@ -393,12 +393,12 @@ PLANS: dict[str, Callable[[RidgeFacts], LearnerPlan]] = {
 def choose_solver(facts: RidgeFacts) -> str:
     """The solver that "auto" takes, from public quantities.
 
-    Gradient descent, unless the noise that AdaSSP adds to X'X is a tenth of the penalty that the
+    Gradient descent, unless the noise that AdaSSP adds to X'X is half of the penalty that the
     longest descent amounts to: then the data are so many that a descent would be stopped before
     they are used up, and the normal equations know more.
     """
     least_penalty = facts.n_records / GradientDescent(facts).longest_time
-    return "adassp" if 10 * SufficientStatistics(facts).width < least_penalty else "gd"
+    return "adassp" if 2 * SufficientStatistics(facts).width < least_penalty else "gd"
 
 
 def _split(weights: FloatArray, facts: RidgeFacts, noise: NoiseLevel) -> Solution:

@@ -54,6 +54,7 @@ def noisy_gradient_descent(
     project: Projection | None = None,
     start: FloatArray | None = None,
     weights: FloatArray | None = None,
+    shuffled: bool = False,
     rng: RngLike = None,
 ) -> Release[FloatArray]:
     """The weights of a linear model after noisy gradient steps, as a release with its event.
@@ -87,6 +88,9 @@ def noisy_gradient_descent(
         start: public weights to begin with; zeros if none.
         weights: of the records, one each in [0, 1], which multiply their clipped gradients and so
             leave the sensitivity as it is; None for 1.
+        shuffled: whether the rows are in a uniformly random order that nobody knows, drawn
+            independently of them: full batches in single precision are then summed faster
+            (:func:`~dpassay.optim.clipping.rounding`).
         rng: None for secure noise and secure batches (AES under a key of the operating
             system); a seed or generator for a run that can be replayed and is not private.
 
@@ -98,6 +102,7 @@ def noisy_gradient_descent(
     _check.neighbouring(neighbouring)
     plan = _plan(rows, targets, loss, clip, noise_multiplier, sampling_rate, n_records)
     plan = plan if weights is None else replace(plan, weights=_weights(weights, plan))
+    plan = replace(plan, shuffled=bool(shuffled))
     plan = plan if neighbouring == "add-remove" else plan.with_subsets()
     steps = _check.count("steps", steps, remedy="It is the number of updates.")
     rates = _rates(learning_rate, steps)
@@ -139,6 +144,7 @@ class _Shared:
     n_records: int
     batch_size: int | None = None  # none for Poisson batches
     weights: FloatArray | None = None
+    shuffled: bool = False
 
     def with_subsets(self) -> "_Shared":
         """Batches of a fixed size, which the sampling rate is rounded down to.
@@ -171,8 +177,13 @@ class _Shared:
         Not where the rows of a block could overflow or vanish in it, which is up to ``clip``.
         """
         dense = isinstance(self.rows.X, np.ndarray) and self.rows.center is None
-        batches = self.sampling_rate < 1 and self.rows.X.dtype == np.float32
-        return dense and batches and 2.0**-60 <= self.clip <= 2.0**60
+        random = self.sampling_rate < 1 or self.shuffled
+        return (
+            dense
+            and random
+            and self.rows.X.dtype == np.float32
+            and 2.0**-60 <= self.clip <= 2.0**60
+        )
 
 
 def _plan(
