@@ -29,7 +29,7 @@ from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay._threads import limit_threads
 from dpassay.errors import InvalidArgument
-from dpassay.learn.declared import Features, Norm, as_they_are, bound_features
+from dpassay.learn.declared import Features, Norm, Pair, as_they_are, bound_features
 from dpassay.learn.plans import LearnerPlan, Solution
 from dpassay.privacy import Event, NonPrivate, account
 from dpassay.privacy.budget import Budget, budget
@@ -38,7 +38,6 @@ from dpassay.types import FloatArray, Neighbouring, NoiseLevel, PrivacyCurve
 
 RandomState = RngLike | np.random.RandomState
 """What scikit-learn takes as ``random_state``, and what NumPy has since."""
-Pair = tuple[float, float]
 Bounds = tuple[ArrayLike, ArrayLike] | Sequence[Pair] | Mapping[str, Pair]
 """Bounds of features: for all of them or lows and highs, one pair per feature, or by name."""
 NON_PRIVATE = "epsilon=inf: no privacy was asked for"
@@ -79,9 +78,12 @@ class PrivateMixin:
 
         Whatever is computed from the values of the data is computed inside this block.
         """
+        from dpassay.learn.surroundings import assumptions_from_calls
+
+        more = assumptions_from_calls(self, has_ledger=self.ledger is not None)
         with spending(self.ledger, event, what=type(self).__name__, n_records=n_records):
             self.event_ = event
-            self.assumptions_ = (f"n={n_records}", *assumptions)
+            self.assumptions_ = (f"n={n_records}", *assumptions, *more)
             self.n_records_ = n_records
             yield
 
@@ -178,6 +180,7 @@ _WITHOUT_RECORDS = (
     r"X has \d+ features, but ",
     r"The feature names should match ",
     r"Complex data not supported",
+    r"Sparse data was passed",
     r"Unknown label type: [\w-]+\.",
     r"[^'\n]* requires y to be passed",
     r"y should be a 1d array, got an array of shape ",

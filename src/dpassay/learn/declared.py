@@ -15,6 +15,7 @@ from dpassay.optim.losses import without_duplicates
 from dpassay.types import FloatArray
 
 Norm = Literal["l2", "inf"]
+Pair = tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
