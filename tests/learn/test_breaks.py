@@ -54,7 +54,7 @@ def test_rounding_keeps_clipped_rows_inside(form, norm):
 def search(estimator, **parameters):
     rng = np.random.default_rng(0)
     X = rng.uniform(-0.7, 0.7, (300, 2))
-    settings = {"epsilon": 1.0, "n_runs": 5.0, "random_state": 0} | parameters
+    settings = {"epsilon": 1.0, "n_runs": 5.0, "random_state": 0, "search_share": 1.0} | parameters
     return PrivateSearchCV(estimator, {"fit_intercept": [True]}, **settings).fit(X, X[:, 0])
 
 

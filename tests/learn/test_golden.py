@@ -71,7 +71,13 @@ def test_a_fit_keeps_its_numbers(estimator, options, coefficients):
 def test_a_search_keeps_its_numbers():
     ridge = PrivateRidge(**TARGETS, neighbouring="replace-one")
     search = PrivateSearchCV(
-        ridge, {"alpha": [0.1, 10.0]}, epsilon=2.0, delta=1e-6, n_runs=3, random_state=1
+        ridge,
+        {"alpha": [0.1, 10.0]},
+        epsilon=2.0,
+        delta=1e-6,
+        search_share=1,
+        n_runs=3,
+        random_state=1,
     ).fit(X, Y)
     found = [search.best_score_, search.best_params_["alpha"], *search.best_estimator_.coef_[:2]]
     assert found == pytest.approx([0.9990334309, 0.1, 1.230071929, -1.123125503], rel=1e-6)

@@ -37,7 +37,7 @@ def test_second_moments_move_by_their_sensitivity_at_most(relation, least):
         other = rows[1:] if relation == "add-remove" else np.vstack([rng.normal(size=3), rows[1:]])
         if relation == "replace-one":  # the worst pair is orthogonal
             other[0] = 1e3 * np.cross(rows[0], other[0])
-        worst = max(worst, np.linalg.norm(second_moments(rows) - second_moments(other)))
+        worst = max(worst, np.linalg.norm(second_moments(rows, 2.0) - second_moments(other, 2.0)))
     assert 0.99 * least < worst <= least * (1 + 1e-9)
 
 
@@ -45,9 +45,10 @@ def test_second_moments_move_by_their_sensitivity_at_most(relation, least):
 def test_the_noise_of_the_second_moments_is_that_of_the_event(relation):
     """As a vector of the matrix' norm: diagonal, and sqrt(2) times what is above it."""
     plan, d = WhitenedDescent(facts(relation=relation)), 100
-    noise = plan.noisy_moments(np.zeros((3, d)), np.random.default_rng(1))
+    noise = plan.noisy_moments(np.zeros((3, d)), 2.0, np.random.default_rng(1))
     vector = np.concatenate([np.diag(noise), math.sqrt(2) * noise[np.triu_indices(d, 1)]])
     sensitivity = 4.0 / 1000 * (1 if relation == "add-remove" else math.sqrt(2))
+    assert plan.event.events[2] == plan.event.events[3]
     z = np.abs(vector) / (plan.event.events[2].noise_multiplier * sensitivity)
     assert_rate(int((z <= 1).sum()), z.size, 0.682689)
     with pytest.raises(AssertionError):
@@ -69,7 +70,7 @@ def test_what_is_done_is_what_was_stated(relation, n_classes, monkeypatch):
     model = PrivateLogisticRegression(
         1.0, 1e-6, bounds=(-1, 1), solver="whitened", neighbouring=relation, random_state=0
     ).fit(X, np.arange(500) % n_classes)
-    assert done == [model.event_.events[3]]
+    assert done == [model.event_.events[4]]
     assert 1 - 1e-4 < model.privacy_.epsilon(1e-6) <= 1.0
 
 

@@ -6,7 +6,7 @@ second-moment matrix of the rows makes them even in *every* direction, after whi
 It costs a fifth of mu², so that it is taken only where noise is small:
 kappa = sqrt(p K)/u below 3e-4 (:func:`is_better`).
 
-With rows z = [c, x] of typical norm 1, B = 2 and d their length:
+With rows z = [c, x] of typical norm 1, B = 1 and d the number of their entries:
 
 * released is G = sum f z z' / n, f = min(1, B²/||z||²). One record adds a matrix of Frobenius norm
   B²/n at most; one that replaces another changes it by sqrt(2) B²/n, since the trace of the product
@@ -15,12 +15,15 @@ With rows z = [c, x] of typical norm 1, B = 2 and d their length:
   the matrix;
 * M = (G + s sqrt(2 d) I)^(-1/2), where s sqrt(2 d) is the length that the noise has, and rows
   become M z; d_eff is the trace of G (G + s sqrt(2d) I)^-1;
+* the same once more on the new rows, with B = sqrt(d_eff), their length: directions that were
+  below the noise at first, such as the difference of two columns that nearly agree, have become
+  longer beside it and are made even now;
 * gradients are clipped to sqrt(d_eff): a whitened row has that length on average, a residual
   is less than 1. Whatever M makes of a row, its gradient is clipped, so that the sensitivity of a
   step does not rest on lengths of rows.
 
 All of M, d_eff and the clip are functions of the released G and public numbers; mu² adds up over
-the four kinds of releases. So wide a clip hardly ever clips, and little noise is left in the
+all releases. So wide a clip hardly ever clips, and little noise is left in the
 weights: probabilities need no calibration here.
 
 Rows are kept in single precision, once, and looked at in parts: what a record adds to a sum is a
@@ -49,11 +52,12 @@ from dpassay.optim.products import PIECE, row_products, sum_of_pieces
 from dpassay.privacy import Event, Gaussian, Sequence
 from dpassay.types import FloatArray
 
-_SHARES = (0.04, 0.01, 0.2)  # of mu²: columns, norms, second moments
+_SHARES = (0.04, 0.01, 0.1, 0.1)  # of mu²: columns, norms, second moments twice
 _LARGEST_KAPPA = 3e-4
 _MOST_FEATURES = 256
+_ROUNDS = 2
 _STEPS, _RATE, _MOMENTUM, _AVERAGE = 40, 2.0, 0.7, 0.5
-_CONSTANT, _LONGEST = 0.5, 2.0
+_CONSTANT = 0.5
 _PART = 16 * PIECE
 _SINGLE = 1 + 1e-6  # what rounding to single precision adds to the length of a row
 
@@ -77,10 +81,9 @@ class WhitenedDescent:
         return self.facts.max_iter or _STEPS
 
     @property
-    def preparation(self) -> tuple[float, float, float]:
+    def preparation(self) -> tuple[float, ...]:
         """The noise multipliers of the releases that whiten the rows."""
-        columns, norms, moments = (1 / (self.facts.mu * math.sqrt(share)) for share in _SHARES)
-        return columns, norms, moments
+        return tuple(1 / (self.facts.mu * math.sqrt(share)) for share in _SHARES)
 
     @cached_property
     def noise_multiplier(self) -> float:
@@ -95,13 +98,12 @@ class WhitenedDescent:
         steps = step_event("l2", self.noise_multiplier, 1.0, self.steps, relation)
         return Sequence((*first, steps))
 
-    @property
-    def moment_deviation(self) -> float:
-        """The deviation s of the noise on the diagonal of the second moments."""
+    def moment_deviation(self, longest: float) -> float:
+        """The deviation s of the noise on the diagonal of the second moments; B is ``longest``."""
         facts = self.facts
         changes = math.sqrt(facts.budget.record_changes)
         more = 1 + rounding(False, facts.n_records)
-        return self.preparation[2] * changes * _LONGEST**2 * more / facts.n_records
+        return self.preparation[2] * changes * longest**2 * more / facts.n_records
 
     def solve(
         self, X: Features, codes: FloatArray, rng: RngLike, weights: FloatArray | None = None
@@ -132,7 +134,7 @@ class WhitenedDescent:
     def _whiten(self, X: Features, order: Any, rng: np.random.Generator) -> "_White":
         """Rows in single precision, even in every direction, by three Gaussian releases."""
         facts, changes = self.facts, self.facts.budget.record_changes
-        columns, norms, _ = (changes * noise for noise in self.preparation)
+        columns, norms, *_ = (changes * noise for noise in self.preparation)
         bound, first = facts.row_bound * _SINGLE, int(facts.fit_intercept)
         rows = _in_single_precision(X, order, first)
         center, sizes, error = column_sizes(rows[:, first:], bound, facts.n_records, columns, rng)
@@ -144,25 +146,32 @@ class WhitenedDescent:
         _move(rows[:, first:], np.zeros_like(center), np.full_like(scale, 1 / unit))
         if first:
             rows[:, 0] = _CONSTANT
-        matrix, clip = self._root(rows, rng)
-        for part in _parts(len(rows)):
-            rows[part] = row_products(rows[part], matrix.astype(np.float32))
-        return _White(rows, matrix, center, scale / unit, clip, bool(first))
+        matrix, longest = np.eye(rows.shape[1]), 1.0
+        for _ in range(_ROUNDS):
+            root, longest = self._root(rows, longest, rng)
+            matrix = matrix @ root
+            for part in _parts(len(rows)):
+                rows[part] = row_products(rows[part], root.astype(np.float32))
+        return _White(rows, matrix, center, scale / unit, longest, bool(first))
 
-    def noisy_moments(self, rows: FloatArray, rng: np.random.Generator) -> FloatArray:
+    def noisy_moments(
+        self, rows: FloatArray, longest: float, rng: np.random.Generator
+    ) -> FloatArray:
         """G of the module with its noise: the release."""
-        # The mean of a matrix and its transpose has half the variance beside the diagonal.
         noise = rng.standard_normal((rows.shape[1],) * 2)
-        return second_moments(rows) / self.facts.n_records + self.moment_deviation * (
-            (noise + noise.T) / 2
-        )
+        # The mean of a matrix and its transpose has half the variance beside the diagonal.
+        noise = self.moment_deviation(longest) * (noise + noise.T) / 2
+        return second_moments(rows, longest) / self.facts.n_records + noise
 
-    def _root(self, rows: FloatArray, rng: np.random.Generator) -> tuple[FloatArray, float]:
-        """M and the clip of the module, from the noisy second moments."""
-        values, vectors = np.linalg.eigh(self.noisy_moments(rows, rng))
-        values, least = np.maximum(values, 0.0), self.moment_deviation * math.sqrt(2 * len(values))
-        clip = math.sqrt(max(float((values / (values + least)).sum()), 1.0))
-        return (vectors / np.sqrt(values + least)) @ vectors.T, clip
+    def _root(
+        self, rows: FloatArray, longest: float, rng: np.random.Generator
+    ) -> tuple[FloatArray, float]:
+        """M of the module, and sqrt(d_eff), from the noisy second moments."""
+        values, vectors = np.linalg.eigh(self.noisy_moments(rows, longest, rng))
+        least = self.moment_deviation(longest) * math.sqrt(2 * len(values))
+        values = np.maximum(values, 0.0)
+        length = math.sqrt(max(float((values / (values + least)).sum()), 1.0))
+        return (vectors / np.sqrt(values + least)) @ vectors.T, length
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,13 +194,13 @@ class _White:
         return coef, _CONSTANT * weights[0] - coef @ self.center
 
 
-def second_moments(rows: FloatArray) -> FloatArray:
-    """The sum of f z z' over the rows z, f = min(1, B²/||z||²), in double precision."""
+def second_moments(rows: FloatArray, longest: float) -> FloatArray:
+    """The sum of f z z' over the rows z, f = min(1, B²/||z||²), B = ``longest``; in double."""
 
     def of(part: slice) -> FloatArray:
         z = rows[part].astype(np.float64)
         squares = np.vecdot(z, z)
-        z *= (_LONGEST / np.sqrt(np.maximum(squares, _LONGEST**2)))[:, None]
+        z *= (longest / np.sqrt(np.maximum(squares, longest**2)))[:, None]
         return z.T @ z
 
     return sum_of_pieces(of, len(rows))
