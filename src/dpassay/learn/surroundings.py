@@ -73,14 +73,12 @@ def _sentence(step: Any) -> str:
 
 def _learns(step: Any) -> bool:
     """Whether a step looks at the data and does not pay for it."""
-    from dpassay.learn.base import PrivateMixin
-
     if isinstance(step, Pipeline):
         return any(_learns(part) for _, part in step.steps)
     if isinstance(step, FeatureUnion):
         return any(_learns(part) for _, part in step.transformer_list)
     if isinstance(step, ColumnTransformer):
         return any(_learns(part) for _, part, _ in step.transformers) or _learns(step.remainder)
-    if not isinstance(step, BaseEstimator) or isinstance(step, PrivateMixin):
+    if not isinstance(step, BaseEstimator) or hasattr(step, "_spending"):  # a PrivateMixin
         return False
     return bool(get_tags(step).requires_fit)

@@ -17,53 +17,30 @@ import os
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from dpassay import _check
-from dpassay._handed import parse_json
-from dpassay.errors import BudgetExceeded, InvalidArgument, UnsupportedEvent
-from dpassay.privacy.accounting import AccountMethod, account
+from dpassay.errors import BudgetExceeded, InvalidArgument
+from dpassay.privacy.accounting import account
 from dpassay.privacy.curves import ApproxDP, PureDP
-from dpassay.privacy.events import Event, Sequence, from_dict
+from dpassay.privacy.events import Event, Sequence
 from dpassay.privacy.filters import Adaptive, Filter, make_filter
+from dpassay.privacy.ledger_entries import (
+    BudgetChange,
+    Entry,
+    State,
+    Terms,
+    as_budget,
+    budget_text,
+    read_budget,
+    read_event,
+    read_moment,
+    total_epsilon,
+)
 from dpassay.privacy.ledger_file import now, owner, read_meta, transaction, write_meta
-from dpassay.types import Neighbouring, PrivacyCurve
-
-State = Literal["reserved", "done", "failed"]
-# Methods that are asked before the best one, which can take a second per event: cheapest first.
-_QUICK: tuple[AccountMethod, ...] = ("gdp", "rdp", "basic")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One release: when, by what, on how many records (public), and the event; never any data.
-
-    Attributes:
-        state: "done"; "failed", if it ended with an error; "reserved", while it is under way or if
-            its process died. All of them are charged.
-        owner: the process that reserved it.
-
-    """
-
-    moment: datetime
-    what: str
-    n_records: int | None
-    event: Event
-    state: State = "done"
-    owner: str | None = None
-    number: int = 0
-
-
-@dataclass(frozen=True)
-class BudgetChange:
-    """A budget that was written into the ledger: the first one, or an amendment and its reason."""
-
-    moment: datetime
-    reason: str
-    budget: ApproxDP
+from dpassay.types import PrivacyCurve
 
 
 class Ledger:
@@ -109,7 +86,7 @@ class Ledger:
         # Absolute: a worker process may run elsewhere.
         self.path = Path(path).absolute()
         self._token: str | None = None
-        self._asked = _Terms(_as_budget(budget), unit, adaptive)
+        self._asked = Terms(as_budget(budget), unit, adaptive)
         if adaptive is not None:
             make_filter(adaptive, self._asked.budget)
         if budget is not None or self.path.exists():
@@ -152,7 +129,7 @@ class Ledger:
         with self._transaction() as file:
             rows = file.execute(_ALL_BUDGETS).fetchall()
         return [
-            BudgetChange(self._moment(moment), str(reason), self._budget(text))
+            BudgetChange(read_moment(self.path, moment), str(reason), read_budget(self.path, text))
             for moment, reason, text in rows
         ]
 
@@ -187,11 +164,11 @@ class Ledger:
         """
         if not reason.strip():
             raise InvalidArgument("reason='' must say why the budget changes; it stays on record.")
-        changed = _as_budget(budget)
+        changed = as_budget(budget)
         if changed is None:
             raise InvalidArgument("budget=None: a limit cannot be taken away, only changed.")
         with self._transaction() as file:
-            file.execute(_INSERT_BUDGET, (now(), reason, _budget_text(changed)))
+            file.execute(_INSERT_BUDGET, (now(), reason, budget_text(changed)))
 
     def _charge(self, event: Event, what: str, n_records: int | None, state: State) -> Entry:
         with self._transaction() as file:
@@ -217,7 +194,7 @@ class Ledger:
         chosen = self._stored_filter(file)
         delta, limit = budget.delta_upper, budget.epsilon_upper
         if chosen is None:
-            epsilon = _total_epsilon(total, delta, limit)
+            epsilon = total_epsilon(total, delta, limit)
         else:
             epsilon = chosen.epsilon(chosen.add_up(total.events), delta)
         if not epsilon <= limit:
@@ -260,38 +237,21 @@ class Ledger:
 
     def _entries(self, file: sqlite3.Connection) -> list[Entry]:
         return [
-            Entry(self._moment(moment), str(what), n, self._event(text), state, owner, number)
+            Entry(
+                read_moment(self.path, moment),
+                str(what),
+                n,
+                read_event(self.path, text),
+                state,
+                owner,
+                number,
+            )
             for number, moment, what, n, text, state, owner in file.execute(_ALL_ENTRIES)
         ]
 
-    def _event(self, text: Any) -> Event:
-        """An event as it was written; a ledger that somebody changed is refused, not guessed at."""
-        shown = f"path={str(self.path)!r}: an entry of the ledger"
-        try:
-            return from_dict(parse_json(shown, text, infinite=True))
-        except (LookupError, TypeError, AttributeError):
-            raise InvalidArgument(f"{shown} is damaged. Restore a copy.") from None
-
-    def _moment(self, text: Any) -> datetime:
-        try:
-            return datetime.fromisoformat(text)
-        except (TypeError, ValueError):
-            raise InvalidArgument(
-                f"path={str(self.path)!r}: an entry of the ledger is damaged. Restore a copy."
-            ) from None
-
-    def _budget(self, text: Any) -> ApproxDP:
-        shown = f"path={str(self.path)!r}: the budget of the ledger"
-        try:
-            known = parse_json(shown, text, infinite=True)
-            relation: Neighbouring = known["neighbouring"]
-            return ApproxDP(known["epsilon"], known["delta"], neighbouring=relation)
-        except (LookupError, TypeError):
-            raise InvalidArgument(f"{shown} is damaged. Restore a copy.") from None
-
     def _last_budget(self, file: sqlite3.Connection) -> ApproxDP | None:
         rows = file.execute(_ALL_BUDGETS).fetchall()
-        return self._budget(rows[-1][2]) if rows else None
+        return read_budget(self.path, rows[-1][2]) if rows else None
 
     def _filter(self) -> Filter | None:
         if not self._is_made():
@@ -334,7 +294,7 @@ class Ledger:
         if asked.budget is not None and known is None:
             new = not self._entries(file)
             reason = "made" if new else "set when there were entries already"
-            file.execute(_INSERT_BUDGET, (now(), reason, _budget_text(asked.budget)))
+            file.execute(_INSERT_BUDGET, (now(), reason, budget_text(asked.budget)))
             if asked.adaptive is not None and new:
                 chosen = make_filter(asked.adaptive, asked.budget)
                 write_meta(file, "filter", {"kind": chosen.kind, "order": chosen.order})
@@ -377,15 +337,6 @@ def spending(
         yield
 
 
-@dataclass(frozen=True)
-class _Terms:
-    """What the opener of a ledger asked for."""
-
-    budget: ApproxDP | None
-    unit: str | None
-    adaptive: Adaptive | None
-
-
 _ALL_ENTRIES = (
     "SELECT number, moment, what, n_records, event, state, owner FROM entries ORDER BY number"
 )
@@ -394,38 +345,3 @@ _INSERT = (
     "INSERT INTO entries (moment, what, n_records, event, state, owner) VALUES (?, ?, ?, ?, ?, ?)"
 )
 _INSERT_BUDGET = "INSERT INTO budgets (moment, reason, budget) VALUES (?, ?, ?)"
-
-
-def _as_budget(budget: Any) -> ApproxDP | None:
-    if isinstance(budget, PureDP):
-        return ApproxDP(budget.epsilon_upper, 0.0, neighbouring=budget.neighbouring)
-    if budget is None:
-        return None
-    if not isinstance(budget, ApproxDP):
-        raise InvalidArgument(
-            f"budget={budget!r} must be ApproxDP or PureDP, for example ApproxDP(3.0, 1e-5)."
-        )
-    # As the file will give it back, so that the two can be compared.
-    return ApproxDP(budget.epsilon_upper, budget.delta_upper, neighbouring=budget.neighbouring)
-
-
-def _budget_text(budget: ApproxDP) -> str:
-    return json.dumps(
-        {
-            "epsilon": budget.epsilon_upper,
-            "delta": budget.delta_upper,
-            "neighbouring": budget.neighbouring,
-        }
-    )
-
-
-def _total_epsilon(total: Event, delta: float, limit: float) -> float:
-    """An upper bound on the epsilon of a total; the best one unless a quick one is within limit."""
-    for method in _QUICK:
-        try:
-            epsilon = float(account(total, method).epsilon(delta))
-        except UnsupportedEvent:
-            continue
-        if epsilon <= limit:
-            return epsilon
-    return float(account(total).epsilon(delta))
