@@ -4,8 +4,9 @@ The numbers below were printed by this file (``python tests/test_golden.py``) be
 adversaries and one-run games came to share one engine. They change only where a fault in them is
 fixed, and then the changelog says so.
 
-NumPy's exp and log have other last bits on processors with AVX-512, and a bet that is chosen by a
-hair comes out otherwise: by 2e-4 in a bound. There the numbers are computed in a process without.
+NumPy's exp and log have other last bits on processors with AVX-512, and the steps that optimise a
+bet multiply such a bit, up to 2e-4 in a bound; both bounds are valid, for the reasons given in
+``dpassay.bounds.betting.log_optimal``. There the numbers are computed in a process without.
 """
 
 import contextlib

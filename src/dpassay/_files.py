@@ -142,8 +142,8 @@ def make_private(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def locked_folder(folder: Path) -> Iterator[None]:
-    """Keep other blocks of this kind out, in all threads and processes, where folders have locks."""
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Hold a folder's lock: other such blocks wait, in all threads, and processes where it can."""
     with contextlib.ExitStack() as stack:
         if fcntl is not None:
             descriptor = os.open(folder, os.O_RDONLY)

@@ -19,6 +19,7 @@ from dpassay._special.margins import ARITHMETIC
 from dpassay.errors import InvalidArgument
 
 __all__ = [
+    "NO_ASSUMPTION",
     "Evidence",
     "FloatArray",
     "Floats",
@@ -112,6 +113,10 @@ class Release(Generic[T]):
         return replace(self, value=function(self.value))  # type: ignore[return-value]
 
 
+NO_ASSUMPTION = "none"
+"""The assumption of a bound that holds whatever the mechanism does."""
+
+
 def _round_down(x: float, digits: int = 5) -> str:
     """So many digits, never above x: a lower bound must stay one in print."""
     if not 0 < x < math.inf:
@@ -152,7 +157,7 @@ class LowerBound:
     delta: float
     confidence: float
     method: str
-    assumption: str = "none"
+    assumption: str = NO_ASSUMPTION
     ceiling: float = math.inf
     threshold: float | tuple[int, int] | None = None
     selection: str = "fixed in advance"
@@ -169,7 +174,7 @@ class LowerBound:
     @property
     def assumes_nothing(self) -> bool:
         """Whether the bound holds whatever the mechanism does."""
-        return self.assumption == "none"
+        return self.assumption == NO_ASSUMPTION
 
     def __str__(self) -> str:
         text = (

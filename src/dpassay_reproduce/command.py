@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpassay.cli.options import Json
+from dpassay.cli.options import Json, option
 from dpassay.cli.output import emit, example, say, working
 from dpassay.errors import InvalidArgument
 
@@ -27,27 +27,27 @@ def reproduce(
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="Folder to write to; by default its name.", file_okay=False)
+        Path | None, option("Folder to write to; by default its name.", file_okay=False)
     ] = None,
-    image_format: Annotated[str, typer.Option("--format", help="svg or png.")] = "svg",
+    image_format: Annotated[str, option("svg or png.", "--format")] = "svg",
     figure: Annotated[
-        str | None, typer.Option(help="One figure of thesis, such as 4.21; by default all.")
+        str | None, option("One figure of thesis, such as 4.21; by default all.")
     ] = None,
     literal: Annotated[
-        bool, typer.Option("--literal", help="thesis: with the document's own delta and noise.")
+        bool, option("thesis: with the document's own delta and noise.", "--literal")
     ] = False,
     data: Annotated[
         str | None,
-        typer.Option(
-            help="adversaries: mnist, digits, location30, adult, cifar10 or purchase100; by "
+        option(
+            "adversaries: mnist, digits, location30, adult, cifar10 or purchase100; by "
             "default mnist where it is there, else digits."
         ),
     ] = None,
     full: Annotated[
         bool,
-        typer.Option(
+        option(
+            "adversaries: 1000 trainings a world instead of 200; synth: more seeds, larger n.",
             "--full",
-            help="adversaries: 1000 trainings a world instead of 200; synth: more seeds, larger n.",
         ),
     ] = False,
     as_json: Json = False,
@@ -75,12 +75,11 @@ def reproduce(
 
 def _options(module: ModuleType, name: str, **given: Any) -> dict[str, Any]:
     """Those options that were given; an experiment that does not take one says so."""
-    options = {option: value for option, value in given.items() if value}
-    for option in options:
-        if not _takes(module, option):
+    options = {key: value for key, value in given.items() if value}
+    for key in options:
+        if not _takes(module, key):
             raise InvalidArgument(
-                f"--{option} is of no use for name={name!r}. Leave it out; it is for "
-                f"{_FOR[option]}."
+                f"--{key} is of no use for name={name!r}. Leave it out; it is for {_FOR[key]}."
             )
     return options
 

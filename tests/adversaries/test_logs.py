@@ -1,6 +1,7 @@
 """Logs of games against DP-SGD are logs like any other: judged, merged, shown and reported."""
 
 import json
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -154,6 +155,27 @@ def test_every_game_is_a_game(kind):
     assert set(np.unique(game.worlds(0))) <= {0, 1}
     assert game.key == _game(kind).key or kind is PairGame
     json.dumps(dict(game.configuration()))
+
+
+def test_every_hook_is_in_the_key():
+    """Trainings with other hooks are other trainings, and never take each other's logged trials."""
+    game = _game(TrainingGame)
+    hooks = game.crafted.hooks
+    others = [
+        replace(hooks, example=None, gradient=None, added=lambda before: before.parameters),
+        replace(hooks, example=None, gradient=lambda before: before.parameters),
+        replace(hooks, observe=None),
+        replace(hooks, rate=0.5),
+    ]
+    assert {field.name for field in fields(hooks)} == {
+        "example",
+        "gradient",
+        "added",
+        "observe",
+        "rate",
+    }
+    games = [replace(game, crafted=replace(game.crafted, hooks=other)) for other in others]
+    assert len({one.key for one in (game, *games)}) == 5
 
 
 @pytest.mark.parametrize(

@@ -246,6 +246,21 @@ def test_log_optimal_is_nearly_that_by_the_duality_gap(name, claim):
     assert gap < 0.02 * growth(bet, evidence, form)
 
 
+@pytest.mark.parametrize("claim", [PureDP(epsilon=1.0), GDP(mu=0.7), ZCDP(rho=0.5)], ids=repr)
+def test_bets_with_other_last_bits_are_as_valid(claim):
+    """As on processors whose exp rounds otherwise: other bets, the same growth, no gain."""
+    lines, rng = Lines.of(claim), np.random.default_rng(0)
+    evidence, own = alternatives(lines)[1], bin_masses(*lines.roc())
+    units = [np.zeros(evidence.shape), *rng.integers(-1, 2, (3, *evidence.shape))]
+    weights = [log_optimal(lines.pays[None], evidence * (1 + 2.0**-52 * u), COIN) for u in units]
+    bets = [factors(w, lines.pays) for w in weights]
+    growths = [growth(bet, evidence, COIN) for bet in bets]
+    assert max(np.abs(bets[0] - bet).max() for bet in bets) > 1e-9  # bits do grow
+    assert np.ptp(growths, axis=0).max() < 1e-4
+    assert all((w >= 0).all() and (w.sum(axis=(-1, -2)) <= 1 + 1e-14).all() for w in weights)
+    assert all(((own * bet).sum(axis=(-1, -2)) <= 1).all() for bet in bets)
+
+
 @pytest.mark.golden
 @pytest.mark.parametrize("epsilon", [0.21, 1.0, 3.0])
 def test_growth_of_a_perfect_attack(epsilon):

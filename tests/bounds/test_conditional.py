@@ -107,7 +107,7 @@ def test_bound_and_p_value_are_one_test(seen, delta, epsilon, alpha):
     """(epsilon, delta) falls iff the bound at delta is above epsilon; likewise in delta."""
     lower = epsilon_lower(seen, delta, alpha)
     if abs(lower - epsilon) > 1e-5:
-        rejected = p_value(seen, epsilon, delta, seen.spent(delta, alpha)) <= alpha
+        rejected = p_value(seen, epsilon, delta, seen.level_spent(delta, alpha)) <= alpha
         assert rejected == (lower > epsilon)
     if delta > 0 and abs(delta_lower(seen, epsilon, alpha) - delta) > 1e-5:
         assert (delta_lower(seen, epsilon, alpha) > delta) == (lower > epsilon)

@@ -19,9 +19,8 @@ from dpassay.privacy.events import (
     ZeroConcentrated,
     dp_sgd_event,
     from_dict,
-    from_dp_accounting,
-    to_dp_accounting,
 )
+from dpassay.privacy.translation import from_dp_accounting, to_dp_accounting
 
 TRANSLATED = [
     Gaussian(1.1),
@@ -149,3 +148,11 @@ def test_as_many_steps_as_the_accountants_take():
     assert events.dp_sgd_event(1.0, 1e-8, 10**16).count == 10**16
     with pytest.raises(InvalidArgument, match="count="):
         events.Repeated(events.Gaussian(1.0), 10**19)
+
+
+def test_a_tree_is_a_matrix_mechanism():
+    """A record in one leaf of 1000 is in 11 nodes; trees of one record each count once."""
+    dpa = pytest.importorskip("dp_accounting")
+    tree = from_dp_accounting(dpa.SingleEpochTreeAggregationDpEvent(2.0, [1000, 3]))
+    assert tree.noise_multiplier == 2.0
+    assert 11**0.5 <= tree.sensitivity <= 11**0.5 * (1 + 1e-15)

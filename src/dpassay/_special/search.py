@@ -34,6 +34,9 @@ class Effort(TypedDict, total=False):
     """Search whole numbers only; the ends must be whole."""
     most: int
     """Stop after so many halvings."""
+    even: bool
+    """Halve the bracket itself from the start. Unless told, wide brackets of positive numbers are
+    halved in the exponent, which finds tiny answers to as many digits as large ones."""
 
 
 def first_true(
@@ -56,7 +59,7 @@ def first_true(
         high: the upper end, at least ``low``.
         guess: where the answer is thought to be. A narrow bracket around it is asked first, and
             taken only if the condition is false at its lower and true at its upper end.
-        effort: ``within``, ``absolute``, ``whole`` and ``most``; see :class:`Effort`.
+        effort: ``within``, ``absolute``, ``whole``, ``most`` and ``even``; see :class:`Effort`.
 
     >>> float(first_true(lambda x: x * x >= 2, 0.0, 2.0)) ** 2
     2.0
@@ -115,9 +118,9 @@ def _bracket(
 ) -> tuple[Floats, Floats]:
     """Narrow brackets: false at the lower end and true at the upper one, wherever it was asked."""
     within, absolute = effort.get("within", 0.0), effort.get("absolute", 0.0)
-    whole = effort.get("whole", False)
+    whole, even = effort.get("whole", False), effort.get("even", False)
     for _ in range(effort.get("most", _ENOUGH)):
-        mid = np.floor((low + high) / 2) if whole else _middle(low, high)
+        mid = np.floor((low + high) / 2) if whole else _middle(low, high, even)
         # An infinite end is no share of anything: such a bracket has no middle and stays.
         size = np.minimum(np.maximum(np.abs(low), np.abs(high)), _LARGEST)
         enough = np.maximum(within * size, absolute)
@@ -129,8 +132,10 @@ def _bracket(
     return low, high
 
 
-def _middle(low: Floats, high: Floats) -> Floats:
+def _middle(low: Floats, high: Floats, even: bool) -> Floats:
     """Halving in the exponent first keeps relative accuracy for tiny answers."""
+    if even:
+        return (low + high) / 2
     geometric = np.sqrt(np.maximum(low, TINY)) * np.sqrt(np.maximum(high, TINY))
     far = (low >= 0) & (high > 4 * np.maximum(low, TINY))
     return np.where(far, geometric, low + (high - low) / 2)

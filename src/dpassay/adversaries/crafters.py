@@ -162,7 +162,7 @@ class ClipBKD:
         rows = data.others.X.reshape(len(data.others), -1).astype(float)
         components = np.linalg.svd(rows - rows.mean(axis=0), full_matrices=True)[2]
         x = components[-1] * np.linalg.norm(rows, axis=1).mean()
-        row = training.network.shaped(x)
+        row = training.network.shape_rows(x)
         logits = [jax.nn.log_softmax(training.network.scores(jnp.asarray(m), row)) for m in models]
         return _example(training.network, data.records, x, int(np.mean(logits, axis=0).argmin()))
 
@@ -267,7 +267,7 @@ def certain_start(
     much that softmax is exactly 0 and 1 in single precision: no gradient is left, and noise that is
     small beside the parameters leaves it so. A guarantee of DP-SGD holds for any start.
     """
-    start, x = network.start(rng), network.shaped(inputs)
+    start, x = network.start(rng), network.shape_rows(inputs)
     for _ in range(_DOUBLINGS):
         scores = np.asarray(network.scores(jnp.asarray(start), x))
         second, best = np.partition(scores, -2, axis=1)[:, -2:].T

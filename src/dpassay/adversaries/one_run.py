@@ -108,14 +108,25 @@ class OneRun:
         question = self._question(_check.seed("rng", rng))
         return question.read(self._play(question, store))
 
-    def bound(self, *, delta: float, confidence: float = 0.95, **options: Any) -> LowerBound:
+    def bound(
+        self,
+        *,
+        delta: float,
+        confidence: float = 0.95,
+        method: str = "steinke",
+        guesses: str | int | tuple[int, int] = "auto",
+        store: str | Path | TrialLog | None = None,
+        rng: int = 0,
+    ) -> LowerBound:
         """The lower bound on epsilon(delta) from one training.
 
-        Options are those of :meth:`play` and of :func:`dpassay.one_run`.
+        The other arguments are those of :meth:`verdict`. For further options of
+        :func:`dpassay.one_run`, pass it what :meth:`play` returns.
         """
-        how = {name: options.pop(name) for name in ("store", "rng") if name in options}
-        scores, members = self.play(**how)
-        return one_run(scores, members, delta=delta, confidence=confidence, **options)
+        scores, members = self.play(store=store, rng=rng)
+        return one_run(
+            scores, members, delta=delta, confidence=confidence, method=method, guesses=guesses
+        )
 
     def verdict(
         self,
@@ -187,8 +198,7 @@ class _OneRunGame:
     @functools.cached_property
     def _key(self) -> str:
         run = self.run
-        hooks = [run.hooks.example, run.hooks.gradient, run.hooks.observe, run.hooks.rate]
-        data = [run.training, run.records, run.context, run.n_canaries, hooks]
+        data = [run.training, run.records, run.context, run.n_canaries, run.hooks.identity()]
         return run_key({"one run": self.seed}, code=[run.score], data=data)
 
     def configuration(self) -> dict[str, Any]:
@@ -221,7 +231,7 @@ class _SumOfRatios:
 def _score_by_loss(network: Network, X: FloatArray, y: Any, trained: Trained) -> FloatArray:
     """Minus the loss of each canary: a trained network errs less on those that it has seen."""
     losses = jax.jit(network.losses)
-    return -np.asarray(losses(jnp.asarray(trained.parameters), network.shaped(X), y), float)
+    return -np.asarray(losses(jnp.asarray(trained.parameters), network.shape_rows(X), y), float)
 
 
 def dirac_canaries(training: Training, data: Data, n_canaries: int, *, rng: int = 0) -> OneRun:

@@ -53,11 +53,10 @@ class TrainingGame:
     def _key(self) -> str:
         made = self.crafted
         configuration = {"seed": self.seed, "stream": self.stream, "by_steps": self.by_steps}
-        hooks = [made.hooks.example, made.hooks.gradient, made.hooks.observe, made.hooks.rate]
         return run_key(
             configuration,
             code=[self.train],
-            data=[self.training, hooks, made.records, made.context, made.start],
+            data=[self.training, made.hooks.identity(), made.records, made.context, made.start],
         )
 
     def configuration(self) -> dict[str, Any]:

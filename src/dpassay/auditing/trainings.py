@@ -79,7 +79,10 @@ def text_of(event: events.Event, neighbouring: Neighbouring) -> str:
     if event.neighbouring != neighbouring:
         return ""
     match event:
-        case events.Repeated(events.Sampled(events.Gaussian(noise), rate, "poisson"), steps):
+        case events.Repeated(
+            events.Sampled(events.Gaussian(noise), rate, "poisson") as sampled, steps
+        ):
+            noise = noise / 2 if sampled.is_restated else noise  # as dp_sgd_event takes it
             return dp_sgd_text(noise, rate, steps).removesuffix(",method=best")
         case _:
             pass

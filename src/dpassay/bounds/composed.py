@@ -71,15 +71,15 @@ def epsilon_of_phases(phases: Sequence[Phase], delta: float) -> float:
     shift = max(sum(steps * remainder for (_, remainder), steps in each) - spread, 0.0)
     needed = delta * (1 + _MARGIN + (_ETA if shift > 0 else 0.0))
 
-    def shown(epsilon: FloatArray) -> FloatArray:
+    def shows(epsilon: FloatArray) -> FloatArray:
         return np.asarray(composed.delta_lower(float(epsilon) - shift) >= needed)
 
     # Chernoff's answer is close: walk down from it, since every other place costs a transform.
     low = high = composed.reach(np.array(delta)) + shift
     step = composed.deviation / 2
-    while low > 0 and not shown(low):
+    while low > 0 and not shows(low):
         low, high, step = np.maximum(low - step, 0.0), low, 2 * step
-    return float(last_true(shown, low, high, within=1e-12)) if shown(low) else 0.0
+    return float(last_true(shows, low, high, within=1e-12)) if shows(low) else 0.0
 
 
 def round_down_loss(

@@ -107,7 +107,7 @@ class Guesses:
         """The chance per trial of a right guess beyond the odds of e^epsilon, at most."""
         return delta * self.sides / 2
 
-    def spent(self, delta: float, alpha: float) -> float:
+    def level_spent(self, delta: float, alpha: float) -> float:
         """The part of alpha that goes to the nuisance; none where there is no nuisance."""
         return SPENT * alpha if delta > 0 and self.abstains else 0.0
 
@@ -131,7 +131,7 @@ def epsilon_lower(seen: Guesses, delta: float, alpha: float, form: Leak = "share
 
     It exceeds the true epsilon(delta) with probability ``alpha`` at most.
     """
-    spent = seen.spent(delta, alpha)
+    spent = seen.level_spent(delta, alpha)
     if form == "marks":
         kept = seen.correct - seen.marks(delta, spent)
         return _log_odds(kept, seen.wrong, alpha - spent, 0.0)
@@ -165,7 +165,7 @@ def delta_lower(seen: Guesses, epsilon: float, alpha: float) -> float:
     It exceeds the true delta(epsilon) with probability ``alpha`` at most. The share of guesses is
     the form that is inverted.
     """
-    spent = seen.spent(1.0, alpha)
+    spent = seen.level_spent(1.0, alpha)
     if seen.correct == 0:
         return 0.0
     wrong_upper = float(binomial_upper(seen.wrong, seen.made, alpha - spent))

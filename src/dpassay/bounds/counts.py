@@ -24,7 +24,7 @@ from dpassay._special.quantiles import beta_upper, binomial_upper, normal_lower,
 from dpassay.bounds import bayes
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian
-from dpassay.types import FloatArray, LowerBound
+from dpassay.types import NO_ASSUMPTION, FloatArray, LowerBound
 
 CountMethod = Literal["clopper-pearson", "jeffreys", "katz", "bayes", "gdp"]
 METHODS: tuple[CountMethod, ...] = get_args(CountMethod)
@@ -202,7 +202,7 @@ class _Method:
 
 _METHODS = {
     "clopper-pearson": _Method(
-        _from_limits(binomial_upper), "none", "half of the level pays for each rate"
+        _from_limits(binomial_upper), NO_ASSUMPTION, "half of the level pays for each rate"
     ),
     "jeffreys": _Method(
         _from_limits(jeffreys_limit),

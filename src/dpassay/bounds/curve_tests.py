@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from dpassay import _check
 from dpassay._special.margins import ARITHMETIC, round_down
-from dpassay._special.search import first_true
+from dpassay._special.search import first_true, last_true
 from dpassay.bounds.bands import BANDS, common_level, total_price
 from dpassay.bounds.labels import epsilon_label
 from dpassay.bounds.scores import Scores, limits_at_cuts, sort_scores
@@ -243,9 +243,8 @@ def _largest_refuted(
     """The largest refuted parameter, rounded down; None if even the smallest stands."""
     if not points(low).is_refuted_by(fpr, fnr):
         return None
-    if points(high).is_refuted_by(fpr, fnr):
-        return high
-    while high - low > 1e-6 * max(abs(low), abs(high)):
-        middle = (low + high) / 2
-        low, high = (middle, high) if points(middle).is_refuted_by(fpr, fnr) else (low, middle)
-    return low
+
+    def falls(parameter: float) -> bool:
+        return points(float(parameter)).is_refuted_by(fpr, fnr)
+
+    return float(last_true(falls, low, high, within=1e-6, even=True))

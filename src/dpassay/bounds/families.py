@@ -14,7 +14,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian
 from dpassay.privacy.combined import check_same_relation
 from dpassay.privacy.curves import GDP, ApproxDP, PureDP
-from dpassay.types import FloatArray, PrivacyCurve
+from dpassay.types import NO_ASSUMPTION, FloatArray, PrivacyCurve
 
 EPSILONS = tuple(float(epsilon) for epsilon in np.geomspace(0.1, 12, 40))
 _GDP_DELTA = "Gaussian noise has no finite epsilon at delta=0; a common value is 1e-5."
@@ -48,7 +48,7 @@ class Family:
     curves: tuple[PrivacyCurve, ...]
     epsilons: tuple[float, ...]
     delta: float
-    assumption: str = "none"
+    assumption: str = NO_ASSUMPTION
     member: Callable[[float], PrivacyCurve] | None = None
     parameters: tuple[float, ...] = ()
 
@@ -91,7 +91,7 @@ class Family:
             or (isinstance(c, PureDP) and self.delta == 0)
             for c in self.curves
         )
-        if self.assumption == "none" and not points:
+        if self.assumption == NO_ASSUMPTION and not points:
             raise InvalidArgument(
                 "assumption='none' must be more unless all members are (epsilon, delta)-DP: say "
                 "what turns a refuted curve into a bound, such as 'Gaussian trade-off'."

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpassay._special.margins import ARITHMETIC, down
+from dpassay._special.search import last_true
 from dpassay.bounds.betting import FORMS, FormName, Lines, dearer
 from dpassay.bounds.families import Family
 from dpassay.bounds.watch import Shares, Watch
@@ -100,17 +101,17 @@ def move_up(family: Family, last: int, pays: FloatArray, surplus: float) -> floa
     bound is above it" are one statement. That float is paid for: every bet is priced ``ARITHMETIC``
     too high (``Lines``), which is a thousand times what e^epsilon gains in one float.
     """
-    if family.member is None:
+    member = family.member
+    if member is None:
         return family.epsilons[last]
     start = math.nextafter(family.epsilons[last], math.inf)
     if not surplus > 2 * ARITHMETIC:  # the least that a step costs, see ``dearer``
         return start
     low = family.parameters[last]
     high = family.parameters[last + 1] if last + 1 < len(family.parameters) else 2 * low or 1.0
-    if dearer(pays, family.member(high)) <= surplus:
-        low = high
-    for _ in range(30):
-        middle = (low + high) / 2
-        paid = dearer(pays, family.member(middle)) <= surplus
-        low, high = (middle, high) if paid else (low, middle)
-    return max(start, down(float(family.member(low).epsilon(family.delta)), ARITHMETIC))
+
+    def is_paid(parameter: float) -> bool:
+        return dearer(pays, member(float(parameter))) <= surplus
+
+    most = float(last_true(is_paid, low, high, most=30, even=True))
+    return max(start, down(float(member(most).epsilon(family.delta)), ARITHMETIC))

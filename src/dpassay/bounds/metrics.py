@@ -24,7 +24,7 @@ from dpassay._special.quantiles import (
 from dpassay._special.search import first_true
 from dpassay.bounds.bands import BANDS, common_level
 from dpassay.bounds.scores import sort_scores
-from dpassay.types import FloatArray
+from dpassay.types import NO_ASSUMPTION, FloatArray
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Interval:
     upper: float
     confidence: float
     method: str
-    assumption: str = "none"
+    assumption: str = NO_ASSUMPTION
 
     def __str__(self) -> str:
         text = f"{self.value:.4g} in [{self.lower:.4g}, {self.upper:.4g}]"
-        believed = "" if self.assumption == "none" else f", assuming {self.assumption}"
+        believed = "" if self.assumption == NO_ASSUMPTION else f", assuming {self.assumption}"
         return f"{text} (confidence {self.confidence:.10g}, {self.method}{believed})"
 
 

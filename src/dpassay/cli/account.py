@@ -7,19 +7,27 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from dpassay.cli.options import (
-    App,
     Count,
     EpsilonEach,
     Json,
     Neighbours,
     NoiseMultiplier,
     Scheme,
+    group,
+    option,
 )
 from dpassay.cli.output import emit, example, say, table, working
-from dpassay.cli.schedule import BatchSize, Epochs, Records, SamplingRate, Steps, rate_and_steps
+from dpassay.cli.schedule import (
+    BatchSize,
+    Epochs,
+    GroupSize,
+    Records,
+    SamplingRate,
+    Steps,
+    dp_sgd_of,
+    rate_and_steps,
+)
 from dpassay.errors import InvalidArgument, UnsupportedEvent
 
 if TYPE_CHECKING:
@@ -28,15 +36,15 @@ if TYPE_CHECKING:
 DP_SGD = (
     "dpassay account dp-sgd --noise-multiplier 1.1 --sampling-rate .01 --steps 1000 --delta 1e-5"
 )
-app = App(
-    name="account",
-    help="Upper bounds on epsilon at a delta (or delta at an epsilon), all methods side by side.",
-    epilog=example(DP_SGD),
-    no_args_is_help=True,
+app = group(
+    "account",
+    "Upper bounds on epsilon at a delta (or delta at an epsilon), all methods side by side.",
+    DP_SGD,
 )
 NOTES = {
     "pld": "privacy-loss distribution, rounded upwards",
     "fourier": "inverse Fourier transform, rounded upwards",
+    "exponential": "adaptive exponential mechanisms of one epsilon",
     "rdp": "Rényi DP, best of its orders",
     "zcdp": "zero-concentrated DP, tight conversion",
     "gdp": "Gaussian noise only",
@@ -50,13 +58,13 @@ RELATIONS = {
     "replace-one": "neighbouring data sets differ by one record replaced",
 }
 
-Delta = Annotated[float | None, typer.Option(help="Give epsilon at this delta.")]
-AtEpsilon = Annotated[float | None, typer.Option("--epsilon", help="Give delta at this epsilon.")]
+Delta = Annotated[float | None, option("Give epsilon at this delta.")]
+AtEpsilon = Annotated[float | None, option("Give delta at this epsilon.", "--epsilon")]
 Method = Annotated[
     str,
-    typer.Option(
-        help="all, best, pld, fourier, rdp, zcdp, gdp, optimal, advanced, basic, or gdp-clt (an "
-        "estimate)."
+    option(
+        "all, best, pld, fourier, exponential, rdp, zcdp, gdp, optimal, advanced, basic, or "
+        "gdp-clt (an estimate)."
     ),
 ]
 
@@ -156,9 +164,22 @@ def sentence(event: "Event", query: Query, price: Price) -> str:
         price.kind, "an ESTIMATE, which proves nothing"
     )
     answer = up(price.value if price.value is not None else math.inf)
-    return (
-        f"{query.pair(answer)}-DP, {what} by {price.method}, where {RELATIONS[event.neighbouring]}."
-    )
+    return f"{query.pair(answer)}-DP, {what} by {price.method}, where {relation_in_words(event)}."
+
+
+def relation_in_words(event: Any) -> str:
+    """What neighbouring data sets of an event differ by.
+
+    >>> from dpassay.privacy.events import dp_sgd_event
+    >>> relation_in_words(dp_sgd_event(1.1, 0.01, 1000, group_size=4))
+    'neighbouring data sets differ by one user of up to 4 records added or removed'
+
+    """
+    inner = event.event if hasattr(event, "count") else event
+    if hasattr(inner, "law"):
+        user = f"one user of up to {len(inner.law) - 1} records"
+        return f"neighbouring data sets differ by {user} added or removed"
+    return RELATIONS[event.neighbouring]
 
 
 def show(event: "Event", query: Query, method: str, as_json: bool) -> None:
@@ -211,7 +232,13 @@ def in_words(event: Any) -> str:
     if hasattr(event, "count"):
         return f"{event.count} × {in_words(event.event)}"
     if hasattr(event, "scheme"):
-        return f"{in_words(event.event)} on {event.scheme} batches of rate {event.sampling_rate:g}"
+        over = ", over what one record adds," if event.is_restated else ""
+        batches = f"{event.scheme} batches of rate {event.sampling_rate:g}"
+        return f"{in_words(event.event)}{over} on {batches}"
+    if hasattr(event, "law"):
+        return f"Gaussian(noise_multiplier={event.noise_multiplier:g}) on batches with up to " + (
+            f"{len(event.law) - 1} records of a user"
+        )
     parts = (f.name for f in fields(event) if f.name != "neighbouring")
     return f"{type(event).__name__}({', '.join(f'{p}={getattr(event, p):g}' for p in parts)})"
 
@@ -241,16 +268,12 @@ def dp_sgd(
     method: Method = "all",
     scheme: Scheme = "poisson",
     neighbouring: Neighbours = "add-remove",
+    group_size: GroupSize = 1,
     as_json: Json = False,
 ) -> None:
     """Gaussian noise on random batches, many times: DP-SGD."""
-    from dpassay import _check
-    from dpassay.privacy.events import SCHEMES, dp_sgd_event
-
-    relation: Any = neighbouring
-    batches = _check.choice("scheme", scheme, SCHEMES)
-    rate, count = rate_and_steps(sampling_rate, steps, batch_size, n, epochs)
-    event = dp_sgd_event(noise_multiplier, rate, count, neighbouring=relation, scheme=batches)
+    schedule = rate_and_steps(sampling_rate, steps, batch_size, n, epochs)
+    event = dp_sgd_of(schedule, scheme, neighbouring, group_size)(noise_multiplier)
     show(event, Query(delta, epsilon), method, as_json)
 
 
@@ -310,13 +333,13 @@ def _laplace(noise_multiplier: NoiseMultiplier, neighbouring: Neighbours = "add-
 
 @_add("pure", "Pure", "--epsilon-each .1 --count 100 --delta 1e-3")
 def _pure(epsilon_each: EpsilonEach, neighbouring: Neighbours = "add-remove") -> None:
-    """Anything that is epsilon-DP: noisy max, permute-and-flip, a stated guarantee."""
+    """Anything that is epsilon-DP, such as a stated guarantee."""
 
 
 @_add("approx", "Approx", "--epsilon-each .1 --delta-each 1e-8 --count 100 --delta 1e-5")
 def _approx(
     epsilon_each: EpsilonEach,
-    delta_each: Annotated[float, typer.Option(help="Delta of each of them.")],
+    delta_each: Annotated[float, option("Delta of each of them.")],
     neighbouring: Neighbours = "add-remove",
 ) -> None:
     """Anything that is (epsilon, delta)-DP."""
@@ -324,12 +347,17 @@ def _approx(
 
 @_add("exponential", "BoundedRange", "--epsilon-each .1 --count 100 --delta 1e-6")
 def _exponential(epsilon_each: EpsilonEach, neighbouring: Neighbours = "add-remove") -> None:
-    """The exponential mechanism (bounded range); other noisy-max rules are "pure"."""
+    """The exponential mechanism (bounded range); other noisy-max rules are "noisy-max"."""
+
+
+@_add("noisy-max", "NoisyMax", "--epsilon-each .1 --count 100 --delta 1e-6")
+def _noisy_max(epsilon_each: EpsilonEach, neighbouring: Neighbours = "add-remove") -> None:
+    """Permute-and-flip, or the largest of scores with Laplace noise."""
 
 
 @_add("zcdp", "ZeroConcentrated", "--rho .1 --delta 1e-6")
 def _zcdp(
-    rho: Annotated[float, typer.Option(help="Rho of each of them.")],
+    rho: Annotated[float, option("Rho of each of them.")],
     neighbouring: Neighbours = "add-remove",
 ) -> None:
     """Anything that is rho-zCDP."""
@@ -338,8 +366,8 @@ def _zcdp(
 @_add("randomized-response", "RandomizedResponse", "--noise-probability .5 --delta 0")
 def _randomized_response(
     noise_probability: Annotated[
-        float, typer.Option(help="Chance of a uniform answer instead of the true one.")
+        float, option("Chance of a uniform answer instead of the true one.")
     ],
-    categories: Annotated[int, typer.Option(help="Number of possible answers.")] = 2,
+    categories: Annotated[int, option("Number of possible answers.")] = 2,
 ) -> None:
     """A question answered at random with some probability; the relation is replace-one."""

@@ -13,9 +13,32 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from dpassay.cli.audit_options import (
+    Anyway,
+    Command,
+    DataFile,
+    DataPrime,
+    DryRun,
+    EvidenceKind,
+    Fixed,
+    FixedSeed,
+    InPlace,
+    Input,
+    Measure,
+    OneTraining,
+    Recycle,
+    ReportFile,
+    ScoreOf,
+    Secure,
+    Store,
+    Target,
+    Timeout,
+    Trust,
+    Workers,
+)
 from dpassay.cli.ending import STOPPED, ending
 from dpassay.cli.one_run import OneRun, refuse_elsewhere
-from dpassay.cli.options import Json, Neighbours
+from dpassay.cli.options import Json, Neighbours, option
 from dpassay.cli.output import complain, emit, explain_failure, say
 from dpassay.cli.replayed import audit_by_replay
 from dpassay.cli.verdicts import About, Paper, Proof, exit_code, show
@@ -29,125 +52,40 @@ EXAMPLE = "dpassay audit my_train.py:train --claim 3,1e-5 --data d.npz --store r
 
 
 def audit(
-    target: Annotated[
-        str | None,
-        typer.Argument(
-            help="my_train.py:train, module:train, example:honest or example:broken; train.py for "
-            "a whole script with probes."
-        ),
+    target: Target = None,
+    command: Command = None,
+    claim: Annotated[str | None, option("3,1e-5 or 3 or gdp:1.0 or rho:0.1 or dp-sgd:...")] = None,
+    data: DataFile = None,
+    data_prime: DataPrime = None,
+    arguments: Annotated[str, option("What a script finds in sys.argv.")] = "",
+    in_place: InPlace = False,
+    source: Input = None,
+    score: ScoreOf = None,
+    trials: Annotated[int, option("Trials to play at most.")] = 1000,
+    confidence: Annotated[float, option("How sure a refutation must be, in (0, 1).")] = 0.95,
+    delta: Annotated[
+        float | None, option("State the bound at this delta; else the claim's.")
     ] = None,
-    command: Annotated[
-        str | None,
-        typer.Option(help="Instead of a target: 'python train.py {data} {output}.npy {seed}'."),
-    ] = None,
-    claim: Annotated[
-        str | None, typer.Option(help="3,1e-5 or 3 or gdp:1.0 or rho:0.1 or dp-sgd:...")
-    ] = None,
-    data: Annotated[
-        Path | None,
-        typer.Option(
-            help="NPZ with the arrays data and data_prime, or data alone: then the pair is "
-            "searched. Of a command also a CSV.",
-            dir_okay=False,
-        ),
-    ] = None,
-    data_prime: Annotated[
-        Path | None, typer.Option(help="The other CSV of a command.", dir_okay=False)
-    ] = None,
-    arguments: Annotated[str, typer.Option(help="What a script finds in sys.argv.")] = "",
-    in_place: Annotated[
-        bool,
-        typer.Option(
-            "--in-place", help="Run a script where it is, not in a scratch copy of the folder."
-        ),
-    ] = False,
-    source: Annotated[
-        str | None,
-        typer.Option(
-            "--input",
-            help="What the target is given, instead of data: vector:10 for answers to queries "
-            "(vector:10,moves=all,low=0,high=2,by=1), value:0,100, schema:table.toml for tables. "
-            "The pair is searched.",
-        ),
-    ] = None,
-    score: Annotated[
-        str | None,
-        typer.Option(
-            help="A function of one output, like the target; else learned, but of a "
-            "script the number that it releases, unless you say: learned."
-        ),
-    ] = None,
-    trials: Annotated[int, typer.Option(help="The most that are played.")] = 1000,
-    confidence: Annotated[float, typer.Option(help="Of the verdict.")] = 0.95,
-    delta: Annotated[float | None, typer.Option(help="Where the bound is stated.")] = None,
-    seed: Annotated[int, typer.Option(help="Of worlds and noise.")] = 0,
-    secure: Annotated[
-        bool, typer.Option("--secure", help="Pass rng=None: audit the noise that is shipped.")
-    ] = False,
-    workers: Annotated[
-        int | None,
-        typer.Option(
-            help="Processes that play, 1 by default. 0 plays in this one, where a trial that hangs "
-            "or exits takes the audit with it; --timeout needs at least 1."
-        ),
-    ] = None,
-    store: Annotated[
-        Path | None, typer.Option(help="File that keeps the trials; the same command goes on.")
-    ] = None,
+    seed: Annotated[int, option("Seed of worlds and noise.")] = 0,
+    secure: Secure = False,
+    workers: Workers = None,
+    store: Store = None,
     neighbouring: Neighbours = "add-remove",
-    group: Annotated[int, typer.Option(help="Records by which the data sets differ.")] = 1,
-    neighbours: Annotated[
-        str,
-        typer.Option(
-            help="checked, or trusted for data sets whose entries are not records, such as query "
-            "answers."
-        ),
-    ] = "checked",
-    fixed_seed_is_a_leak: Annotated[
-        bool,
-        typer.Option(
-            "--fixed-seed-is-a-leak",
-            help="Judge a target whose outputs never change; else there is no verdict on it.",
-        ),
-    ] = False,
-    timeout: Annotated[
-        float | None, typer.Option(help="Seconds for one trial, after which it has failed.")
-    ] = None,
-    recycle: Annotated[
-        int | None,
-        typer.Option(help="Replace workers after so many trials, if the target leaks memory."),
-    ] = None,
-    fixed: Annotated[
-        bool, typer.Option("--fixed", help="Play all trials and test once, not sequentially.")
-    ] = False,
-    measure: Annotated[
-        bool,
-        typer.Option("--measure", help="After a refutation go on, to say how bad it is."),
-    ] = False,
-    anyway: Annotated[
-        bool,
-        typer.Option("--anyway", help="Play even if not even a perfect attack could refute."),
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Run each world twice, say what to expect, and leave.")
-    ] = False,
-    report: Annotated[
-        Path | None, typer.Option(help="Write a report: FILE.html, with FILE.json beside it.")
-    ] = None,
+    group: Annotated[int, option("Records by which the data sets differ.")] = 1,
+    neighbours: Trust = "checked",
+    fixed_seed_is_a_leak: FixedSeed = False,
+    timeout: Timeout = None,
+    recycle: Recycle = None,
+    fixed: Fixed = False,
+    measure: Measure = False,
+    anyway: Anyway = False,
+    dry_run: DryRun = False,
+    report: ReportFile = None,
     about: About = None,
     proof: Proof = None,
-    evidence: Annotated[
-        str, typer.Option(help="trials, or replay: likelihood ratios of replayed executions.")
-    ] = "trials",
-    one_run: Annotated[
-        bool,
-        typer.Option(
-            "--one-run",
-            help="Run a script once: it inserts and judges canaries (dpassay.canaries) or watches "
-            "its optimizer (probe.optimizer). --claim is then what the script says unless given.",
-        ),
-    ] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="No progress, the verdict alone.")] = False,
+    evidence: EvidenceKind = "trials",
+    one_run: OneTraining = False,
+    quiet: Annotated[bool, option("No progress, the verdict alone.", "--quiet")] = False,
     as_json: Json = False,
 ) -> None:
     """Play a mechanism many times on two neighbouring data sets and test its claim.
@@ -333,7 +271,7 @@ def _subject(
     if data_prime is not None:
         raise InvalidArgument(f"data_prime={str(data_prime)!r} belongs to --command.")
     if not subjects.is_script(target):
-        pair, searched = _given(target, data, source)
+        pair, searched = _find_pair(target, data, source)
         return _Subject(target, load_target(target), pair, scored, searched)
     if data is not None or source is not None:
         raise InvalidArgument(
@@ -358,7 +296,7 @@ def _claim(target: str, claim: str | None, neighbouring: str) -> "PrivacyCurve":
     raise InvalidArgument("claim is missing; what does it promise? For example --claim 3,1e-5.")
 
 
-def _given(target: str, data: Path | None, source: str | None) -> tuple[Any, Any]:
+def _find_pair(target: str, data: Path | None, source: str | None) -> tuple[Any, Any]:
     """A pair, or what a pair is to be searched in."""
     from dpassay.auditing.inputs import parse_input
     from dpassay.auditing.targets import load_pair_or_data

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpassay.cli.options import Json
+from dpassay.cli.options import Json, option
 from dpassay.cli.output import emit, say, table, working
 from dpassay.errors import InvalidArgument
 
@@ -35,24 +35,22 @@ def bound(
             show_default=False,
         ),
     ] = None,
-    tp: Annotated[int | None, typer.Option(help="Trials with the canary guessed in.")] = None,
-    fn: Annotated[int | None, typer.Option(help="Trials with the canary guessed out.")] = None,
-    fp: Annotated[int | None, typer.Option(help="Trials without it guessed in.")] = None,
-    tn: Annotated[int | None, typer.Option(help="Trials without it guessed out.")] = None,
-    delta: Annotated[float, typer.Option(help="Where the bound is stated.")] = 1e-5,
-    confidence: Annotated[float, typer.Option(help="Probability that it holds.")] = 0.95,
+    tp: Annotated[int | None, option("Trials with the canary guessed in.")] = None,
+    fn: Annotated[int | None, option("Trials with the canary guessed out.")] = None,
+    fp: Annotated[int | None, option("Trials without it guessed in.")] = None,
+    tn: Annotated[int | None, option("Trials without it guessed out.")] = None,
+    delta: Annotated[float, option("State the bound at this delta.")] = 1e-5,
+    confidence: Annotated[float, option("Probability that it holds.")] = 0.95,
     threshold: Annotated[
-        str,
-        typer.Option(help="For scores: auto, split, kfold, band, bonferroni, dkw, or a number."),
+        str, option("For scores: auto, split, kfold, band, bonferroni, dkw, or a number.")
     ] = "auto",
     one_run: Annotated[
-        bool, typer.Option("--one-run", help="The scores are canaries of a single training.")
+        bool, option("The scores are canaries of a single training.", "--one-run")
     ] = False,
     guesses: Annotated[
-        str,
-        typer.Option(help="For --one-run: auto, uniform, split, grid, bonferroni, or a number."),
+        str, option("For --one-run: auto, uniform, split, grid, bonferroni, or a number.")
     ] = "auto",
-    seed: Annotated[int, typer.Option(help="Of random splits and of breaking ties.")] = 0,
+    seed: Annotated[int, option("Seed of random splits and of breaking ties.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Lower bounds on epsilon from what an attack saw: four counts, or a file of scores."""

@@ -3,31 +3,96 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from dpassay.cli.account import RELATIONS
-from dpassay.cli.options import App, Count, Json, Neighbours, Scheme
+from dpassay.cli.account import relation_in_words
+from dpassay.cli.options import Count, Json, Neighbours, Scheme, group, option
 from dpassay.cli.output import emit, example, say, working
-from dpassay.cli.schedule import BatchSize, Epochs, Records, SamplingRate, Steps, rate_and_steps
+from dpassay.cli.schedule import (
+    BatchSize,
+    Epochs,
+    GroupSize,
+    Records,
+    SamplingRate,
+    Steps,
+    dp_sgd_of,
+    rate_and_steps,
+)
+from dpassay.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from dpassay.privacy.events import Event
+    from dpassay.privacy.risk import Risk
+    from dpassay.types import Neighbouring
 
-app = App(
-    name="calibrate",
-    help="The least noise that meets a target, never above it by the same accountant.",
-    epilog=example(
-        "dpassay calibrate dp-sgd --epsilon 3 --delta 1e-5 --sampling-rate .01 --steps 1000"
-    ),
-    no_args_is_help=True,
+_SHOWN_DELTA = 1e-5  # at which epsilon is told beside a risk
+
+app = group(
+    "calibrate",
+    "The least noise that meets a target, never above it by the same accountant.",
+    "dpassay calibrate dp-sgd --epsilon 3 --delta 1e-5 --sampling-rate .01 --steps 1000",
 )
 
-Epsilon = Annotated[float, typer.Option(help="Target epsilon.")]
-Delta = Annotated[float, typer.Option(help="Target delta.")]
-Method = Annotated[
-    str,
-    typer.Option(help="best, pld, rdp, zcdp, gdp, optimal, advanced or basic; an estimate is not."),
+Epsilon = Annotated[float, option("Target epsilon.")]
+Delta = Annotated[float, option("Target delta.")]
+MaybeEpsilon = Annotated[float | None, option("Target epsilon, with --delta.")]
+MaybeDelta = Annotated[float | None, option("Target delta.")]
+TargetAdvantage = Annotated[
+    float | None,
+    option(
+        "Instead of epsilon: the most by which an attack's true-positive rate may exceed its "
+        "false-positive rate.",
+        "--advantage",
+    ),
 ]
+TargetRate = Annotated[
+    str | None,
+    option(
+        "Instead of epsilon: FPR,TPR, such as .01,.1: the most that attacks with this "
+        "false-positive rate may find.",
+        "--attack-rate",
+    ),
+]
+Method = Annotated[
+    str, option("best, pld, rdp, zcdp, gdp, optimal, advanced or basic; an estimate is not.")
+]
+
+
+def show_risk(
+    make_event: Callable[[float], "Event"], target: "Risk", method: str, as_json: bool
+) -> None:
+    """Find the noise with which an attacker gains no more than this, and print it."""
+    from dpassay import _check
+    from dpassay.privacy import account
+    from dpassay.privacy.accounting import METHODS
+    from dpassay.privacy.calibration import calibrate
+    from dpassay.report.numbers import up
+
+    with working("looking for the least noise"):
+        noise = calibrate(make_event, target, method=method)
+        event = make_event(noise)
+        curve = account(event, _check.choice("method", method, METHODS))
+        reached, epsilon = target.of(curve), curve.epsilon(_SHOWN_DELTA)
+    words = (
+        f"A noise multiplier of {up(noise, 6)} is enough: {target.in_words(up(reached, 6))}, "
+        f"whatever the attacker knows and computes, where {relation_in_words(event)} "
+        f"({curve.kind} by {curve.method}). That is ({up(epsilon)}, {_SHOWN_DELTA:g})-DP."
+    )
+    if not as_json:
+        say(words)
+        return
+    emit(
+        {
+            "noise_multiplier": noise,
+            "event": repr(event),
+            "neighbouring": event.neighbouring,
+            "target": target.as_dict(),
+            "reached": reached,
+            "epsilon": epsilon,
+            "delta": _SHOWN_DELTA,
+            "method": curve.method,
+            "kind": curve.kind,
+            "sentence": words,
+        }
+    )
 
 
 def show(
@@ -67,7 +132,7 @@ def _print(
     words = (
         f"A noise multiplier of {up(noise, 6)} is enough for ({epsilon:g}, {delta:g})-DP "
         f"({up(reached, 6)} by {curve.method}, {curve.kind}), where "
-        f"{RELATIONS[event.neighbouring]}. Multiply it by your sensitivity (for DP-SGD, by the "
+        f"{relation_in_words(event)}. Multiply it by your sensitivity (for DP-SGD, by the "
         "clipping norm)."
     )
     if not as_json:
@@ -104,8 +169,10 @@ def _positive(delta: float) -> float:
     ),
 )
 def dp_sgd(
-    epsilon: Epsilon,
-    delta: Delta,
+    epsilon: MaybeEpsilon = None,
+    delta: MaybeDelta = None,
+    advantage: TargetAdvantage = None,
+    attack_rate: TargetRate = None,
     sampling_rate: SamplingRate = None,
     steps: Steps = None,
     batch_size: BatchSize = None,
@@ -114,20 +181,47 @@ def dp_sgd(
     method: Method = "best",
     scheme: Scheme = "poisson",
     neighbouring: Neighbours = "add-remove",
+    group_size: GroupSize = 1,
     as_json: Json = False,
 ) -> None:
     """Gaussian noise on random batches, many times: DP-SGD."""
-    from dpassay import _check
-    from dpassay.privacy.events import SCHEMES, dp_sgd_event
+    schedule = rate_and_steps(sampling_rate, steps, batch_size, n, epochs)
+    event = dp_sgd_of(schedule, scheme, neighbouring, group_size)
+    _show_any(event, (epsilon, delta, advantage, attack_rate), method, as_json)
 
-    relation: Any = neighbouring
-    batches = _check.choice("scheme", scheme, SCHEMES)
-    rate, count = rate_and_steps(sampling_rate, steps, batch_size, n, epochs)
 
-    def event(noise: float) -> "Event":
-        return dp_sgd_event(noise, rate, count, neighbouring=relation, scheme=batches)
+def _show_any(
+    make_event: Callable[[float], "Event"],
+    asked: tuple[float | None, float | None, float | None, str | None],
+    method: str,
+    as_json: bool,
+) -> None:
+    """Calibrate to the one target that was given."""
+    epsilon, delta, advantage, attack_rate = asked
+    pair, relation = (epsilon, delta), make_event(1.0).neighbouring
+    if (pair != (None, None)) + (advantage is not None) + (attack_rate is not None) != 1:
+        raise InvalidArgument("pass --epsilon and --delta, or --advantage, or --attack-rate.")
+    if advantage is not None or attack_rate is not None:
+        show_risk(make_event, _risk(advantage, attack_rate, relation), method, as_json)
+        return
+    if epsilon is None or delta is None:
+        raise InvalidArgument(f"epsilon={epsilon}, delta={delta}: both must be given.")
+    show(make_event, epsilon, _positive(delta), method, as_json)
 
-    show(event, epsilon, _positive(delta), method, as_json)
+
+def _risk(advantage: float | None, attack_rate: str | None, relation: "Neighbouring") -> "Risk":
+    from dpassay.privacy import Advantage, AttackRate
+
+    if advantage is not None:
+        return Advantage(advantage, neighbouring=relation)
+    try:
+        fpr, tpr = map(float, (attack_rate or "").split(","))
+    except ValueError:
+        raise InvalidArgument(
+            f"attack_rate={attack_rate!r} must be two rates, such as .01,.1: false positives, then "
+            "true positives."
+        ) from None
+    return AttackRate(fpr, tpr, neighbouring=relation)
 
 
 def _repeat(kind: str, count: int, neighbouring: str) -> "Callable[[float], Event]":
@@ -141,15 +235,18 @@ def _repeat(kind: str, count: int, neighbouring: str) -> "Callable[[float], Even
     "gaussian", epilog=example("dpassay calibrate gaussian --epsilon 1 --delta 1e-6 --count 10")
 )
 def gaussian(
-    epsilon: Epsilon,
-    delta: Delta,
+    epsilon: MaybeEpsilon = None,
+    delta: MaybeDelta = None,
+    advantage: TargetAdvantage = None,
+    attack_rate: TargetRate = None,
     count: Count = 1,
     method: Method = "best",
     neighbouring: Neighbours = "add-remove",
     as_json: Json = False,
 ) -> None:
     """Releases with Gaussian noise; the answer is its deviation over the l2 sensitivity."""
-    show(_repeat("Gaussian", count, neighbouring), epsilon, _positive(delta), method, as_json)
+    event = _repeat("Gaussian", count, neighbouring)
+    _show_any(event, (epsilon, delta, advantage, attack_rate), method, as_json)
 
 
 @app.command("laplace", epilog=example("dpassay calibrate laplace --epsilon 1 --count 10"))

@@ -4,11 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from dpassay import _files
 from dpassay.cli.account import Price, Query, is_proof, prices, print_prices, sentence
-from dpassay.cli.options import Json
+from dpassay.cli.options import Json, option
 from dpassay.cli.output import emit, say, working
 
 if TYPE_CHECKING:
@@ -44,7 +42,7 @@ EXAMPLE = "dpassay demo --out demo"
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder to write to.", file_okay=False)] = Path("demo"),
+    out: Annotated[Path, option("Folder to write to.", file_okay=False)] = Path("demo"),
     as_json: Json = False,
 ) -> None:
     """A tour in under a minute: a bug and its line, two learners audited, a claim priced."""

@@ -75,7 +75,7 @@ class Ending:
         if real is None:
             return
 
-        def guarded(*arguments: Any) -> Any:
+        def guard(*arguments: Any) -> Any:
             if os.getpid() != self._home:  # a child's own business
                 return real(*arguments)
             if self._code is None:
@@ -85,9 +85,9 @@ class Ending:
                 sys.stdout.flush()
             self._leave(STOPPED if self._code is None else self._code)
 
-        guarded.__name__ = name
+        guard.__name__ = name
         for module in (os, importlib.import_module(os.name)):
-            setattr(module, name, guarded)
+            setattr(module, name, guard)
 
 
 def say_plainly(text: str) -> None:

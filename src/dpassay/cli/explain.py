@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from dpassay import _files
-from dpassay.cli.options import Json
+from dpassay.cli.options import Json, option
 from dpassay.cli.output import console, emit, say
 from dpassay.errors import InvalidArgument
 
@@ -18,15 +16,11 @@ EXAMPLE = "dpassay explain --epsilon 0.5 --svg odds.svg"
 
 
 def explain(
-    epsilon: Annotated[float | None, typer.Option(help="The epsilon of the guarantee.")] = None,
-    delta: Annotated[float, typer.Option(help="Its delta; 0 is pure.")] = 0.0,
-    mu: Annotated[float | None, typer.Option(help="Or the mu of Gaussian DP.")] = None,
-    prior: Annotated[
-        float, typer.Option(help="The attacker's belief, before, that you took part.")
-    ] = 0.5,
-    svg: Annotated[
-        Path | None, typer.Option(help="Write the picture here.", dir_okay=False)
-    ] = None,
+    epsilon: Annotated[float | None, option("The epsilon of the guarantee.")] = None,
+    delta: Annotated[float, option("Its delta; 0 is pure.")] = 0.0,
+    mu: Annotated[float | None, option("Or the mu of Gaussian DP.")] = None,
+    prior: Annotated[float, option("The attacker's belief, before, that you took part.")] = 0.5,
+    svg: Annotated[Path | None, option("Write the picture here.", dir_okay=False)] = None,
     as_json: Json = False,
 ) -> None:
     """What a guarantee means for one person: odds, and the most that any attack can reach."""

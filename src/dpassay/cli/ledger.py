@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dpassay import _files
-from dpassay.cli.options import App, Json, Neighbours
+from dpassay.cli.options import Json, Neighbours, group, option
 from dpassay.cli.output import emit, example, say, table, working
 from dpassay.errors import InvalidArgument
 
@@ -17,15 +17,12 @@ if TYPE_CHECKING:
 NEW = "dpassay ledger new project.db --epsilon 3 --delta 1e-6"
 SHOW = "dpassay ledger show project.db --svg spent.svg"
 AMEND = "dpassay ledger amend project.db --epsilon 4 --delta 1e-6 --reason 'second release agreed'"
-app = App(
-    name="ledger",
-    help="What all releases of one data set cost together, and the most that they may.",
-    epilog=example(NEW),
-    no_args_is_help=True,
+app = group(
+    "ledger", "What all releases of one data set cost together, and the most that they may.", NEW
 )
 At = Annotated[Path, typer.Argument(metavar="LEDGER", help="The file of the ledger.")]
-Epsilon = Annotated[float, typer.Option(help="The most that may be spent in all.")]
-Delta = Annotated[float, typer.Option(help="The delta of the budget; 0 takes pure releases alone.")]
+Epsilon = Annotated[float, option("The most that may be spent in all.")]
+Delta = Annotated[float, option("The delta of the budget; 0 takes pure releases alone.")]
 _BAR = 30  # characters
 
 
@@ -35,13 +32,11 @@ def new(
     epsilon: Epsilon,
     delta: Delta = 0.0,
     unit: Annotated[
-        str, typer.Option(help="What is protected: record, or what it stands for, e.g. patient.")
+        str, option("What is protected: record, or what it stands for, e.g. patient.")
     ] = "record",
     adaptive: Annotated[
         str | None,
-        typer.Option(
-            help="renyi or gaussian, if what is spent later may depend on earlier results."
-        ),
+        option("renyi or gaussian, if what is spent later may depend on earlier results."),
     ] = None,
     neighbouring: Neighbours = "add-remove",
     as_json: Json = False,
@@ -66,10 +61,10 @@ def new(
 def show(
     path: At,
     delta: Annotated[
-        float | None, typer.Option(help="Where epsilons are stated; else the budget's delta.")
+        float | None, option("State epsilons at this delta; else the budget's.")
     ] = None,
     svg: Annotated[
-        Path | None, typer.Option(help="Write a picture of what was spent here.", dir_okay=False)
+        Path | None, option("Write a picture of what was spent here.", dir_okay=False)
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -96,7 +91,7 @@ def show(
 def amend(
     path: At,
     epsilon: Epsilon,
-    reason: Annotated[str, typer.Option(help="Why; it stays in the ledger.")],
+    reason: Annotated[str, option("Why; it stays in the ledger.")],
     delta: Delta = 0.0,
     as_json: Json = False,
 ) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpassay.cli.output import example
 from dpassay.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -80,6 +81,11 @@ class App(typer.Typer):
             return function
 
         return add
+
+
+def group(name: str, text: str, shown: str) -> App:
+    """A command with commands of its own; alone, it prints its help and the example ``shown``."""
+    return App(name=name, help=text, epilog=example(shown), no_args_is_help=True)
 
 
 def _check_arguments(function: Callable[..., Any]) -> Callable[..., Any]:

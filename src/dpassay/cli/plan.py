@@ -6,10 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from dpassay import _files
-from dpassay.cli.options import Json
+from dpassay.cli.options import Json, option
 from dpassay.cli.output import emit, say, table, working
 from dpassay.errors import InvalidArgument
 
@@ -25,32 +23,25 @@ EXAMPLE = "dpassay plan --claim 1,1e-5 --true 4"
 
 
 def plan(
-    claim: Annotated[
-        str | None, typer.Option(help="The claim: 1,1e-5 or gdp:0.5 or dp-sgd:...")
-    ] = None,
+    claim: Annotated[str | None, option("The claim: 1,1e-5 or gdp:0.5 or dp-sgd:...")] = None,
     true: Annotated[
-        float | None,
-        typer.Option(help="The epsilon that you suppose it really has; without it, a ladder."),
+        float | None, option("The epsilon that you suppose it really has; without it, a ladder.")
     ] = None,
-    delta: Annotated[float, typer.Option(help="Where epsilons are compared.")] = 1e-5,
-    confidence: Annotated[float, typer.Option(help="Of the verdict.")] = 0.95,
-    power: Annotated[float, typer.Option(help="Chance that the audit succeeds.")] = 0.8,
-    svg: Annotated[Path | None, typer.Option(help="Draw it into this file.")] = None,
+    delta: Annotated[float, option("Compare epsilons at this delta.")] = 1e-5,
+    confidence: Annotated[float, option("How sure the verdict must be, in (0, 1).")] = 0.95,
+    power: Annotated[float, option("Chance that the audit succeeds.")] = 0.8,
+    svg: Annotated[Path | None, option("Draw it into this file.")] = None,
     one_run: Annotated[
-        bool, typer.Option("--one-run", help="Plan a single training with many canaries.")
+        bool, option("Plan a single training with many canaries.", "--one-run")
     ] = False,
-    epsilon: Annotated[
-        float | None, typer.Option(help="One run: the epsilon of the training.")
-    ] = None,
+    epsilon: Annotated[float | None, option("One run: the epsilon of the training.")] = None,
     share: Annotated[
-        float | None, typer.Option(help="One run: the part of epsilon to show; 0.8 by default.")
+        float | None, option("One run: the part of epsilon to show; 0.8 by default.")
     ] = None,
     canaries: Annotated[
-        int | None, typer.Option(help="One run: how many canaries, instead of a share.")
+        int | None, option("One run: how many canaries, instead of a share.")
     ] = None,
-    parameters: Annotated[
-        int | None, typer.Option(help="One run: trainable parameters of the model.")
-    ] = None,
+    parameters: Annotated[int | None, option("One run: trainable parameters of the model.")] = None,
     as_json: Json = False,
 ) -> None:
     """How many trainings it takes to refute a claim, or to come within 5 % of the truth.

@@ -29,7 +29,7 @@ def query(
     values: Annotated[str | None, option("Of a histogram: the values to count, as a,b,c.")] = None,
     records: Annotated[int | None, option("Of a mean: the public number of records.")] = None,
     delta: Annotated[float, option("0 adds Laplace noise; above 0, Gaussian noise.")] = 0.0,
-    confidence: Annotated[float, typer.Option(help="Of the stated error.")] = 0.95,
+    confidence: Annotated[float, option("Chance that the stated error holds.")] = 0.95,
     ledger: LedgerPath = None,
     neighbouring: Neighbours = "add-remove",
     seed: NoiseSeed = None,

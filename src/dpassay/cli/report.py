@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpassay.cli.options import Json
+from dpassay.cli.options import Json, option
 from dpassay.cli.output import emit, say, working
 from dpassay.cli.verdicts import About, Paper, Proof
 
@@ -18,16 +18,12 @@ EXAMPLE = "dpassay report run.db -o report.html --proof 3,1e-5"
 
 def report(
     source: Annotated[Path, typer.Argument(help="A log, or the JSON beside a report.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The page to write.")] = Path(
-        "report.html"
-    ),
+    out: Annotated[Path, option("The page to write.", "--out", "-o")] = Path("report.html"),
     run: Annotated[
-        str | None, typer.Option(help="The first digits of a run of the log; else the newest.")
+        str | None, option("The first digits of a run of the log; else the newest.")
     ] = None,
-    claim: Annotated[
-        str | None, typer.Option(help="Test this claim on the same trials instead.")
-    ] = None,
-    confidence: Annotated[float | None, typer.Option(help="Of the verdict, instead.")] = None,
+    claim: Annotated[str | None, option("Test this claim on the same trials instead.")] = None,
+    confidence: Annotated[float | None, option("Judge with this confidence instead.")] = None,
     about: About = None,
     proof: Proof = None,
     as_json: Json = False,

@@ -1,21 +1,28 @@
 """How often a training touches the data: rate and steps, or batch size, records and epochs."""
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
+from dpassay.cli.options import option
 from dpassay.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from dpassay.privacy.events import Event
 
 SamplingRate = Annotated[
     float | None,
-    typer.Option(help="Probability that a record is in a batch, in (0, 1]; or --batch-size, --n."),
+    option("Probability that a record is in a batch, in (0, 1]; or --batch-size, --n."),
 ]
-Steps = Annotated[int | None, typer.Option(help="Number of updates; or --epochs.")]
-BatchSize = Annotated[int | None, typer.Option(help="Records in a batch on average; needs --n.")]
-Records = Annotated[int | None, typer.Option("--n", help="Number of training records.")]
-Epochs = Annotated[float | None, typer.Option(help="Passes over the data, instead of --steps.")]
+Steps = Annotated[int | None, option("Number of updates; or --epochs.")]
+BatchSize = Annotated[int | None, option("Records in a batch on average; needs --n.")]
+Records = Annotated[int | None, option("Number of training records.", "--n")]
+Epochs = Annotated[float | None, option("Passes over the data, instead of --steps.")]
+
+GroupSize = Annotated[
+    int, option("Records of one user, who is added or removed as a whole; Poisson batches.")
+]
 
 _SMALLEST = 1e-15  # of a rate; below, epochs would be more steps than can be counted
 
@@ -51,6 +58,20 @@ def rate_and_steps(
     _check.number("epochs", epochs, low=0, low_open=True)
     _check.number("sampling_rate", float(rate), low=_SMALLEST, remedy="Pass --steps instead.")
     return _round_up(rate), math.ceil(_as_written(epochs) / rate)
+
+
+def dp_sgd_of(
+    schedule: tuple[float, int], scheme: str, neighbouring: str, group_size: int = 1
+) -> "Callable[[float], Event]":
+    """The event of DP-SGD with this rate and steps, as a function of its noise multiplier."""
+    from dpassay import _check
+    from dpassay.privacy.events import SCHEMES, dp_sgd_event
+
+    relation: Any = neighbouring
+    batches = _check.choice("scheme", scheme, SCHEMES)
+    return lambda noise: dp_sgd_event(
+        noise, *schedule, neighbouring=relation, scheme=batches, group_size=group_size
+    )
 
 
 def _rate(sampling_rate: float | None, batch_size: int | None, n: int | None) -> Fraction:

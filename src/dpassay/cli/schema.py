@@ -6,18 +6,13 @@ from typing import Annotated
 import typer
 
 from dpassay import _files
-from dpassay.cli.options import App, Json
+from dpassay.cli.options import Json, group, option
 from dpassay.cli.output import emit, example, say
 from dpassay.cli.tables import draft_schema
 from dpassay.errors import InvalidArgument
 
 DRAFT = "dpassay schema draft table.csv -o schema.toml"
-app = App(
-    name="schema",
-    help="The public domain of a table, as `dpassay synth` takes it.",
-    epilog=example(DRAFT),
-    no_args_is_help=True,
-)
+app = group("schema", "The public domain of a table, as `dpassay synth` takes it.", DRAFT)
 
 
 @app.callback()
@@ -28,11 +23,9 @@ def _group() -> None:
 @app.command("draft", epilog=example(DRAFT))
 def draft(
     source: Annotated[Path, typer.Argument(metavar="TABLE", help="The table, as CSV.")],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The schema to write.")] = Path(
-        "schema.toml"
-    ),
+    out: Annotated[Path, option("The schema to write.", "--out", "-o")] = Path("schema.toml"),
     drop: Annotated[
-        list[str] | None, typer.Option(help="A column to leave out; may be given repeatedly.")
+        list[str] | None, option("A column to leave out; may be given repeatedly.")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from dpassay.cli.ending import STOPPED
-from dpassay.cli.options import Json
+from dpassay.cli.options import Json, option
 from dpassay.cli.output import console, emit, say, visible
 
 if TYPE_CHECKING:
@@ -21,13 +21,11 @@ EXAMPLE = "dpassay status run.db --watch"
 
 def status(
     store: Annotated[Path, typer.Argument(help="The log.")],
-    run: Annotated[
-        str | None, typer.Option(help="The first digits of a run; else all of them.")
-    ] = None,
+    run: Annotated[str | None, option("The first digits of a run; else all of them.")] = None,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Look again and again while it is being written.")
+        bool, option("Look again and again while it is being written.", "--watch")
     ] = False,
-    every: Annotated[float, typer.Option(help="Seconds between two looks.")] = 2.0,
+    every: Annotated[float, option("Seconds between two looks.")] = 2.0,
     as_json: Json = False,
 ) -> None:
     """How far the audits of a log are, and what they have shown. Another process may write."""

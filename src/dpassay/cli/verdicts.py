@@ -10,6 +10,7 @@ import typer
 
 from dpassay import _files
 from dpassay.cli.ending import MISUSE, REFUTED, STOPPED
+from dpassay.cli.options import option
 from dpassay.cli.output import complain, emit, say
 from dpassay.errors import DpassayError, describe_shortly
 
@@ -21,12 +22,10 @@ if TYPE_CHECKING:
 _COLOURS = {0: "green", REFUTED: "red", STOPPED: "yellow"}
 
 About = Annotated[
-    Path | None,
-    typer.Option(help="TOML with what you declare about the release, for the report."),
+    Path | None, option("TOML with what you declare about the release, for the report.")
 ]
 Proof = Annotated[
-    str | None,
-    typer.Option(help="What was proved of it, written like a claim, for the report."),
+    str | None, option("What was proved of it, written like a claim, for the report.")
 ]
 
 

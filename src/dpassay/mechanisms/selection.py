@@ -8,7 +8,7 @@ noise           the same as                      cost
 =============== ================================ ===================================================
 ``gumbel``      the exponential mechanism        ``BoundedRange(epsilon)``: epsilon-DP and
                                                  epsilon²/8-zCDP, the cheapest to repeat
-``exponential`` permute-and-flip                 ``Pure(epsilon)``; the most accurate single choice
+``exponential`` permute-and-flip                 ``NoisyMax(epsilon)``; the best single choice
 ``laplace``     report noisy max as first stated ``Pure(epsilon)``; neither
 =============== ================================ ===================================================
 
@@ -40,7 +40,11 @@ from dpassay.mechanisms.noise import Rng, source
 from dpassay.privacy import events
 from dpassay.types import FloatArray, Neighbouring, Release
 
-_EVENTS = {"laplace": events.Pure, "exponential": events.Pure, "gumbel": events.BoundedRange}
+_EVENTS = {
+    "laplace": events.Pure,
+    "exponential": events.NoisyMax,
+    "gumbel": events.BoundedRange,
+}
 
 
 def exponential(
@@ -105,13 +109,13 @@ def permute_and_flip(
     Visits the candidates in random order and takes the first whose coin of probability
     exp(epsilon · (score - best)/(2 sensitivity)) comes up (McKenna and Sheldon 2020). That is the
     largest score plus exponential noise (Ding et al. 2021), which is how it is drawn. Its expected
-    shortfall is at most that of the exponential mechanism, but its event is ``Pure(epsilon)``: it
-    does not have bounded range and costs up to four times as much zCDP when repeated.
+    shortfall is at most that of the exponential mechanism, but its event is ``NoisyMax(epsilon)``:
+    it does not have bounded range and costs about twice the epsilon when repeated.
 
     Arguments and errors are those of :func:`exponential`.
 
     >>> permute_and_flip([0.0, 50.0, 1.0], sensitivity=1.0, epsilon=1.0, rng=0).event
-    Pure(epsilon=1.0, neighbouring='add-remove')
+    NoisyMax(epsilon=1.0, neighbouring='add-remove')
 
     """
     return report_noisy_max(
@@ -146,8 +150,9 @@ def report_noisy_max(
         neighbouring: the relation that the sensitivity was taken under.
 
     Returns:
-        A release with the index; its event is ``BoundedRange(epsilon)`` for Gumbel noise and
-        ``Pure(epsilon)`` for the others.
+        A release with the index; its event is ``BoundedRange(epsilon)`` for Gumbel noise,
+        ``NoisyMax(epsilon)`` for exponential and ``Pure(epsilon)`` for Laplace noise, which is
+        drawn on a lattice.
 
     Raises:
         InvalidArgument: a NaN, an infinity, no candidate, a parameter that is not positive.

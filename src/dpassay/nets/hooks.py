@@ -87,6 +87,12 @@ class Hooks:
             remedy = "It is the chance that the canary is in a step; None for the sampling rate."
             _check.number("rate", self.rate, low=0, high=1, low_open=True, remedy=remedy)
 
+    def identity(self) -> list[Any]:
+        """What a run's key must depend on: two trainings with other hooks are other trainings."""
+        own = [self.example, self.gradient, self.observe, self.rate]
+        # Hooks without ``added`` keep the keys that they had before there was such a field.
+        return own if self.added is None else [*own, self.added]
+
     def add_crafted(self, before: Before, x: Any, y: Any, weights: Any, weight: Any) -> Any:
         """The batch with the crafted example as one more row, if there is one."""
         if self.example is None:

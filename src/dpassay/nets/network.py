@@ -105,10 +105,10 @@ class Network:
 
     def predict(self, parameters: Any, x: Any) -> Any:
         """The class of each example, in NumPy."""
-        scores = jax.jit(self.scores)(jnp.asarray(parameters), self.shaped(x))
+        scores = jax.jit(self.scores)(jnp.asarray(parameters), self.shape_rows(x))
         return np.asarray(scores).argmax(axis=1)
 
-    def shaped(self, x: Any) -> Any:
+    def shape_rows(self, x: Any) -> Any:
         """Rows as what the first layer takes."""
         return jnp.asarray(x, jnp.float32).reshape(-1, *self.input_shape)
 

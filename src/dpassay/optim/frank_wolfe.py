@@ -203,10 +203,10 @@ def _step_epsilon(kind: str, steps: int, epsilon: float, delta: float) -> float:
     target = ApproxDP(epsilon, delta) if delta > 0 else PureDP(epsilon)
     methods = ("basic",) if delta == 0 else ("optimal", "zcdp")[: 2 if kind == "gumbel" else 1]
 
-    def repeated(noise: float) -> events.Event:
+    def repeat(noise: float) -> events.Event:
         return events.Repeated(Selection(kind, 1.0, 1 / noise).event, steps)
 
-    return 1 / min(calibrate(repeated, target, method=method) for method in methods)
+    return 1 / min(calibrate(repeat, target, method=method) for method in methods)
 
 
 def plan(
@@ -253,7 +253,7 @@ def plan(
         return FrankWolfePlan(_check.count("steps", steps), None, neighbouring)
     sensitivity = score_sensitivity(lipschitz, polytope.l1_norm, n_records, neighbouring)
 
-    def selected(T: int) -> Selection:
+    def select(T: int) -> Selection:
         return calibrate_selection(
             selection,
             sensitivity=sensitivity,
@@ -263,22 +263,22 @@ def plan(
             neighbouring=neighbouring,
         )
 
-    return plan_with(selected, polytope, smoothness, neighbouring, steps)
+    return plan_with(select, polytope, smoothness, neighbouring, steps)
 
 
 def plan_with(
-    selected: Callable[[int], Selection],
+    select: Callable[[int], Selection],
     polytope: Polytope,
     smoothness: float,
     neighbouring: Neighbouring,
     steps: int | str | None,
 ) -> FrankWolfePlan:
-    """The plan whose selections for T steps are ``selected(T)``; other arguments as in ``plan``."""
+    """The plan whose selections for T steps are ``select(T)``; other arguments as in ``plan``."""
     if steps is None or steps == "bound":
-        best = _best_steps(lambda T: selected(T).error(polytope.n_vertices), smoothness, polytope)
+        best = _best_steps(lambda T: select(T).error(polytope.n_vertices), smoothness, polytope)
         steps = best if steps else max(round(best / _HASTE), 1)
     steps = _check.count("steps", steps, remedy="Or leave it None for the rule.")
-    return FrankWolfePlan(steps, selected(steps), neighbouring)
+    return FrankWolfePlan(steps, select(steps), neighbouring)
 
 
 def _best_steps(error: Callable[[int], float], smoothness: float, polytope: Polytope) -> int:

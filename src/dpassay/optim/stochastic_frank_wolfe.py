@@ -188,11 +188,11 @@ def _amplify(
         else PureDP(epsilon, neighbouring=relation)
     )
 
-    def repeated(noise: float) -> events.Event:
+    def repeat(noise: float) -> events.Event:
         step = Selection(kind, 1.0, 1 / noise, relation).event
         return events.Repeated(events.Sampled(step, rate, scheme), steps)
 
-    return 1 / calibrate(repeated, target, method="optimal" if delta > 0 else "basic")
+    return 1 / calibrate(repeat, target, method="optimal" if delta > 0 else "basic")
 
 
 def stochastic_frank_wolfe(

@@ -9,6 +9,7 @@ from dpassay.privacy import accounting, gaussian
 from dpassay.privacy.accounting import AccountMethod
 from dpassay.privacy.curves import GDP, ZCDP, ApproxDP, PureDP
 from dpassay.privacy.events import Event
+from dpassay.privacy.risk import Risk
 from dpassay.types import PrivacyCurve
 
 Price = Callable[[float], float]
@@ -17,7 +18,7 @@ _MAX_PRICES = 80
 
 
 def calibrate(
-    make_event: Callable[[float], Event], target: PrivacyCurve, *, method: str = "best"
+    make_event: Callable[[float], Event], target: PrivacyCurve | Risk, *, method: str = "best"
 ) -> float:
     """The smallest noise with which the event meets the target, never above it.
 
@@ -29,7 +30,8 @@ def calibrate(
     Args:
         make_event: takes the noise (a positive number) and returns the event; more noise must
             never cost more.
-        target: what to meet: ApproxDP, PureDP, ZCDP or GDP.
+        target: what to meet: ApproxDP, PureDP, ZCDP or GDP; or what an attacker may gain at most,
+            an :class:`~dpassay.privacy.risk.Advantage`, AttackRate or BayesError.
         method: an accounting method that proves; "gdp-clt" is refused.
 
     Raises:
@@ -43,7 +45,7 @@ def calibrate(
     """
     proofs: tuple[AccountMethod, ...] = ("best", *accounting.PROOFS)
     proof = _check.choice("method", method, proofs, "An estimate calibrates nothing.")
-    if target.kind == "estimate":
+    if isinstance(target, PrivacyCurve) and target.kind == "estimate":
         raise InvalidArgument(f"target={target!r} is an estimate; a target must be a statement.")
     stages, goal = _stages(_refuse_other_neighbours(make_event, target), target, proof)
     noise, slope = 1.0, -1.0
@@ -57,7 +59,7 @@ def calibrate(
 
 
 def _refuse_other_neighbours(
-    make_event: Callable[[float], Event], target: PrivacyCurve
+    make_event: Callable[[float], Event], target: PrivacyCurve | Risk
 ) -> Callable[[float], Event]:
     """The same function, refusing every event that is about other neighbours than the target."""
 
@@ -77,21 +79,23 @@ def _refuse_other_neighbours(
 
 
 def _stages(
-    make_event: Callable[[float], Event], target: PrivacyCurve, method: AccountMethod
+    make_event: Callable[[float], Event], target: PrivacyCurve | Risk, method: AccountMethod
 ) -> tuple[list[tuple[Price, float]], float]:
     """Prices with the tolerance to solve each to, cheap ones first; the last one decides."""
 
     def by(attribute: str, priced_by: AccountMethod) -> Price:
         return lambda noise: getattr(accounting.account(make_event(noise), priced_by), attribute)
 
+    if isinstance(target, Risk):
+        return _risk_stages(make_event, target, method), target.goal
     if isinstance(target, ZCDP):
         return [(by("rho", "zcdp"), _EXACT)], target.rho
     if isinstance(target, GDP):
         return [(by("mu", "gdp"), _EXACT)], target.mu
     if not isinstance(target, PureDP | ApproxDP):
         raise InvalidArgument(
-            f"target={target!r} must be ApproxDP, PureDP, ZCDP or GDP; state the point of the "
-            "curve that has to be met."
+            f"target={target!r} must be ApproxDP, PureDP, ZCDP or GDP, the point of the curve that "
+            "has to be met, or an Advantage, AttackRate or BayesError."
         )
     delta = target.delta_upper if isinstance(target, ApproxDP) else 0.0
 
@@ -127,6 +131,18 @@ def _stages(
             return epsilon(noise, "rdp")
 
     return [(rough, _ROUGH), (coarse, _CLOSE), (epsilon, _CLOSE)], target.epsilon_upper
+
+
+def _risk_stages(
+    make_event: Callable[[float], Event], target: Risk, method: AccountMethod
+) -> list[tuple[Price, float]]:
+    def price_by(priced_by: AccountMethod) -> Price:
+        return lambda noise: target.of(accounting.account(make_event(noise), priced_by))
+
+    last = price_by(method)
+    if method != "best" or not _needs_distribution(make_event):
+        return [(last, _EXACT)]
+    return [(price_by("gdp-clt"), _ROUGH), (price_by("fourier"), _CLOSE), (last, _CLOSE)]
 
 
 def _needs_distribution(make_event: Callable[[float], Event]) -> bool:

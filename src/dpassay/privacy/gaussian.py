@@ -82,6 +82,9 @@ def log_delta_and_error(
     the first since R is convex. The square in log phi(a) and the values of R add their own: a short
     drop divides rounding by 1 - x R(x), which is about 1/(2 + x²) (x up to 40), a long one by the
     share of R that drops. Far inside nothing cancels and the derivative is below phi(a).
+
+    epsilon may be negative, down to -mu²/2: then t >= 0 still, and the error of -a is d with
+    |epsilon| in place of epsilon. Below that t < 0, where R(t) / (1 - t R(t)) is at most 1.3.
     """
     epsilon, mu, slack = np.broadcast_arrays(
         np.asarray(epsilon, float), np.asarray(mu, float), np.asarray(slack, float)
@@ -96,8 +99,8 @@ def log_delta_and_error(
         at_low, at_t = _mills(inside), _mills(t)
         drop = _mills_drop(inside, m, at_low, at_t)
         value: FloatArray = log_phi + np.log(drop)
-        shift = np.where(finite, slack, 0.0) / m + 16 * UNIT * t
-        steep = np.minimum(t + 1.3, m * at_t / drop)
+        shift = np.where(finite, slack, 0.0) / m + 16 * UNIT * (np.abs(ratio) + half)
+        steep = np.minimum(np.maximum(t, 0.0) + 1.3, m * at_t / drop)
         lost = np.where(m < _SHORT, 2 + np.square(np.clip(low, 0, 41)), at_low / drop)
         error: FloatArray = shift * steep + UNIT * (8 * lost - 4 * log_phi)
         far = low <= -5

@@ -191,7 +191,7 @@ class Ledger:
                 f"neighbouring={total.neighbouring!r} of the event is not that of the ledger's "
                 f"budget, {budget.neighbouring!r}. Keep one relation per ledger."
             )
-        chosen = self._stored_filter(file)
+        chosen = self._read_filter(file)
         delta, limit = budget.delta_upper, budget.epsilon_upper
         if chosen is None:
             epsilon = total_epsilon(total, delta, limit)
@@ -257,9 +257,9 @@ class Ledger:
         if not self._is_made():
             return None
         with self._transaction() as file:
-            return self._stored_filter(file)
+            return self._read_filter(file)
 
-    def _stored_filter(self, file: sqlite3.Connection) -> Filter | None:
+    def _read_filter(self, file: sqlite3.Connection) -> Filter | None:
         kept = read_meta(file, "filter")
         try:
             return None if kept is None else Filter(kept["kind"], kept["order"])
@@ -309,7 +309,7 @@ class Ledger:
         self._seen: str = read_meta(file, "token")
 
     def _compare(self, file: sqlite3.Connection) -> None:
-        stored = self._stored_filter(file)
+        stored = self._read_filter(file)
         known = {
             "unit": read_meta(file, "unit"),
             "adaptive": None if stored is None else stored.kind,

@@ -10,13 +10,14 @@ the part for x >= 0 is enough.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
 
 from dpassay._special.margins import CLOSED_FORM, LEAST, down, exp_down, exp_up, products_up, up
 from dpassay.errors import UnsupportedEvent
-from dpassay.privacy import events, gaussian, two_point
+from dpassay.privacy import events, gaussian, replaced, two_point, users
 from dpassay.types import FloatArray
 
 # From x >= 0, and how well it is known, to a lower and an upper bound on H(x).
@@ -49,6 +50,9 @@ def profiles(event: events.Event) -> tuple[Profile, Profile]:
     """The dominating profiles (remove, add) of an event that is not composed of others."""
     if isinstance(event, events.Sampled):
         return _sampled(event)
+    if isinstance(event, events.SampledUser):
+        remove, add = users.brackets(event.noise_multiplier, event.law)
+        return Profile(remove, add), Profile(add, remove)
     if type(event) not in _SYMMETRIC:
         raise UnsupportedEvent(f"{event!r} has no privacy-loss distribution.")
     profile = Profile(_SYMMETRIC[type(event)](event))
@@ -134,13 +138,10 @@ def _sampled(event: events.Sampled) -> tuple[Profile, Profile]:
 
     Poisson sampling, add/remove: this pair dominates. Sampling without replacement under
     replace-one: the larger of the two directions at every x dominates (Zhu, Dong and Wang 2022,
-    theorem 11). Poisson under replace-one lacks such a statement for general events.
+    theorem 11). For Poisson sampling under replace-one see :mod:`dpassay.privacy.replaced`.
     """
     if event.scheme == "poisson" and event.neighbouring == "replace-one":
-        raise UnsupportedEvent(
-            f"{event!r}: Poisson sampling is priced under add-remove only. State the event under "
-            "add-remove, or sample without replacement."
-        )
+        return _replaced(event)
     if type(event.event) not in _SYMMETRIC:
         raise UnsupportedEvent(f"{event!r}: only one level of sampling can be priced.")
     inner = _SYMMETRIC[type(event.event)](event.event)
@@ -157,6 +158,50 @@ def _sampled(event: events.Sampled) -> tuple[Profile, Profile]:
 
     profile = Profile(both)
     return profile, profile
+
+
+def _replaced(event: events.Sampled) -> tuple[Profile, Profile]:
+    inner, q = event.event, event.sampling_rate
+    if inner.neighbouring != "add-remove":
+        raise UnsupportedEvent(
+            f"{event!r}: under replace-one, Poisson sampling is priced from the noise under "
+            "add-remove. State the inner event so and pass neighbouring='replace-one' to Sampled, "
+            "or sample without replacement."
+        )
+    if type(inner) not in _REPLACED:
+        raise UnsupportedEvent(
+            f"{event!r}: under replace-one, Poisson sampling can be priced for Gaussian, Laplace "
+            "and Pure events."
+        )
+    whole, sampled = _REPLACED[type(inner)](inner)
+    if q == 1:
+        profile = Profile(whole)
+        return profile, profile
+
+    def bracket(x: FloatArray, slack: Any) -> tuple[FloatArray, FloatArray]:
+        high = sampled(q, np.maximum(x - slack, 0.0))[1] + np.maximum(slack - x, 0.0)
+        return sampled(q, x + slack)[0], np.minimum(high, 1.0)
+
+    profile = Profile(bracket)
+    return profile, profile
+
+
+# For events under add-remove: the bracket when a record of the whole data is replaced, and from
+# the sampling rate and x to that on a Poisson sample.
+_REPLACED: dict[type, Callable[[Any], tuple[Bracket, Callable[..., Any]]]] = {
+    events.Gaussian: lambda e: (
+        _gaussian(events.Gaussian(e.noise_multiplier / 2)),
+        partial(replaced.gaussian_bracket, e.noise_multiplier),
+    ),
+    events.Laplace: lambda e: (
+        _laplace(events.Laplace(e.noise_multiplier / 2)),
+        partial(replaced.laplace_bracket, e.noise_multiplier),
+    ),
+    events.Pure: lambda e: (
+        _approx(2 * e.epsilon, 0.0),
+        partial(replaced.pure_bracket, e.epsilon),
+    ),
+}
 
 
 def _mixture(inner: Bracket, q: float) -> Bracket:

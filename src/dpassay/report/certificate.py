@@ -10,6 +10,7 @@ from dpassay.report import words
 from dpassay.report.bar import epsilon_bar
 from dpassay.report.charts import pictures
 from dpassay.report.figures import Picture, svg_of
+from dpassay.report.hazards import NOTHING
 from dpassay.report.numbers import up
 from dpassay.report.odds import heading, of_hundred, panel_svg, sentence
 from dpassay.report.page import (
@@ -117,7 +118,7 @@ def _audit(audit: Audit, name: str, level: int, *, drawn: bool) -> str:
     charts = {picture.name: picture for picture in pictures(audit)} if drawn else {}
     body = [_verdict(audit), _bar(audit, name)]
     for head, make in _SECTIONS.items():
-        if make is _checked and audit.get("check") is None:
+        if make is _show_check and audit.get("check") is None:
             continue
         made = make(audit, name, charts, level + 1)
         if not made:
@@ -316,7 +317,7 @@ def _hazards(audit: Audit, name: str, charts: dict[str, Picture], level: int) ->
 
 def _hazard(item: dict[str, str]) -> str:
     status = item["status"]
-    grounds = "" if item["grounds"] == "none" else f" ({item['grounds']})"
+    grounds = "" if item["grounds"] == NOTHING else f" ({item['grounds']})"
     return (
         f'<tr><th scope="row">{html.escape(item["name"])}</th>'
         f'<td class="{_CLASSES[status]}">{SYMBOLS[status]} {status}</td>'
@@ -324,11 +325,11 @@ def _hazard(item: dict[str, str]) -> str:
     )
 
 
-def _checked(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> str:
+def _show_check(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> str:
     """What a check of the same code found, line by line."""
     check = audit["check"]
     word = "broken" if check["broken"] else "nothing broken" if check["decided"] else "undecided"
-    parts = [paragraphs(_checked_in_short(check, word))]
+    parts = [paragraphs(_summarise_check(check, word))]
     for finding in check["findings"]:
         head = f"{finding['kind'].capitalize()}: {finding['title']} ({finding['rule']})"
         line = f"{finding['place']}   {finding['source']}".rstrip()
@@ -337,7 +338,7 @@ def _checked(audit: Audit, name: str, charts: dict[str, Picture], level: int) ->
     return "\n".join([*parts, *([bullets(check["open"])] if check["open"] else [])])
 
 
-def _checked_in_short(check: dict[str, Any], word: str) -> str:
+def _summarise_check(check: dict[str, Any], word: str) -> str:
     price = ""
     if check["epsilon_seen"] is not None:
         price = f" Accounted from what was really played: ε = {float(check['epsilon_seen']):.4g}"
@@ -375,7 +376,7 @@ _SECTIONS: dict[str, Callable[[Audit, str, dict[str, Picture], int], str]] = {
     "Who attacked": _attack,
     "The one training": _one_training,
     "What was seen": _figures,
-    "What a check of the code found": _checked,
+    "What a check of the code found": _show_check,
     "Hazards": _hazards,
     "What this does not show": _limits,
     "How to run it again": _again,

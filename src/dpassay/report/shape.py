@@ -10,6 +10,7 @@ from typing import Any
 
 from dpassay.errors import InvalidArgument
 from dpassay.report.words import KINDS, RELATIONS, UNITS
+from dpassay.types import NO_ASSUMPTION
 
 MOST_AUDITS = 1000
 MOST_POINTS = 100_000  # of a drawn curve
@@ -299,5 +300,9 @@ def _from_version_1(audit: dict[str, Any]) -> dict[str, Any]:
         name: audit[name] and audit[name] | {"n_records": None} for name in ("claim", "proof")
     }
     bound = audit["bound"]
-    bound |= {"assumes_nothing": bound["assumption"] == "none", "valid": True, "p_value": None}
+    bound |= {
+        "assumes_nothing": bound["assumption"] == NO_ASSUMPTION,
+        "valid": True,
+        "p_value": None,
+    }
     return audit | curves | {"verdict": verdict | new, "bound": bound}

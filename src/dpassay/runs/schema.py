@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from dpassay import __version__
-from dpassay._files import locked_folder, make_private
+from dpassay._files import lock_folder, make_private
 from dpassay._scratch import make_owned_name, remove_stale, vanishing
 from dpassay.errors import LogDamaged, LogError
 from dpassay.runs import damage
@@ -152,7 +152,7 @@ def publish(new: Path, path: Path) -> None:
     process published between the look and the removal, the write-ahead log of its open database
     would be removed, with all that was written to it.
     """
-    with locked_folder(path.parent):
+    with lock_folder(path.parent):
         if not os.path.lexists(path):
             for beside in companions(path):
                 beside.unlink(missing_ok=True)

@@ -103,7 +103,7 @@ def experiment(
     excess = data.training_losses(W) - least
     untrained = float((data.training_losses(np.zeros_like(best)) - least).mean())
     distance = np.linalg.norm(W - data.truth, axis=2)
-    printed = _printed(data.losses(W)) if setting.literal else math.nan
+    printed = _average_printed(data.losses(W)) if setting.literal else math.nan
     return Experiment(seen, excess.T, distance.T, bound, untrained, printed)
 
 
@@ -139,7 +139,7 @@ def _by_frank_wolfe(
 _TRAIN = {"sgd": _by_sgd, "fw": _by_frank_wolfe}
 
 
-def _printed(losses: FloatArray) -> float:
+def _average_printed(losses: FloatArray) -> float:
     """The average of algorithm 5's counter over N, as it is printed; no accuracy."""
     n = losses.shape[-1] // 2
     rows = losses.reshape(-1, 2 * n)
@@ -177,7 +177,7 @@ def figure_3(setting: Setting) -> Picture:
     found = experiment(setting, "sgd", 10_000, 1.0, 20)
     fewer = experiment(setting, "sgd", 1000, 1.0, 20)
     figure = _with_losses(found)
-    claims = (_shrunk(found, fewer), _below_bound(found))
+    claims = (_claim_shrinkage(found, fewer), _below_bound(found))
     return _picture("4.3", "DP-SGD, N = 10 000, ε up to 1", figure, claims, {"sgd": found})
 
 
@@ -364,7 +364,7 @@ def _slope(found: Experiment) -> str:
     return f"b = {100 * seen.fit[1]:+.3f} ± {100 * seen.slope_error:.3f} per cent"
 
 
-def _shrunk(found: Experiment, fewer: Experiment) -> Claim:
+def _claim_shrinkage(found: Experiment, fewer: Experiment) -> Claim:
     here, there = found.seen.spread.mean(), fewer.seen.spread.mean()
     return Claim(
         "With more points the accuracies are shrunk towards 50 %.",

@@ -25,7 +25,7 @@ from dpassay.bounds.onerun.pvalues import (
 from dpassay.bounds.onerun.ranking import IntArray
 from dpassay.errors import InvalidArgument
 from dpassay.privacy.events import Event
-from dpassay.types import FloatArray, LowerBound, PrivacyCurve
+from dpassay.types import NO_ASSUMPTION, FloatArray, LowerBound, PrivacyCurve
 
 
 def _by_p_value(make: Callable[[Audit], PValue]) -> Bound:
@@ -169,7 +169,7 @@ def one_run(
             "to test curves."
         )
     found = _find(audit, method, guesses, _METHODS[method].bound)
-    return _result(found, method, "none", {})
+    return _result(found, method, NO_ASSUMPTION, {})
 
 
 def _audit(

@@ -28,7 +28,7 @@ from dpassay.bounds.labels import epsilon_label
 from dpassay.bounds.onerun.pvalues import pure_epsilon
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP, ApproxDP
-from dpassay.types import FloatArray, PrivacyCurve
+from dpassay.types import NO_ASSUMPTION, FloatArray, PrivacyCurve
 
 Inverse = Callable[[float], float]
 """x -> the least false-positive rate at which the true-positive rate may be x."""
@@ -120,7 +120,7 @@ def family_member(family: str | Family, delta: float) -> tuple[Family, str]:
         return family, "trade-off function in the given family"
     named: dict[str, tuple[Family, str]] = {
         "gdp": (lambda mu: GDP(mu=mu), "Gaussian trade-off"),
-        "approx": (lambda epsilon: ApproxDP(epsilon=epsilon, delta=delta), "none"),
+        "approx": (lambda epsilon: ApproxDP(epsilon=epsilon, delta=delta), NO_ASSUMPTION),
     }
     if family not in named:
         raise InvalidArgument(

@@ -18,7 +18,7 @@ from dpassay.bounds.onerun.weighted import WeightedCount, cut_ranks, draws_for, 
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP
 from dpassay.privacy.events import Event
-from dpassay.types import FloatArray, LowerBound, PrivacyCurve
+from dpassay.types import NO_ASSUMPTION, FloatArray, LowerBound, PrivacyCurve
 
 INDEPENDENT = "canaries independent given their coins"
 _SMALLEST_LEVEL = 1e-3  # below it null laws are not drawn: half of the canaries are guessed instead
@@ -166,7 +166,7 @@ def _nest(family: AnyFamily, delta: float, sides: str) -> Nested:
     return Nested(
         functools.cache(member),
         lambda theta: epsilon_label(curve(theta), delta) if theta > 0 else 0.0,
-        INDEPENDENT if assumption == "none" else f"{assumption}, {INDEPENDENT}",
+        INDEPENDENT if assumption == NO_ASSUMPTION else f"{assumption}, {INDEPENDENT}",
     )
 
 

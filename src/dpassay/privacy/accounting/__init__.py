@@ -16,11 +16,12 @@ from typing import Any, Literal
 from dpassay import _check
 from dpassay.errors import InvalidArgument, UnsupportedEvent
 from dpassay.privacy import events
-from dpassay.privacy.accounting import clt, fourier, gdp, pld, rdp, theorems, zcdp
+from dpassay.privacy.accounting import clt, exponential, fourier, gdp, pld, rdp, theorems, zcdp
 from dpassay.privacy.accounting.leaves import Leaves, flatten, price_runs
 from dpassay.privacy.accounting.pld import grid
 from dpassay.privacy.combined import Best
 from dpassay.privacy.curves import Curve, PureDP
+from dpassay.privacy.translation import from_dp_accounting
 
 _MANY = 5_000_000  # steps from which on a PLD is slower and looser than the Fourier accountant
 
@@ -28,7 +29,17 @@ __all__ = ["ESTIMATES", "METHODS", "PROOFS", "AccountMethod", "account", "flatte
 
 
 AccountMethod = Literal[
-    "best", "gdp", "pld", "fourier", "rdp", "zcdp", "optimal", "advanced", "basic", "gdp-clt"
+    "best",
+    "gdp",
+    "pld",
+    "fourier",
+    "exponential",
+    "rdp",
+    "zcdp",
+    "optimal",
+    "advanced",
+    "basic",
+    "gdp-clt",
 ]
 
 
@@ -45,9 +56,9 @@ def account(
     Args:
         event: an event of :mod:`dpassay.privacy.events`, or one of dp-accounting.
         method: "best" (the minimum of all that apply), "pld", "fourier" (100 sampled Gaussian steps
-            or more), "rdp", "zcdp", "gdp" (Gaussian events only, exact), "optimal" (equal pure
-            events only, exact), "advanced", "basic", or "gdp-clt" (an estimate that can lie below
-            the truth).
+            or more), "exponential" (exponential mechanisms of one epsilon), "rdp", "zcdp", "gdp"
+            (Gaussian events only, exact), "optimal" (equal pure events only, exact), "advanced",
+            "basic", or "gdp-clt" (an estimate that can lie below the truth).
         assumptions: what is taken as public (the label set, say); kept with the curve.
         n_records: the number of records, if it is public; kept with the curve too.
         interval: grid of the PLD; none chooses it so that discretising costs less than 1e-4 of the
@@ -76,7 +87,7 @@ def _translate(event: Any) -> events.Event:
     if isinstance(event, events.Event):
         return event
     if type(event).__module__.startswith("dp_accounting"):
-        return events.from_dp_accounting(event)
+        return from_dp_accounting(event)
     raise InvalidArgument(
         f"event={event!r} must be an event, for example dp_sgd_event(noise_multiplier=1.1, "
         "sampling_rate=0.01, steps=1000)."
@@ -137,6 +148,7 @@ _PROOFS: dict[AccountMethod, Callable[[Leaves], Curve]] = {
     "gdp": gdp.price,
     "pld": pld.price,
     "fourier": fourier.price,
+    "exponential": exponential.price,
     "rdp": rdp.price,
     "zcdp": zcdp.price,
     "optimal": theorems.optimal,

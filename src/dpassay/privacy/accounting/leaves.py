@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -42,19 +42,21 @@ def price_runs(leaves: Leaves, account: Callable[[events.Event], Curve]) -> Leav
     the methods, which ``account`` calls, need not know it.
     """
 
-    def priced(leaf: events.Event) -> events.Event:
+    def price_run(leaf: events.Event) -> events.Event:
         if isinstance(leaf, events.Sampled):
-            return events.Sampled(priced(leaf.event), leaf.sampling_rate, leaf.scheme)
+            return replace(leaf, event=price_run(leaf.event))
         if not isinstance(leaf, events.Selected):
             return leaf
         run = price_runs(flatten(leaf.event), account)
         return PricedSelection(leaf, leaf.neighbouring, run, partial(account, leaf.event))
 
-    return {priced(leaf): n for leaf, n in leaves.items()}
+    return {price_run(leaf): n for leaf, n in leaves.items()}
 
 
 def flatten(event: events.Event) -> Leaves:
     """The uncomposed events and how often each occurs; all plain Gaussians become a single one.
+
+    A noisy maximum becomes the Laplace noise whose curve it has.
 
     Gaussian noise composes exactly: the squares of 1/noise_multiplier add (Dong, Roth and Su 2022,
     corollary 3.3).
@@ -93,10 +95,21 @@ def _walk(event: events.Event, count: int) -> Iterable[tuple[events.Event, int]]
                 f"{event!r}: a sample can be priced when one event, or Gaussians only, use it. "
                 "Sample anew for each part, or state the inside as a Pure or Approx event."
             )
-        yield events.Sampled(next(iter(inner)), event.sampling_rate, event.scheme), count
+        yield replace(event, event=next(iter(inner))), count
     elif isinstance(event, events.Selected):
         unlimited = [leaf for leaf in flatten(event.event) if isinstance(leaf, events.NonPrivate)]
         yield (unlimited[0] if unlimited else event), count
+    elif isinstance(event, events.Shuffled):
+        yield from _walk(event.event, count)
+    elif isinstance(event, events.MatrixMechanism):
+        noise = math.nextafter(event.noise_multiplier / event.sensitivity, 0.0)
+        yield events.Gaussian(noise, event.neighbouring), count
+    elif isinstance(event, events.NoisyMax) and event.epsilon > 0:
+        # Rounded down: its reciprocal must not fall below epsilon.
+        noise = math.nextafter(1 / event.epsilon, 0.0)
+        yield events.Laplace(noise, event.neighbouring), count
+    elif isinstance(event, events.NoisyMax):
+        yield events.Pure(0.0, event.neighbouring), count
     else:
         yield event, count
 
@@ -114,6 +127,6 @@ def check_amplified(event: events.Sampled) -> None:
     """Refuse a sampling scheme for which no amplification is proved here."""
     if event.scheme == "poisson" and event.neighbouring == "replace-one":
         raise UnsupportedEvent(
-            f"{event!r}: no amplification is proved here for Poisson sampling under replace-one. "
-            "State the event under add-remove, or sample without replacement."
+            f"{event!r}: no price for Poisson sampling under replace-one. method='pld' has one for "
+            "Gaussian, Laplace and Pure events."
         )
