@@ -97,6 +97,10 @@ class VacuousAudit(UserWarning):
     """Even a perfect attack could not refute the claim in so many trials."""
 
 
+class UnpaidSearch(UserWarning):
+    """A search fits a private estimator many times, and nothing adds the fits up."""
+
+
 class CommandFailed(DpassayError):
     """A command left with an exit code that is not 0, or wrote nothing."""
 
