@@ -36,8 +36,8 @@ from dpassay.types import Evidence, Fall, FloatArray, LowerBound, PrivacyCurve, 
 STAKES = np.array([0.1, 0.25, 0.5, 0.75, 0.9])
 POINTS = 16
 ASSUMPTION = (
-    "noise as stated, all noisy values seen, the coins of other records known (as the proof of a "
-    "composition has it)"
+    "noise as stated, all noisy values seen, those of every step of a training among them, the "
+    "coins of other records known (as the proof of a composition has it)"
 )
 _SEED = 1_000_003  # trials that count have other seeds than those of a search
 

@@ -25,8 +25,8 @@ public expected size of the validation part, so that one record moves it by 1/(s
 **What is kept for the end.** The runs spend ``search_share`` of epsilon, on fits that are only good
 enough to be compared; the setting of the best run is then fitted to *all* records with what is
 left. That is one more release after the search: the events compose. Where there is nothing to find,
-the result is that of a fit without a search at four fifths of epsilon. With ``search_share=1`` the
-best run itself is the result.
+the result is that of a fit without a search at about four fifths of epsilon. With
+``search_share=1`` the best run itself is the result.
 
 How long ``fit`` took says something about K, which must stay unknown: do not publish it.
 """
