@@ -78,23 +78,8 @@ def show_risk(
         f"whatever the attacker knows and computes, where {relation_in_words(event)} "
         f"({curve.kind} by {curve.method}). That is ({up(epsilon)}, {_SHOWN_DELTA:g})-DP."
     )
-    if not as_json:
-        say(words)
-        return
-    emit(
-        {
-            "noise_multiplier": noise,
-            "event": repr(event),
-            "neighbouring": event.neighbouring,
-            "target": target.as_dict(),
-            "reached": reached,
-            "epsilon": epsilon,
-            "delta": _SHOWN_DELTA,
-            "method": curve.method,
-            "kind": curve.kind,
-            "sentence": words,
-        }
-    )
+    facts = {"target": target.as_dict(), "reached": reached, "epsilon": epsilon}
+    _tell(words, noise, event, curve, facts | {"delta": _SHOWN_DELTA}, as_json)
 
 
 def show(
@@ -139,6 +124,13 @@ def _print(
         f"{relation_in_words(event)}. Multiply it by your sensitivity (for DP-SGD, by the "
         "clipping norm)."
     )
+    facts = {"target": {"epsilon": epsilon, "delta": delta}, "epsilon": reached, "delta": delta}
+    _tell(words, noise, event, curve, facts, as_json)
+
+
+def _tell(
+    words: str, noise: float, event: "Event", curve: Any, facts: dict[str, Any], as_json: bool
+) -> None:
     if not as_json:
         say(words)
         return
@@ -147,9 +139,7 @@ def _print(
             "noise_multiplier": noise,
             "event": repr(event),
             "neighbouring": event.neighbouring,
-            "target": {"epsilon": epsilon, "delta": delta},
-            "epsilon": reached,
-            "delta": delta,
+            **facts,
             "method": curve.method,
             "kind": curve.kind,
             "sentence": words,

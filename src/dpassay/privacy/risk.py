@@ -43,6 +43,21 @@ class Risk:
         raise NotImplementedError
 
 
+def _check_target(target: Risk, *rates: str) -> None:
+    """Refuse rates that are not between 0 and 1, and unknown relations."""
+    for name in rates:
+        _check.number(
+            name,
+            getattr(target, name),
+            low=0,
+            high=1,
+            low_open=True,
+            high_open=True,
+            remedy="It is a share, such as 0.1.",
+        )
+    _check.neighbouring(target.neighbouring)
+
+
 @dataclass(frozen=True)
 class Advantage(Risk):
     """No attack has a true-positive rate that exceeds its false-positive rate by more than this.
@@ -57,11 +72,7 @@ class Advantage(Risk):
     neighbouring: Neighbouring = field(default="add-remove", kw_only=True)
 
     def __post_init__(self) -> None:
-        remedy = "It is the largest difference of true- and false-positive rate, such as 0.1."
-        _check.number(
-            "advantage", self.advantage, low=0, high=1, low_open=True, high_open=True, remedy=remedy
-        )
-        _check.neighbouring(self.neighbouring)
+        _check_target(self, "advantage")
 
     @property
     def goal(self) -> float:
@@ -89,16 +100,12 @@ class AttackRate(Risk):
     neighbouring: Neighbouring = field(default="add-remove", kw_only=True)
 
     def __post_init__(self) -> None:
-        remedy = "It is a rate, such as 0.01."
-        for name in ("fpr", "tpr"):
-            value = getattr(self, name)
-            _check.number(name, value, low=0, high=1, low_open=True, high_open=True, remedy=remedy)
+        _check_target(self, "fpr", "tpr")
         if not self.tpr > self.fpr:
             raise InvalidArgument(
                 f"tpr={self.tpr!r} must be above fpr={self.fpr!r}. An attacker who tosses a coin "
                 "has equal rates; no noise brings him below."
             )
-        _check.neighbouring(self.neighbouring)
 
     @property
     def goal(self) -> float:
@@ -126,15 +133,12 @@ class BayesError(Risk):
     neighbouring: Neighbouring = field(default="add-remove", kw_only=True)
 
     def __post_init__(self) -> None:
-        for name, remedy in (("prior", "It is the chance of membership."), ("error", "")):
-            value = getattr(self, name)
-            _check.number(name, value, low=0, high=1, low_open=True, high_open=True, remedy=remedy)
+        _check_target(self, "prior", "error")
         if not self.error < min(self.prior, 1 - self.prior):
             raise InvalidArgument(
                 f"error={self.error!r} must be below {min(self.prior, 1 - self.prior):g}: so often "
                 f"errs who only knows prior={self.prior!r}, whatever the noise."
             )
-        _check.neighbouring(self.neighbouring)
 
     @property
     def goal(self) -> float:
