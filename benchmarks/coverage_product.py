@@ -21,6 +21,7 @@ from dpassay.bounds.onerun.certainty import Certainty
 from dpassay.bounds.onerun.product import FixedCount
 from dpassay.bounds.onerun.ranking import rank
 from dpassay.bounds.onerun.weighted import cut_ranks, draw_errors, draw_places, weigh
+from dpassay.canaries import Watch
 from dpassay.privacy import GDP
 
 CANARIES, LEVEL, RUNS, QUICK = 1000, 0.05, 1000, 100
@@ -100,6 +101,16 @@ def correlated(rho: float) -> Draw:
     return draw
 
 
+def watched(rng: np.random.Generator) -> Run:
+    """Four steps at rate 0.5 and noise 2 by the watch's own scores, which estimate the noise."""
+    watch = Watch(CANARIES, CANARIES, rng=rng)
+    for _ in range(STEPS):
+        drawn = watch.draw(0.5)
+        seen = drawn + NOISE * rng.normal(size=CANARIES)
+        watch.take(seen, drawn, NOISE, 0.5, known=seen)
+    return watch.scores(), watch.coins
+
+
 def shared_luck(rng: np.random.Generator) -> Run:
     """One |L| for all canaries; each by itself is 1-GDP."""
     members = coins(rng)
@@ -110,6 +121,10 @@ def shared_luck(rng: np.random.Generator) -> Run:
 
 def of_gdp() -> Certainty:
     return Certainty.of_curve(GDP(mu=1.0))
+
+
+def of_watched() -> Certainty:
+    return DPSGDForm.of(NOISE, 0.5, STEPS).certainty(1.0)
 
 
 def of_poisson() -> Certainty:
@@ -126,6 +141,7 @@ SUBJECTS: dict[str, tuple[Draw, Callable[[], Certainty], str]] = {
     "Gram correlation 0.1": (correlated(0.1), of_gdp, "kappa left out"),
     "Gram correlation 0.5": (correlated(0.5), of_gdp, "kappa left out"),
     "shared luck": (shared_luck, of_gdp, "not covered"),
+    "the scores of a watch": (watched, of_watched, "covered"),
 }
 
 

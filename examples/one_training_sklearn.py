@@ -5,7 +5,7 @@ has a direction of its own there. Half of them, as fair coins say, keep their la
 the other one, so that the number of rows is the same; the claim is about replacing a row.
 
 ``python examples/one_training_sklearn.py`` audits a private fit, and one whose author forgot the
-noise. In a script of your own the context is not needed: ``dpassay audit train.py --one-run``.
+noise.
 """
 
 import numpy as np
@@ -22,11 +22,10 @@ y = (X[:, 0] + X[:, 1] > X[:, 2]).astype(int)
 
 private = da.learn.PrivateLogisticRegression(EPSILON, data_norm=1.0, neighbouring="replace-one")
 for name, model in {"private": private, "no noise": LogisticRegression(C=1e3)}.items():
-    with da.canaries.audit(rng=0):
-        canaries = da.canaries.for_rows(X, y, n=60, unused=range(40, 100), norm=1.0)
-        model.fit(*canaries.insert((X, y)))
-        verdict = canaries.judge(
-            lambda x, label, model=model: model.decision_function(x) * (2 * label - 1),
-            claim=da.PureDP(EPSILON, neighbouring="replace-one"),
-        )
+    canaries = da.canaries.for_rows(X, y, n=60, unused=range(40, 100), norm=1.0)
+    model.fit(*canaries.insert((X, y)))
+    verdict = canaries.judge(
+        lambda x, label, model=model: model.decision_function(x) * (2 * label - 1),
+        claim=da.PureDP(EPSILON, neighbouring="replace-one"),
+    )
     print(f"{name}: {verdict}")

@@ -1,9 +1,10 @@
 """A small language model with Opacus, and five lines more to audit its one training.
 
-``python examples/one_training_text.py`` trains as ever. ``dpassay audit
-examples/one_training_text.py --one-run`` trains once with eighty canaries, each a sequence of a new
-token of its own, and says what the model tells of them. ``--arguments=--bug`` audits the same with
-a hundredth of the noise that is claimed. It needs ``dpassay[torch]``; nothing is downloaded.
+``python examples/one_training_text.py`` trains with eighty canaries, each a sequence of a new token
+of its own, and says what the model tells of them. ``dpassay audit examples/one_training_text.py
+--one-run --store run.db`` does the same apart from your files, keeps what was seen and can test
+other claims on it. With ``--bug`` (``--arguments=--bug``) a hundredth of the noise that is claimed
+is there. It needs ``dpassay[torch]``; nothing is downloaded.
 """
 
 import math

@@ -61,7 +61,6 @@ def dpassay(request):
 
     def audit_or_fail(mechanism, pair=None, *, claim, false_alarm=None, **options):
         from dpassay import audit
-        from dpassay.errors import AuditStopped, VacuousAudit
 
         if false_alarm is None:
             false_alarm = given.get("false_alarm", option("--dpassay-false-alarm"))
@@ -69,13 +68,10 @@ def dpassay(request):
         options.setdefault("trials", given.get("trials", option("--dpassay-trials")))
         options.setdefault("rng", given.get("seed", option("--dpassay-seed")))
         request.node.user_properties.append(("dpassay_false_alarm", alarm))
-        try:
-            with warnings.catch_warnings(action="error", category=VacuousAudit):
-                verdict = audit(mechanism, pair, claim=claim, confidence=1 - alarm, **options)
-        except VacuousAudit as vacuous:
-            pytest.fail(f"A test that cannot fail: {vacuous}", pytrace=False)
-        except AuditStopped as stopped:
-            pytest.fail(f"No verdict: {stopped}", pytrace=False)
+        options |= {"claim": claim, "confidence": 1 - alarm}
+        verdict, why_not = _try(lambda: audit(mechanism, pair, **options))
+        if verdict is None:  # out of the except clause: there pytest would show both errors
+            pytest.fail(why_not, pytrace=False)
         request.node.user_properties.extend(_properties(verdict))
         if verdict.refuted:
             pytest.fail(_message(request.node, verdict, alarm), pytrace=False)
@@ -97,6 +93,21 @@ def dpassay_check(request):
     """
     given = _defaults(request.node.get_closest_marker("dpassay"))
     return _checking(given.get("seed", request.config.getoption("--dpassay-seed")))
+
+
+def _try(play):
+    """The verdict of an audit, or None and why there is none."""
+    from dpassay.errors import AuditStopped, InvalidArgument, VacuousAudit
+
+    try:
+        with warnings.catch_warnings(action="error", category=VacuousAudit):
+            return play(), ""
+    except VacuousAudit as vacuous:
+        return None, f"A test that cannot fail: {vacuous}"
+    except AuditStopped as stopped:
+        return None, f"No verdict: {stopped}"
+    except InvalidArgument as misuse:  # without the trace, which would show the data
+        return None, f"Misuse of the fixture dpassay: {misuse}"
 
 
 def _checking(seed):
@@ -162,10 +173,11 @@ def _message(node, verdict, alarm):
             f"  claim:  epsilon = {float(verdict.claim.epsilon(bound.delta)):.4g} "
             f"at delta = {bound.delta:g}",
             f"  after:  {verdict.trials} trials, by {verdict.attack}",
+            f"  power:  {verdict.power}",
             *pair,
             f"  chance: a true claim would fail here with probability at most {alarm:g}",
-            "  why:    one record changes the output more than the claim allows; look at the "
-            "sensitivity, the noise scale, and what is computed from the data's size.",
+            "  why:    one record changes the output more than the claim allows",
+            f"  next:   {verdict.next_step}",
             f"  replay: {_replay(node, verdict.evidence.seed)}",
         ]
     )

@@ -86,6 +86,7 @@ WIDE = (
     "test_a_mechanism_that_just_meets_its_claim_is_rarely_refuted[shared-seed",
     "bounds/test_sequential.py::test_dependent_pairs_are_not_safe_with_the_product_form",
     "bounds/test_sequential.py::test_epsilon_4_is_soon_told_from_a_claim_of_2",
+    "canaries/test_watch_processes.py::test_two_processes_train_one_model_and_the_first_judges_it",
     "learn/test_audits.py::test_gradient_steps",
     "learn/test_audits.py::test_lasso",
     "learn/test_audits.py::test_objective_perturbation[",

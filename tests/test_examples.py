@@ -57,7 +57,7 @@ EXAMPLES = {
     ),
     "one_training_sklearn.py": Example("private: not refuted.*\nno noise: refuted"),
     "one_training_text.py": Example(
-        r"loss \d.*\nnot refuted.*no audit", "opacus", "torch", warnings="ignore"
+        r"loss \d.*\nnot refuted.*1 trial", "opacus", "torch", warnings="ignore"
     ),
     "opacus_canary.py": Example(
         "honest: not refuted.*\nhalf the noise: refuted", "opacus", "torch", warnings="ignore"

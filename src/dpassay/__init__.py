@@ -29,7 +29,7 @@ if TYPE_CHECKING:
         zoo,
     )
     from dpassay.attacks import attack
-    from dpassay.auditing import Check, audit, audit_one_run, check, inputs
+    from dpassay.auditing import Check, audit, audit_one_run, audit_table, check, inputs
     from dpassay.bounds import lower_bound, lower_bound_from_counts, one_run
     from dpassay.errors import DpassayError, InvalidArgument
     from dpassay.privacy import (
@@ -64,6 +64,7 @@ _PUBLIC = {
     "one_run": "dpassay.bounds",
     "audit": "dpassay.auditing",
     "audit_one_run": "dpassay.auditing",
+    "audit_table": "dpassay.auditing",
     "Check": "dpassay.auditing",
     "check": "dpassay.auditing",
     "attack": "dpassay.attacks",
@@ -120,6 +121,7 @@ __all__ = [
     "attacks",
     "audit",
     "audit_one_run",
+    "audit_table",
     "auditing",
     "bounds",
     "calibrate",

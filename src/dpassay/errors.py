@@ -97,6 +97,10 @@ class VacuousAudit(UserWarning):
     """Even a perfect attack could not refute the claim in so many trials."""
 
 
+class UnpaidSearch(UserWarning):
+    """A search fits a private estimator many times, and nothing adds the fits up."""
+
+
 class CommandFailed(DpassayError):
     """A command left with an exit code that is not 0, or wrote nothing."""
 
@@ -131,6 +135,25 @@ def debugging() -> bool:
     return os.environ.get(DEBUG, "") not in ("", "0")
 
 
+STANDS_FOR: dict[str, str] = {}
+"""Scratch folders of this process, and the folders of the user that they are copies of."""
+
+
+def _place(file: str) -> str:
+    """The path of a file as the user knows it."""
+    for scratch, original in STANDS_FOR.items():
+        if file.startswith(scratch):
+            return original + file[len(scratch) :]
+    return file
+
+
+def _frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """Where an error came through: the audited code alone, if it came through that."""
+    frames = traceback.extract_tb(error.__traceback__, limit=-_MOST_FRAMES)
+    theirs = [f for f in frames if not f.filename.startswith((_HOME, "<frozen "))]
+    return theirs or frames
+
+
 def describe(error: BaseException) -> str:
     """The kind of an error and where it was raised, a line per frame, the innermost last.
 
@@ -144,8 +167,8 @@ def describe(error: BaseException) -> str:
         if seen is None:
             break
         lines.append(f"{'after ' if number else ''}{_name(seen)}{_own_words(seen)}")
-        frames = traceback.extract_tb(seen.__traceback__, limit=-_MOST_FRAMES)
-        lines += [f"  {frame.filename}:{frame.lineno} in {frame.name}" for frame in frames]
+        frames = _frames(seen)
+        lines += [f"  {_place(frame.filename)}:{frame.lineno} in {frame.name}" for frame in frames]
         seen = seen.__cause__ or (None if seen.__suppress_context__ else seen.__context__)
     return "\n".join(lines)
 

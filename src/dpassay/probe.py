@@ -129,6 +129,11 @@ def playing(with_canary: bool) -> Iterator[Trial]:
         _TRIAL.reset(token)
 
 
+def is_played() -> bool:
+    """Whether this is a trial of an audit or a run of a check."""
+    return _TRIAL.get() is not None or _CHECK.get() is not None
+
+
 def data(records: Any, *, canary: Any = None) -> Any:
     """The records as they are; in an audit, with or without the canary at their end.
 

@@ -286,7 +286,10 @@ class Power:
         return self.auc_lower <= 0.5 <= self.auc_upper
 
     def __str__(self) -> str:
-        text = f"AUC {self.auc:.3g} where the claim allows {self.auc_allowed:.3g}"
+        text = (
+            f"AUC {self.auc:.3g} where the claim allows {self.auc_allowed:.3g}, ceiling "
+            f"{self.ceiling:.3g}"
+        )
         return f"vacuous; {text}" if self.vacuous else text
 
 
@@ -396,8 +399,7 @@ class Verdict:
         confidence: the probability that the pair of verdict and bound is right, at least: a true
             claim is not refuted, and the bound does not exceed the truth.
         trials: how many were played, those that a score was learned from included.
-        ended: why: "refuted", "budget spent", "interrupted" or "too many failures"; "no audit" of
-            canaries in an ordinary run, where nothing was played.
+        ended: why: "refuted", "budget spent", "interrupted" or "too many failures".
         evidence: the trials.
         attack: how outputs became scores.
         replay: a line that runs the same audit again.
@@ -412,6 +414,8 @@ class Verdict:
             refutes, or exchanged for a pair nearby that shows more); empty if they were not.
         curve: the claim text of the curve that the audited training states of itself (by an
             accountant, or by its event), where the claim is a pair (epsilon, delta); else empty.
+        cannot_see: faults that such a game lets through whatever it shows, one sentence each; the
+            report lists them. Empty where nothing is known of that.
         power: what the attack reached, beside the most that the claim allows.
         next_step: what to do now, in one sentence.
         kind: what was played: "many trials", each with a world of its own; "one run", a training
@@ -442,6 +446,7 @@ class Verdict:
     pair: str = ""
     pair_before: str = ""
     curve: str = ""
+    cannot_see: tuple[str, ...] = ()
     power: Power | None = None
     next_step: str = ""
     kind: GameKind = "many trials"
@@ -494,7 +499,8 @@ class Verdict:
         head = "refuted" if self.refuted else "not refuted"
         seen = _show_above(self.bound.epsilon, claimed)
         shown = f"epsilon >= {seen} at delta={self.bound.delta:g}"
-        learned = f" ({self.n_learning} for learning)" if self.n_learning else ""
+        what = "the search" if self.pair else "learning"
+        learned = f" ({self.n_learning} for {what})" if self.n_learning else ""
         if self.fell_at is not None and not self.bound.epsilon > claimed:
             shown = f"{self.fell_at}; {shown}"
         return (

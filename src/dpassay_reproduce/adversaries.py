@@ -75,7 +75,7 @@ TITLE = "Six adversaries against DP-SGD"
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class GameSetting:
     """What the adversaries play against.
 
     Attributes:
@@ -120,7 +120,7 @@ def usual_data() -> str:
 
 
 @lru_cache(maxsize=4)
-def setting(data: str, n_records: int = 2000) -> Setting:
+def setting(data: str, n_records: int = 2000) -> GameSetting:
     """So many records of a data set, or nearly half of a small one; as many for the adversary."""
     name, load = DATA[_check.choice("data", data, tuple(DATA))]
     found = load()
@@ -130,7 +130,7 @@ def setting(data: str, n_records: int = 2000) -> Setting:
     X = X * (LENGTH / np.linalg.norm(X, axis=1).mean())
     y = np.asarray(found.y_train[order])
     own, others = (nets.Records(X[part], y[part]) for part in (slice(n), slice(n, None)))
-    return Setting(name, Data(own, others), len(found.classes))
+    return GameSetting(name, Data(own, others), len(found.classes))
 
 
 @lru_cache(maxsize=16)
@@ -146,7 +146,7 @@ def curve(epsilon: float) -> PrivacyCurve:
     return account(dp_sgd_event(noise_multiplier(epsilon), RATE, STEPS))
 
 
-def training(epsilon: float, where: Setting, hidden: int = 0) -> nets.Training:
+def training(epsilon: float, where: GameSetting, hidden: int = 0) -> nets.Training:
     """A training calibrated to epsilon: softmax, or a network with so many hidden units."""
     ends = where.n_features, where.n_classes
     network = nets.mlp([ends[0], hidden, ends[1]]) if hidden else nets.softmax(*ends)
@@ -182,7 +182,7 @@ class Played:
 def play_one(
     name: str,
     epsilon: float,
-    where: Setting,
+    where: GameSetting,
     *,
     per_world: int,
     hidden: int = 0,
@@ -226,7 +226,7 @@ Grid = dict[tuple[str, float], Played]
 
 
 def grid(
-    where: Setting,
+    where: GameSetting,
     epsilons: tuple[float, ...],
     progress: Progress | None = None,
     **options: Any,
@@ -300,7 +300,7 @@ def _bounds(p: Played) -> dict[str, LowerBound]:
     return {how: bound for how, bound in found.items() if bound is not None}
 
 
-def summary_picture(found: Grid, where: Setting, hidden: int, per_world: int) -> Picture:
+def summary_picture(found: Grid, where: GameSetting, hidden: int, per_world: int) -> Picture:
     """The six at each epsilon: what they prove, the most they could, and what was proved."""
     epsilons = sorted({epsilon for _, epsilon in found})
     names, facts = list(ADVERSARIES), {}
@@ -334,7 +334,7 @@ def summary_picture(found: Grid, where: Setting, hidden: int, per_world: int) ->
     )
 
 
-def order_picture(found: Grid, where: Setting, hidden: int) -> Picture:
+def order_picture(found: Grid, where: GameSetting, hidden: int) -> Picture:
     """How well each tells the two worlds apart, beside the best that the proved curve allows."""
     epsilons, names = sorted({epsilon for _, epsilon in found}), list(ADVERSARIES)
     places, facts = np.arange(len(names)), {}
@@ -417,7 +417,7 @@ _KINDS = {
 
 
 def one_run_picture(
-    where: Setting,
+    where: GameSetting,
     epsilons: tuple[float, ...] = EPSILONS,
     canaries: int = CANARIES,
     repeats: int = 1,
@@ -514,7 +514,7 @@ def run(
     return [*files, _files.write(folder / "capabilities.txt", capabilities() + "\n")]
 
 
-def _introduction(where: Setting) -> str:
+def _introduction(where: GameSetting) -> str:
     return (
         f"{len(where.data.records)} records of {where.name}, {STEPS} steps on Poisson batches of "
         f"rate {RATE}, noise calibrated to ε at δ = {DELTA:g}. The query of the first adversary "

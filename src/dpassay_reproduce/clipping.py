@@ -118,7 +118,7 @@ def generate(n_records: int, n_features: int, *, one_entry: bool = False) -> Pro
 
 
 @dataclass(frozen=True)
-class Setting:
+class ClippingSetting:
     """What is learned and at what price; ``x`` is where it is drawn."""
 
     x: float
@@ -129,7 +129,7 @@ class Setting:
     seeds: int = 10
 
 
-def accuracies(setting: Setting) -> dict[str, FloatArray]:
+def accuracies(setting: ClippingSetting) -> dict[str, FloatArray]:
     """Test accuracies per seed by norm, at the pair of clipping norm and rate of the best mean."""
     seen = {
         norm: np.array([_grid(setting, norm, seed) for seed in range(setting.seeds)])
@@ -138,7 +138,7 @@ def accuracies(setting: Setting) -> dict[str, FloatArray]:
     return {norm: table[:, table.mean(axis=0).argmax()] for norm, table in seen.items()}
 
 
-def _grid(setting: Setting, norm: Norm, seed: int) -> list[float]:
+def _grid(setting: ClippingSetting, norm: Norm, seed: int) -> list[float]:
     (X, y), test = setting.problem(seed)
     rows = Rows(X, constant=0.0)
     size = float(rows.norms({"l2": 2, "l1": 1}[norm]).mean())
@@ -170,7 +170,7 @@ def _accuracy(W: FloatArray, X: FloatArray, y: FloatArray) -> float:
     return float((guesses == y).mean())
 
 
-def sweep(settings: list[Setting]) -> dict[str, Any]:
+def sweep(settings: list[ClippingSetting]) -> dict[str, Any]:
     """Where points are drawn, and accuracies [setting, seed] by norm."""
     found = [accuracies(setting) for setting in settings]
     drawn: dict[str, Any] = {"x": np.array([setting.x for setting in settings])}
@@ -201,8 +201,8 @@ def _ticks(ax: Any, points: FloatArray) -> None:
 
 def against_epsilon(seeds: int = 10) -> Picture:
     """Accuracy against epsilon: 640 weights and 20 steps, and 2 weights and one step."""
-    image = [Setting(e, digits, e, 20, 10, seeds) for e in EPSILONS]
-    tiny = [Setting(e, generate(200, 2), e, 1, 2, 20 * seeds) for e in SMALL_EPSILONS]
+    image = [ClippingSetting(e, digits, e, 20, 10, seeds) for e in EPSILONS]
+    tiny = [ClippingSetting(e, generate(200, 2), e, 1, 2, 20 * seeds) for e in SMALL_EPSILONS]
     drawn = {"digits": sweep(image), "two_features": sweep(tiny)}
     figure, (left, right) = panels(2)
     _draw(left, drawn["digits"])
@@ -247,7 +247,7 @@ def against_dimension(seeds: int = 10) -> Picture:
     for kind, one_entry in (("dense", False), ("one_entry", True)):
         for steps in STYLES:
             settings = [
-                Setting(p, generate(1000, p, one_entry=one_entry), 1.0, steps, 2, seeds)
+                ClippingSetting(p, generate(1000, p, one_entry=one_entry), 1.0, steps, 2, seeds)
                 for p in DIMENSIONS
             ]
             name = f"{kind}_{steps}"

@@ -8,6 +8,7 @@ import pytest
 import dpassay as da
 from dpassay.auditing import AuditStopped, from_script, judge
 from dpassay.auditing.prints import is_continuous, print_of
+from dpassay.auditing.seeds import _keep_a_distance
 
 PAIR = ([1, 2, 3], [1, 2])
 OPTIONS = {"claim": da.PureDP(1.0), "score": float, "trials": 200}
@@ -82,9 +83,22 @@ def test_seeds_that_are_used_again(period, spell):
         da.audit(cycling(period, spell), PAIR, **OPTIONS | {"trials": 1000})
 
 
-def test_seeds_that_are_used_again_do_not_refute_in_few_trials():
+@pytest.mark.parametrize("period", [10, 20, 50])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_seeds_that_are_used_again_do_not_refute_in_few_trials(period, epsilon):
     with pytest.raises(AuditStopped, match="trials are not independent"):
-        da.audit(cycling(20), PAIR, claim=da.PureDP(1.0), trials=1000)
+        da.audit(cycling(period), PAIR, claim=da.PureDP(epsilon), trials=400)
+
+
+@pytest.mark.parametrize("n_values", [2, 20, 200, 2000])
+@pytest.mark.parametrize("share", [0.2, 1.0])
+def test_values_drawn_at_random_keep_no_distance(n_values, share):
+    rng = np.random.default_rng(0)
+    for n in (30, 100, 600):
+        drawn = rng.integers(n_values, size=(20, n))
+        alone = rng.integers(10**9, size=(20, n)) + n_values
+        rows = np.where(rng.random((20, n)) < share, drawn, alone)
+        assert not any(_keep_a_distance([b"%d" % value for value in row]) for row in rows)
 
 
 def clipped(data, rng):

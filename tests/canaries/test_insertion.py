@@ -35,15 +35,42 @@ def coins_of(canaries):
     return canaries._inserted.coins
 
 
-def test_outside_of_an_audit_nothing_happens():
-    dataset = Pictures()
-    canaries = da.canaries.for_images(dataset, n=8)
-    assert canaries.insert(dataset) is dataset
-    assert not canaries.measure(lambda x, y: 1 / 0).any()
-    verdict = canaries.judge(lambda x, y: 1 / 0, claim="1,1e-5")
-    assert (verdict.refuted, verdict.trials, verdict.bound.epsilon) == (False, 0, 0.0)
-    assert "--one-run" in verdict.next_step
-    assert "no audit" in str(canaries.judge(lambda x, y: 1 / 0))  # also without a claim
+def test_canaries_are_live_without_an_audit_around_them():
+    """What a user's script does: insert, train, judge. The next training has other coins."""
+    dataset, coins = [np.zeros(64)] * 20, []
+    canaries = da.canaries.for_rows(dataset, n=60, rng=11, norm=1.0)
+    with pytest.raises(InvalidTarget, match=r"insert was never called. Add: train_set ="):
+        canaries.judge(lambda x: x @ np.ones(64), claim="1,1e-5")
+    for noise in (1e-3, 10.0):
+        data = canaries.insert(dataset)
+        with pytest.raises(InvalidTarget, match="called twice"):
+            canaries.insert(dataset)
+        model = sum(data) + noise * RNG.normal(size=64)
+        verdict = canaries.judge(lambda x, model=model: x @ model, claim="1,1e-5")
+        assert (verdict.refuted, verdict.trials) == (noise < 1, 1)
+        coins.append(coins_of(canaries))
+    assert (coins[0] != coins[1]).any()
+
+
+def test_two_sets_of_canaries_with_one_seed_do_not_share_their_coins():
+    """If they did, coin i would decide on two records, and a claim about one would fall."""
+    sets = [da.canaries.for_rows(X, n=200, rng=12) for _ in range(2)]
+    for canaries in sets:
+        canaries.insert(X)
+    assert 60 < (coins_of(sets[0]) != coins_of(sets[1])).sum() < 140
+
+
+def test_trials_and_checks_find_the_same_coins_each_time():
+    def insert():
+        canaries = da.canaries.for_rows(X, n=50, rng=13)
+        canaries.insert(X)
+        return coins_of(canaries).tolist()
+
+    found = []
+    for with_canary in (True, False):
+        with da.probe.playing(with_canary):
+            found.append(insert())
+    assert found[0] == found[1] == insert()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -110,6 +137,47 @@ def test_opacus_has_the_same_rate_and_divisor_whatever_the_coins():
             optimizer.step()
     assert len(seen) == 1
     assert len(sizes) > 1
+
+
+def test_a_batch_in_which_every_record_is_out():
+    """A plain loader cannot make a batch of none, and says what to do; with stand-ins it can."""
+    torch = needs("torch", "torch")
+    from torch.utils.data import DataLoader, TensorDataset
+
+    dataset = TensorDataset(torch.tensor(X), torch.tensor(Y))
+    make = lambda: da.canaries.for_rows(dataset, n=10)  # noqa: E731
+    _, data = inserted(make, dataset, 1)
+    assert len(data.__getitems__([])) == 0
+    with pytest.raises(InvalidTarget, match=r"every record of this batch.*out='replaced'"):
+        list(DataLoader(data, batch_size=1))
+    canaries, data = inserted(make, dataset, 1, out="replaced")
+    rows, labels = (torch.cat(part) for part in zip(*DataLoader(data, batch_size=1), strict=True))
+    (own, right), (_, wrong) = parts(canaries)
+    np.testing.assert_allclose(rows[30:], own, rtol=1e-6)
+    np.testing.assert_array_equal(labels[30:], np.where(coins_of(canaries), right, wrong))
+
+
+def test_canaries_of_two_kinds_in_one_data_set():
+    dataset = [*zip(X, Y, strict=True)]
+    with da.canaries.audit(rng=3):
+        first, second = (da.canaries.for_rows(dataset, n=6, rng=rng) for rng in (1, 2))
+        data = second.insert(first.insert(dataset))
+    n_in = int(coins_of(first).sum() + coins_of(second).sum())
+    assert len(data) == 42
+    assert len(data.__getitems__(range(42))) == 30 + n_in
+    assert [y for _, y in data.__getitems__([29, *range(30, 36), 0])][-1] == Y[0]
+
+
+def test_draws_are_counted_in_the_workers_of_a_loader():
+    torch = needs("torch", "torch")
+    from torch.utils.data import DataLoader, TensorDataset
+
+    dataset = TensorDataset(torch.tensor(X), torch.tensor(Y))
+    canaries, data = inserted(lambda: da.canaries.for_rows(dataset, n=10), dataset, 1)
+    for _ in range(2):
+        list(DataLoader(data, batch_size=20, num_workers=1))
+    np.testing.assert_array_equal(data.draws, 2)
+    assert canaries._inserted.draws() == 2
 
 
 def test_dicts_in_the_manner_of_hugging_face():
@@ -233,12 +301,12 @@ def test_what_is_refused():
         canaries = da.canaries.for_images(dataset, n=4)
         with pytest.raises(InvalidTarget, match=r"never called in this audit"):
             canaries.judge(lambda x, y: x, claim="1")
-        with pytest.raises(InvalidArgument, match="out='replaced' must be one of 'undrawn'"):
-            canaries.insert(dataset, out="replaced")
+        with pytest.raises(InvalidArgument, match="out='removed' must be one of 'undrawn'"):
+            canaries.insert(dataset, out="removed")
         with pytest.raises(InvalidArgument, match="another kind"):
             canaries.insert((X, Y))
         canaries.insert(dataset)
-        with pytest.raises(InvalidTarget, match="twice in one audit"):
+        with pytest.raises(InvalidTarget, match="called twice"):
             canaries.insert(dataset)
     with pytest.raises(InvalidArgument, match="must be a data set with a length"):
         da.canaries.for_images(7)

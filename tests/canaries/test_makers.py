@@ -113,10 +113,8 @@ def test_sequences_of_a_new_token_each():
     data = RNG.integers(30, size=(10, 7)).tolist()
     canaries = da.canaries.for_text(data, 30, n=4)
     np.testing.assert_array_equal(canaries.made.parts, np.repeat([[30], [31], [32], [33]], 7, 1))
-    assert canaries.vocabulary_size == 30  # outside of an audit the model is as it was
-    with da.canaries.audit():
-        assert canaries.vocabulary_size == 35
-        assert da.canaries.for_text(data, 30, n=4, new_tokens=False).vocabulary_size == 30
+    assert canaries.vocabulary_size == 35
+    assert da.canaries.for_text(data, 30, n=4, new_tokens=False).vocabulary_size == 30
     random = da.canaries.for_text(data, 30, n=4, new_tokens=False, length=5).made.parts
     assert random.shape == (4, 5)
     assert random.max() < 30
@@ -140,11 +138,9 @@ class Tokenizer:
         return [self.numbers[token] for token in tokens]
 
 
-def test_a_tokenizer_is_extended_in_an_audit_only():
+def test_a_tokenizer_is_extended():
     data = [{"text": "the cat", "label": i % 2} for i in range(6)]
     tokenizer = Tokenizer()
-    da.canaries.for_text(data, tokenizer, n=3)
-    assert len(tokenizer) == 2
     with da.canaries.audit():
         canaries = da.canaries.for_text(data, tokenizer, n=3, length=2)
         assert len(tokenizer) == 5

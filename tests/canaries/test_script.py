@@ -7,9 +7,11 @@ import pytest
 from typer.testing import CliRunner
 
 import dpassay as da
+from dpassay.auditing import judge
 from dpassay.canaries.script import audit_script
 from dpassay.cli.program import app
-from dpassay.errors import AuditStopped, InvalidTarget
+from dpassay.errors import AuditStopped, InvalidArgument, InvalidTarget
+from dpassay.runs import opened
 
 SCRIPT = """
 import sys
@@ -96,7 +98,7 @@ def test_the_report_names_users_as_the_unit(script):
     ("words", "message"),
     [
         (["train.py:train", "--one-run"], "must be a whole script for --one-run"),
-        (["train.py", "--one-run", "--store", "run.db"], "store='run.db' does not go with"),
+        (["train.py", "--one-run", "--delta", "1e-6"], "delta='1e-06' does not go with"),
         (["train.py", "--one-run", "--secure"], "secure='True' does not go with"),
         (["train.py", "--one-run", "--data", "d.npz"], "data='d.npz' does not go with"),
     ],
@@ -105,6 +107,71 @@ def test_misuse(script, words, message):
     found = run(*words)
     assert found.exit_code == 2
     assert message in found.stderr
+
+
+WATCHED = """
+import numpy as np
+from dpassay.canaries import Watch
+
+watch = Watch(3000, canaries=2000)
+for _ in range(4):
+    drawn = watch.draw(0.5)
+    known = drawn + 2.0 * np.random.normal(size=2000)
+    watch.take(known, drawn, 2.0, 0.5, known=known)
+print(watch.judge(delta=1e-5))
+"""
+
+
+@pytest.mark.parametrize("text", [SCRIPT, WATCHED])
+def test_a_store_keeps_the_training(script, text):
+    """The same command, and one with another claim or confidence, does not train again."""
+    script.write_text(text)
+    first = run(script, "--one-run", "--json", "--store", "run.db")
+    assert first.exit_code == 0
+    assert ("trained on" in first.stderr) == (text is SCRIPT)
+    again = run(script, "--one-run", "--json", "--store", "run.db")
+    assert "trained on" not in again.stderr
+    assert again.stdout == first.stdout
+    other = run(
+        script, "--one-run", "--store", "run.db", "--claim", "9,1e-5", "--confidence", "0.9"
+    )
+    assert "claimed 9" in other.stdout
+    assert "confidence 0.9)" in other.stdout
+    assert "trained on" not in other.stderr
+    for words in (["--seed", 1], ["--arguments", "5.0"]):  # these make it another training
+        assert run(script, "--one-run", "--store", "run.db", *words).exit_code in (0, 1)
+    with opened(script.parent / "run.db") as log:
+        assert [record.n_done for record in log.runs()] == [1, 1, 1]
+        with pytest.raises(InvalidArgument, match="nothing is trained twice"):
+            judge(log)
+
+
+def test_what_was_judged_is_kept_when_a_script_fails_or_is_interrupted(script):
+    for end, code in (("raise KeyboardInterrupt", 130), ("raise ValueError", 3)):
+        script.write_text(SCRIPT + end)
+        first = run(script, "--one-run", "--store", "run.db")
+        assert first.exit_code == code
+        again = run(script, "--one-run", "--store", "run.db", "--json")
+        assert again.exit_code == 0
+        assert json.loads(again.stdout)["attack"].startswith("60 canaries in one training")
+    script.write_text("raise KeyboardInterrupt")
+    assert "with --store" in run(script, "--one-run").stderr
+    assert "checkpoints" in run(script, "--one-run", "--store", "run.db").stderr
+
+
+def test_a_claim_that_does_not_fit_costs_no_training(script):
+    script.write_text(SCRIPT.replace('claim="1,1e-5"', "claim=None"))
+    missing = run(script, "--one-run", "--store", "run.db")
+    assert (missing.exit_code, "claim is missing" in missing.stderr) == (2, True)
+    stated = run(script, "--one-run", "--store", "run.db", "--claim", "1,1e-5")
+    assert stated.exit_code == 0
+    assert "trained on" not in stated.stderr
+
+
+def test_a_script_has_its_own_confidence_unless_one_is_given(script):
+    script.write_text(SCRIPT.replace('claim="1,1e-5"', 'claim="1,1e-5", confidence=0.99'))
+    assert "confidence 0.99)" in run(script, "--one-run").stdout
+    assert "confidence 0.95)" in run(script, "--one-run", "--confidence", "0.95").stdout
 
 
 def test_a_script_that_judges_nothing_or_fails(script):

@@ -157,6 +157,18 @@ def test_noise_as_claimed_stands_and_half_of_it_falls(added):
         assert said in text
 
 
+def test_a_refutation_near_the_level_is_called_close():
+    watch = play(Watch(2000, 2000, rng=1))
+    chance = watch.judge(delta=1e-5).p_value
+    close = watch.judge(delta=1e-5, confidence=(1 - chance) / 2)
+    assert close.refuted
+    assert close.one_training.notes[0].startswith("A close call, p = ")
+    assert "where one is judged every day pass confidence=" in str(close)
+    clear = play(Watch(2000, 2000, rng=1), added=0.5).judge(delta=1e-5)
+    assert clear.refuted
+    assert "close call" not in str(clear)
+
+
 def test_claims_of_every_form():
     watch = play(Watch(2000, 2000))
     for claim in ((1.0, 1e-5), "1,1e-5", "gdp:0.3", da.ApproxDP(1.0, 1e-5)):

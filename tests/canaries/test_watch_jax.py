@@ -113,6 +113,33 @@ def test_optax_chains_it():
     assert watch.judge(state, claim=(100.0, 1e-5)).one_training.steps == 1
 
 
+def test_a_chain_of_optax_can_subtract_the_data():
+    """Data of a hundred times the noise hide the canaries, unless they are handed over."""
+    optax = pytest.importorskip("optax")
+    random = np.random.default_rng(4)
+    told = {"noise_multiplier": 1.0, "sampling_rate": 1.0, "clip": 1.0, "divisor": 1.0}
+    large = {"w": 100 * random.normal(size=2000)}
+    noise = optax.GradientTransformation(
+        lambda params: optax.EmptyState(),
+        lambda updates, state, params=None: (
+            {"w": updates["w"] + random.normal(size=2000)},
+            state,
+        ),
+    )
+    bounds = []
+    for given in ({}, {"data": large}):
+        watch = da.canaries.watch_gradients(**told, canaries=2000)
+        optimizer = optax.chain(noise, watch, optax.sgd(0.1))
+        state = optimizer.init(large)
+        for _ in range(3):
+            _, state = optimizer.update(large, state, large, **given)
+        verdict = watch.judge(state, delta=1e-5)
+        assert ("the other data known" in verdict.one_training.view) == bool(given)
+        bounds.append(verdict.tightness)
+    assert bounds[0] < 0.2
+    assert bounds[1] > 0.7
+
+
 # ------------------------------------------------------------------------- dpassay.nets
 
 

@@ -161,8 +161,8 @@ def test_dry_run(dpassay, folder):
     [
         ("fixed", "", 3, "your code fixes its seed"),
         ("whole", "", 3, "your code fixes its seed"),
-        ("fails", "", 3, "4 of 4 trials failed: RuntimeError at"),
-        ("fails_with", "", 3, "2 of 4 trials failed: RuntimeError at"),
+        ("fails", "", 3, "4 of 4 trials failed. The first error was:"),
+        ("fails_with", "", 3, "2 of 4 trials failed. The first error was:"),
         ("honest", "--data far.npz", 2, "are not neighbours"),
         ("honest", "--trials 20 --claim 6", 3, VACUOUS),
         ("fixed", "--fixed-seed-is-a-leak", 0, ""),

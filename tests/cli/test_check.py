@@ -114,6 +114,22 @@ def test_the_pair_goes_on_to_an_audit(dpassay, folder):
         assert abs(len(arrays["data"]) - len(arrays["data_prime"])) == 1
 
 
+def test_a_pair_that_was_written_is_played_again(dpassay, folder, tmp_path):
+    command = f"check {folder}.py:half --claim 1 --pair p.npz"
+    written = dpassay(f"{command} --data d.npz")
+    assert (written.code, "was written to p.npz" in written.words) == (1, True)
+    before = pathlib.Path("p.npz").read_bytes()
+    again = dpassay(f"{command} --json")
+    assert (again.code, again.data["pairs"], again.data["findings"][0]["rule"]) == (1, 1, "DPA202")
+    assert "The pair of p.npz was played." in dpassay(command).words
+    assert pathlib.Path("p.npz").read_bytes() == before
+    (tmp_path / "train.py").write_text(SCRIPT)
+    script = dpassay("check train.py --claim 1 --arguments 0.25 --pair p.npz --evidence 20 --json")
+    assert (script.code, script.data["pairs"], script.data["refuted"]) == (1, 1, True)
+    np.savez("p.npz", data=np.ones(3))
+    assert dpassay(command).code == 2
+
+
 def test_a_claim_of_dp_sgd_declares_its_sampling(dpassay, folder, tmp_path):
     (tmp_path / f"{folder}_sgd.py").write_text(
         "import numpy as np\n"

@@ -276,8 +276,8 @@ def test_a_domain_that_is_paid_for(dpassay, files):
     assert data["public"] == ["n=800", "the names and types of the columns"]
     drawn = pd.read_csv(files / "out.csv", dtype=str, keep_default_na=False)
     assert list(drawn.columns) == list(frame().columns)
-    assert set(drawn["code"]) <= {"01", "NA", ""}
-    assert set(drawn["smokes"]) <= {"True", "False", ""}
+    assert set(drawn["code"]) <= {"01", "NA", "", "other"}
+    assert set(drawn["smokes"]) <= {"True", "False", "", "other"}
     assert drawn["seen"].str.fullmatch(r"(20\d\d-\d\d-\d\d)?").all()
     assert drawn["kids"].str.fullmatch(r"[0-3]?").all()
     page = " ".join((files / "p.html").read_text().split())
@@ -317,7 +317,8 @@ def test_a_domain_that_is_declared_in_part(dpassay, files):
         ("", "pay for it, e.g. by --domain-epsilon 0.1"),
         ("--domain-epsilon 5", "domain_epsilon=5 must lie in (0, 4)"),
         ("--domain-epsilon nan", "domain_epsilon"),
-        ("--domain-epsilon .01", "stands out from the noise"),
+        ("--domain-epsilon .01", "nothing of any column stands out from the noise"),
+        ("--domain-epsilon 2 --method mwem --target kids", "--target goes with"),
         ("--domain-epsilon 2 --delta 0", "delta"),
         ("--domain-epsilon 2 --marginal kids,shoes", "column 'shoes' is not in the schema"),
         ("--domain-epsilon 2 --schema {schema}", "`impossible` of a schema cannot be kept"),
@@ -329,3 +330,55 @@ def test_a_domain_that_cannot_be_had_releases_nothing(dpassay, files, rest, mess
     assert shown.code == 2
     assert message in " ".join(shown.err.split())
     assert set(files.iterdir()) == before
+
+
+def test_a_column_that_is_dropped_is_named(dpassay, files):
+    """Every record has a number of its own: no value and no range of them stands out."""
+    own = frame().assign(token=[f"t{i // 2}" for i in range(800)])
+    own.to_csv(files / "t.csv", index=False)
+    shown = dpassay(free(files, f"--domain-epsilon 2 --report {files / 'p.html'}"))
+    assert shown.code == 0
+    assert "DROPPED: column 'token'" in shown.words
+    assert "token" not in (files / "out.csv").read_text().splitlines()[0]
+    assert "stood out from the noise: token" in " ".join((files / "p.html").read_text().split())
+
+
+def test_timestamps_of_a_file(dpassay, files):
+    rng = np.random.default_rng(0)
+    hours = rng.choice([8, 20], 800)
+    when = [
+        f"2021-03-{d:02d}T{h:02d}:15:00Z"
+        for d, h in zip(rng.integers(1, 28, 800), hours, strict=True)
+    ]
+    pd.DataFrame({"when": when, "x": rng.choice(["a", "b"], 800)}).to_csv(
+        files / "t.csv", index=False
+    )
+    data = dpassay(free(files, "--domain-epsilon 2 --json --quality")).data
+    drawn = pd.read_csv(files / "out.csv", parse_dates=["when"])
+    assert list(drawn.columns) == ["when", "x"]
+    assert drawn["when"].dt.hour.isin([8, 20]).mean() > 0.9
+    assert data["quality_not_private"]["columns"][0]["column"] == "when"
+
+
+def test_quality_for_the_owner_and_for_readers(dpassay, files):
+    rest = f"--reader-share .05 --report {files / 'p.html'}"
+    data = dpassay(line(files, rest + " --json --target smokes --quality")).data
+    assert data["epsilon"] == pytest.approx(2, rel=1e-6)
+    assert data["epsilon"] <= 2
+    told = data["quality_for_readers"]
+    assert {column["column"] for column in told["columns"]} == set(frame().columns)
+    assert told["resolution"] > 0
+    owners = data["quality_not_private"]
+    assert {row["column"] for row in owners["columns"]} == set(frame().columns)
+    assert owners["utility"].keys() == {"real", "synthetic"}
+    page = (files / "p.html").read_text()
+    assert "True beside synthetic" in page
+    assert "<svg" in page
+    shown = dpassay(line(files, rest))
+    assert "For readers, paid for" in shown.words
+    page = (files / "p.html").read_text()
+    assert "Measured with noise, as part of the promise" in page
+    assert "True beside synthetic" not in page
+    assert "not private" not in page.lower()
+    shown = dpassay(line(files, "--quality"))
+    assert "True beside synthetic" in shown.words

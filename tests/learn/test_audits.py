@@ -8,6 +8,7 @@ less noise has to fall at .999, which takes it half as many trials.
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -361,7 +362,8 @@ def best_sum_delta(noise, epsilons):
 
 def test_a_search_breaks_its_claim_at_70_percent_by_its_exact_law():
     epsilons = np.linspace(0, 1, 21)
-    event, noise = plan_search(Budget(1.0, 0.01, "add-remove"), 2.0, "poisson", 1.0)
+    plan = plan_search(Budget(1.0, 0.01, "add-remove"), 2.0, "poisson", 1.0)
+    event, noise = plan.event, plan.run_noise
     claim = da.account(event)
     allowed = np.array([float(claim.delta(float(e))) for e in epsilons])
     assert (best_sum_delta(noise, epsilons) <= allowed).all()
@@ -375,7 +377,7 @@ def test_search(honest, monkeypatch):
     def chosen(data, rng):
         hostile = PrivateSearchCV(
             NoisySum(), {"tag": [0]}, validation_share=0.1, scoring=by_the_sum, n_records=400,
-            random_state=rng, **SEARCH,
+            search_share=1.0, random_state=rng, **SEARCH,
         )  # fmt: skip
         try:
             return hostile.fit(*data)
@@ -397,5 +399,4 @@ def test_search(honest, monkeypatch):
 
 
 def less_noise(plan):
-    event, noise = plan
-    return event, 0.35 * noise
+    return replace(plan, run_noise=0.35 * plan.run_noise)

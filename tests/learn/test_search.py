@@ -29,8 +29,8 @@ def regression(n=4000, p=3, seed=0):
 
 
 def search(**parameters):
-    given = {"estimator": RIDGE, "param_grid": GRID, "random_state": 0} | parameters
-    return PrivateSearchCV(**given)
+    given = {"estimator": RIDGE, "param_grid": GRID, "random_state": 0, "search_share": 1.0}
+    return PrivateSearchCV(**given | parameters)
 
 
 @parametrize_with_checks(
@@ -280,7 +280,7 @@ def test_audit_of_a_hostile_selection(honest):
     def chosen(data, rng):
         hostile = PrivateSearchCV(
             Recorder(), {"tag": [0]}, epsilon=16.0, n_runs=10.0, validation_share=0.05,
-            scoring=by_the_sum, n_records=1000, random_state=rng,
+            scoring=by_the_sum, n_records=1000, search_share=1.0, random_state=rng,
         )  # fmt: skip
         return hostile.fit(*data)
 

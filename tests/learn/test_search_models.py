@@ -35,6 +35,7 @@ def labelled(n=3000, n_classes=2, seed=0):
 
 def search(estimator, grid, **parameters):
     given = {"epsilon": 3.0, "n_runs": 4.0, "law": "negative-binomial", "random_state": 0}
+    given["search_share"] = 1.0
     return PrivateSearchCV(estimator, grid, **given | parameters)
 
 

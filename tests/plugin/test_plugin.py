@@ -109,6 +109,9 @@ MISUSED = """
 
         dpassay(narrow, data=[0.0, 1.0, 1.0], claim="1", trials=400)
 
+    def test_strangers(dpassay):
+        dpassay(release, ([1, 2, 3, 4, 5, 6], [1]), claim="1", score=float, trials=100)
+
     def test_no_seed(dpassay):
         dpassay(release, PAIR, claim="1", score=float, rng=None, fixed_seed="leak")
 """
@@ -124,6 +127,9 @@ def test_what_would_be_ignored_is_refused_and_no_seed_is_not_replayed(tmp_path):
     assert "A test that cannot fail. Every output was the same, in both worlds" in ran
     assert "No verdict: every output was the same in each of the two worlds" in ran
     assert "  pair:   1 record(s), one more" in ran
+    assert "Misuse of the fixture dpassay: data and data_prime are not neighbours: 5 rec" in ran
+    assert "1, 2, 3" not in ran
+    assert "During handling of the above exception" not in ran
     assert "Traceback" not in ran
     assert "replay: pytest 'test_suite.py::test_no_seed'\n" in ran
 

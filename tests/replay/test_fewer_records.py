@@ -73,3 +73,20 @@ def test_a_question_ends_with_its_own_mark():
     found = da.check(lambda x, rng: 0.0 + rng.laplace(), np.linspace(0, 1, 20), "1.0")
     assert "used at all?\n" in str(found)
     assert "?." not in str(found)
+
+
+def rate_of_its_own(x, rng):
+    """The rate is made of n, so that few records are all in every batch."""
+    steps = int(np.ceil(len(x) / 5))
+    w = 0.0
+    for _ in range(steps):
+        batch = x[rng.random(len(x)) < 1 / steps]
+        w -= (np.clip(w - batch, -1, 1).sum() + rng.normal(0, 0.3)) / 20
+    return w
+
+
+def test_a_price_is_shrunk_only_where_the_same_is_played():
+    found = da.check(rate_of_its_own, np.linspace(0, 1, 18), da.dp_sgd_event(1.0, 0.25, 4))
+    first = found.findings[0]
+    assert first.rule == "DPA202"
+    assert first.n_records > 15

@@ -1,4 +1,4 @@
-"""Faults of the recorder itself: each makes it flag honest programs."""
+"""Faults of the recorder itself: honest programs are then flagged, or stay open for a reason."""
 
 import pytest
 
@@ -47,13 +47,15 @@ def skip_alignment(monkeypatch):
         (freeze_nothing, suite.mean),
         (freeze_nothing, suite.sgd),
         (freeze_one_call_late, suite.sgd),
+        (freeze_one_call_late, suite.poisson_sgd),
         (skip_alignment, suite.poisson_sgd),
     ],
 )
-def test_a_fault_of_the_recorder_flags_honest_programs(mutate, honest, monkeypatch):
+def test_a_fault_of_the_recorder_shows_on_honest_programs(mutate, honest, monkeypatch):
     program = named(honest)
     assert checked(program).findings == ()
     mutate(monkeypatch)
     found = checked(program)
-    assert found.findings or not found.decided
-    assert found.epsilon_seen is None or found.findings
+    if not found.findings:
+        assert not found.decided
+        assert any(entry.message for entry in (*found.undecided, *found.not_checked))

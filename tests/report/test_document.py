@@ -278,3 +278,9 @@ def test_a_proof_stands_beside_the_claim():
     assert 0.7499 < proved <= 0.75  # at delta = 1e-5
     assert "by hand (PureDP(epsilon=0.75))" in page.text
     assert "no proof was given" in Page(audit_report(verdict).html()).text
+
+
+def test_a_verdict_is_not_yet_a_report(tmp_path):
+    with pytest.raises(InvalidArgument, match="must be a Report: pass audit_report"):
+        write_report(CASES["one trial"](), tmp_path / "r.html")
+    assert not list(tmp_path.iterdir())

@@ -209,6 +209,17 @@ def test_train_on_synthetic():
         train_on_synthetic(frame, frame, "z", test=frame)
 
 
+def test_a_model_is_trained_on_many_of_its_records(monkeypatch):
+    """Fifty thousand, or as many as the true table has: they cost nothing."""
+    frame = pd.DataFrame({"a": [0, 1, 2, 3] * 30, "b": ["x", "y"] * 60})
+    schema = Schema({"a": range(4), "b": ["x", "y"]})
+    fitted, asked = Independent(schema, delta=1e-5, rng=0).fit(frame), []
+    draw = fitted.sample
+    monkeypatch.setattr(fitted, "sample", lambda n, rng: asked.append(n) or draw(n // 100, rng))
+    train_on_synthetic(frame, fitted, "b", test=frame)
+    assert asked == [50_000]
+
+
 def test_what_is_no_workload_or_condition_is_refused():
     schema = Schema({"a": [0, 1]})
     with pytest.raises(InvalidArgument, match=r"workload=.* must be a Workload"):

@@ -47,6 +47,16 @@ def measured(columns, rng, deviation=0.02):
     return Measurement(columns, rng.dirichlet(np.ones(math.prod(shape))).reshape(shape), deviation)
 
 
+def merged(model, m):
+    """The model's table of a measurement, by hand."""
+    table = model.marginal(m.columns)
+    if m.groups is None:
+        return table
+    found = np.zeros(m.shares.shape)
+    np.add.at(found, np.ix_(*m.groups), table)
+    return found
+
+
 # The fit.
 
 
@@ -58,6 +68,18 @@ def test_the_gradient_is_that_of_the_objective(held):
     found = [
         measured(names, rng, s) for names, s in zip(sets, (0.1, 0.2, 0.3, 0.2, 0.5), strict=True)
     ]
+    found += [  # on merged values of some columns, or of all
+        Measurement(("c", "a"), rng.random((2, 3)), 0.3, (np.array([0, 1, 1, 0]), np.arange(3))),
+        Measurement(
+            ("c", "b"), rng.random((2, 1)), 0.2, (np.array([0, 0, 1, 1]), np.zeros(2, int))
+        ),
+        Measurement(
+            ("e", "c", "a"),
+            rng.random((2, 2, 2)),
+            0.4,
+            (np.array([0, 1, 1]), np.array([0, 1, 1, 0]), np.array([1, 0, 1])),
+        ),
+    ]
     scale = np.repeat(rng.uniform(0.5, 2, 5), SCHEMA.sizes)
     descent = _Descent(SCHEMA.sizes, [Target.of(SCHEMA, m) for m in found], scale)
     logits, weights = rng.normal(size=(3, 14)), rng.normal(size=3)
@@ -68,8 +90,7 @@ def test_the_gradient_is_that_of_the_objective(held):
         factors, shares = descent.probabilities(logits, weights)
         model = Mixture(SCHEMA, shares, factors)
         fit = sum(
-            np.square(model.marginal(m.columns) - m.shares).sum() / (2 * m.deviation**2)
-            for m in found
+            np.square(merged(model, m) - m.shares).sum() / (2 * m.deviation**2) for m in found
         )
         centre = descent.reference if held else shares @ factors
         return fit + (scale * shares[:, None] * factors * np.log(factors / centre)).sum()

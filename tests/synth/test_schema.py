@@ -121,7 +121,7 @@ def test_missing_columns_and_empty_tables_are_refused():
         ({"kind": "numeric", "edges": [0, 0.5, 1], "integer": True}, "whole numbers"),
         ({"kind": "numeric", "low": 1, "high": 1}, "high"),
         ({"kind": "numeric", "low": 0, "high": 1, "bins": 0}, "bins"),
-        ({"kind": "numeric", "values": [1]}, "edges, integer or bins, high, integer, low"),
+        ({"kind": "numeric", "values": [1]}, "decimals, edges, integer or atoms, bins"),
         ({"kind": "colour"}, "kind of column 'x'"),
         ({"kind": "date", "first": "soon", "end": "2020-01-01"}, "ISO dates"),
         ("abc", "has the domain 'abc'"),

@@ -46,3 +46,4 @@ da.lower_bound([1.0], [0.0], delta=0.0, method="clopper")  # wrong: no such meth
 da.lower_bound([1.0], [0.0], delta=0.0, threshold="best")  # wrong: no such rule
 events.Sampled(events.Gaussian(1.0), 0.01, "poison")  # wrong: no such scheme
 da.PureDP(1.0, n_record=3)  # wrong: no such argument
+da.calibrate(events.Gaussian, da.ApproxDP(1.0, 1e-5), method="renyi")  # wrong: no such method

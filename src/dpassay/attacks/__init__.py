@@ -1,6 +1,7 @@
 """Scores that tell one world from the other.
 
-Membership scores of a trained model (:func:`attack`), and distinguishers learned from raw outputs.
+Membership scores of a trained model (:func:`attack`) and of a released table
+(:mod:`dpassay.attacks.tables`), and distinguishers learned from raw outputs.
 Names are imported when they are first used.
 """
 
@@ -10,6 +11,7 @@ from dpassay._lazy import lazily
 from dpassay.attacks.features import describe, features  # now: the module has the same name
 
 if TYPE_CHECKING:
+    from dpassay.attacks import tables
     from dpassay.attacks.bits import lowest_bit
     from dpassay.attacks.ceilings import AttackCeilings
     from dpassay.attacks.counters import below_threshold_accuracy, sorted_half_accuracy
@@ -47,6 +49,7 @@ _PUBLIC = {
     "below_threshold_accuracy": "dpassay.attacks.counters",
     "Distinguisher": "dpassay.attacks.distinguisher",
     "learn_distinguisher": "dpassay.attacks.distinguisher",
+    "tables": "dpassay.attacks.tables",
     "lowest_bit": "dpassay.attacks.bits",
 }
 
@@ -73,6 +76,7 @@ __all__ = [
     "rmia_scores",
     "shadow_scores",
     "sorted_half_accuracy",
+    "tables",
     "train_shadows",
     "tune_offline_slope",
     "white_box_features",

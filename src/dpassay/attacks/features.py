@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from dpassay.errors import InvalidTarget
 from dpassay.types import FloatArray
 
 MAX_FEATURES = 4096
@@ -66,10 +67,22 @@ def _numbers(values: Any) -> Iterator[FloatArray]:
 
 
 def _find_learned_parts(model: Any) -> Iterator[FloatArray]:
-    """What a fitted model has learned, or the hash of its printed form."""
+    """What a fitted model has learned, or the hash of its printed form.
+
+    Raises:
+        InvalidTarget: it prints nothing but its place in memory.
+
+    """
     parts = _parts(model)
     if not parts:
-        yield np.array([_hash(repr(model))])
+        printed = repr(model)
+        if f" at {id(model):#x}" in printed or f" at 0x{id(model):016X}" in printed:
+            raise InvalidTarget(
+                f"the output is of type {type(model).__qualname__!r}, in which no numbers, texts "
+                "or arrays are found. Return what is published, such as numbers or a fitted model, "
+                "or pass a score of your own that makes a number of it."
+            )
+        yield np.array([_hash(printed)])
     for part in parts:
         yield from _walk(part)
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dpassay.auditing.judging import judge
     from dpassay.auditing.many import audit
     from dpassay.auditing.single import audit_one_run
+    from dpassay.auditing.table import TableAudit, audit_table
     from dpassay.auditing.targets import load_data, load_pair, load_target
     from dpassay.errors import AuditStopped, CommandFailed, ScriptFailed
     from dpassay.replay.primitives import Primitive
@@ -34,7 +35,9 @@ _PUBLIC = {
     "Primitive": "dpassay.replay.primitives",
     "ScriptFailed": "dpassay.errors",
     "audit": "dpassay.auditing.many",
+    "TableAudit": "dpassay.auditing.table",
     "audit_one_run": "dpassay.auditing.single",
+    "audit_table": "dpassay.auditing.table",
     "check": "dpassay.auditing.checking",
     "check_script": "dpassay.auditing.checking_script",
     "from_command": "dpassay.auditing.adapters",
@@ -56,8 +59,10 @@ __all__ = [
     "Finding",
     "Primitive",
     "ScriptFailed",
+    "TableAudit",
     "audit",
     "audit_one_run",
+    "audit_table",
     "check",
     "check_script",
     "from_command",

@@ -122,9 +122,9 @@ def _run(
     return replace(_read_again(question, session, found), primitives=primitives)
 
 
-def _play(question: Question, player: Player) -> tuple[Session, Check]:
+def _play(question: Question, player: Player, *, brief: bool = False) -> tuple[Session, Check]:
     while True:
-        session = Session(question, player)
+        session = Session(question, player, brief=brief)
         try:
             return session, session.run()
         except Relocated as more:
@@ -143,7 +143,7 @@ def _read_again(question: Question, session: Session, found: Check) -> Check:
     every = [frozenset({line}) for line in lines]
     for public in every[:_READINGS] + ([frozenset(lines)] if len(lines) > 1 else []):
         player = replace(session.player, public_lines=session.player.public_lines | public)
-        again, second = _play(question, player)
+        again, second = _play(question, player, brief=True)
         session.player.executions = again.player.executions
         if not second.broken and second.decided and second.event is not None:
             return replace(second, executions=again.player.executions)

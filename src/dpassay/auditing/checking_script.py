@@ -25,6 +25,7 @@ from dpassay.auditing.checking_text import place
 from dpassay.auditing.findings import Check, Finding, Open
 from dpassay.auditing.working_copy import WorkingCopy, root_of
 from dpassay.errors import DpassayError, InvalidArgument, InvalidTarget, ScriptFailed
+from dpassay.replay.datasets import data_like
 from dpassay.replay.outputs import settle
 from dpassay.replay.patches import disturb
 from dpassay.replay.tape import Site, Tape, current, play_on, stop
@@ -37,7 +38,13 @@ _LINES = (
 )
 
 
-def check_script(path: str | Path, arguments: Sequence[str] = (), **options: Any) -> Check:
+def check_script(
+    path: str | Path,
+    arguments: Sequence[str] = (),
+    *,
+    pair: tuple[Any, Any] | None = None,
+    **options: Any,
+) -> Check:
     """A :func:`~dpassay.check` of a whole script; see there for the options.
 
     The script is run in this process, from a scratch copy of the working folder (or of its own
@@ -47,6 +54,7 @@ def check_script(path: str | Path, arguments: Sequence[str] = (), **options: Any
     Args:
         path: of the script.
         arguments: what it finds in ``sys.argv[1:]``.
+        pair: two data sets, as arrays, to play instead of the script's own and its neighbours.
         **options: ``claim`` and the other options of :func:`~dpassay.check`.
 
     Raises:
@@ -62,7 +70,11 @@ def check_script(path: str | Path, arguments: Sequence[str] = (), **options: Any
         runner = _Runner(from_script(folder.copy_of(file), arguments), folder)
         with _naming_its_line(folder):
             found = runner.discover()
-            result = check(runner, found.data, own=found.canary, **options)
+            if pair is None:
+                result = check(runner, found.data, own=found.canary, **options)
+            else:
+                data, other = (data_like(found.data, part) for part in pair)
+                result = check(runner, data, neighbours=[other], **options)
         return replace(_located(result, folder, found.note), mechanism=None)
 
 

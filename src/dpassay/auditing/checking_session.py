@@ -11,8 +11,11 @@ from typing import Any
 import numpy as np
 
 from dpassay import _rng
+from dpassay.auditing import checking_published as published
 from dpassay.auditing import checking_smaller as smaller
 from dpassay.auditing import checking_unused as unused
+from dpassay.auditing.checking_excuses import UNFOLLOWED, excuse
+from dpassay.auditing.checking_redrawn import find_redrawn
 from dpassay.auditing.checking_smaller import epsilon_of
 from dpassay.auditing.findings import Check, Finding, Open, Pair
 from dpassay.errors import DpassayError, InvalidTarget
@@ -29,12 +32,9 @@ from dpassay.types import Neighbouring, PrivacyCurve
 EXACT, DISCRETISED = 1 + 1e-6, 1 + 1e-3
 """By how much the price may exceed the claim: rounding of exact curves, the grid of a PLD."""
 
-UNFOLLOWED = (
-    "something random is drawn where it is not followed, in another thread or process or by "
-    "compiled code for example; it may protect what differs"
-)
 _BY_NOISE = frozenset({"DPA101", "DPA103", "DPA202", "DPA402", "DPA403"})
 """Rules that a public draw breaks where it is taken for noise."""
+_CLEAR, _MORE_IF_CLEAR, _MORE = 2.0, 5, 10  # pairs after a price above, or far above, the claim
 _STATE = "it seems that the mechanism keeps state between runs, such as a ledger or a counter"
 _NOT_STEADY = "it does not show each time, so that something random was not followed"
 
@@ -102,13 +102,18 @@ class Seen:
     in_parts: bool  # the same draws are added, in other parts
     reordered: bool  # the same numbers are released, in another order
     thresholded: bool  # noisy values of the first call that differs are compared
+    skips_empty: bool  # calls differ because no noise is drawn for an empty batch
     execution: int
 
 
 class Session:
-    """One check from the first recording to the result."""
+    """One check from the first recording to the result.
 
-    def __init__(self, question: Question, player: Player) -> None:
+    A ``brief`` one only asks whether anything breaks: the first finding ends it.
+    """
+
+    def __init__(self, question: Question, player: Player, *, brief: bool = False) -> None:
+        self.brief = brief
         self.question = question
         self.player = player
         self.findings: list[Finding] = []
@@ -122,9 +127,10 @@ class Session:
         self.smooth: list[Broken] = []  # scales that differ by little
         self.reads: dict[Site, None] = {}  # lines that read private values, in order
         self.pairs = 0
+        self.pairs_since = 0  # that were played after the price was first above the claim
         self.drawn = 0  # a record that was in a batch
         self.unfollowed = False  # something random is not seen; it may protect what differs
-        self._tape: Tape | None = None  # of D
+        self.whole: Tape | None = None  # of D
         self.random_queries = False  # what is not seen enters queries: a batch, or more noise
         self.unused: dict[int, Array] | None = None  # noisy values that D never uses, once known
         self._disturbed = 0  # how often D was played with another seed for it
@@ -142,12 +148,13 @@ class Session:
                 self.not_checked.append(again)
                 return self._result()
             self.unfollowed = True
-        self._tape = first.tape
+        self.whole = first.tape
         self._judge_alone(first, second)
         if not self.findings:
             self._search(first)
         self._note_unfollowed(first)
-        smaller.shrink(self)
+        if not self.brief:
+            smaller.shrink(self)
         return self._result()
 
     @property
@@ -157,17 +164,19 @@ class Session:
         A draw that only meets data on its way to the real noise may be one of them.
         """
         if (
-            self._tape is None
-            or self._tape.steps
+            self.whole is None
+            or self.whole.steps
             or any(f.rule not in _BY_NOISE for f in self.findings)
         ):
             return []
         sites = {site for f in self.findings for site in (f.site, *f.related)}
-        mixed = [entry for entry in self._tape.entries if entry.site in sites]
+        mixed = [entry for entry in self.whole.entries if entry.site in sites]
         numbers = {number for entry in mixed for number in entry.draws}
-        numbers |= {draw.number for draw in self._tape.draws if draw.site in sites}
-        drawn = {d.site.exact for d in self._tape.draws}
-        found = [d.site.exact for d in self._tape.draws if d.number in numbers]
+        numbers |= {draw.number for draw in self.whole.draws if draw.site in sites}
+        found = [d.site.exact for d in self.whole.draws if d.number in numbers]
+        batches = {coins.number for coins in self.whole.coins}
+        noise = [d for d in self.whole.draws if d.law not in SAMPLERS and d.number not in batches]
+        drawn = {d.site.exact for d in noise}
         return [*dict.fromkeys(found)] if len(drawn) > 1 else []
 
     def _next_seed(self) -> int:
@@ -222,11 +231,13 @@ class Session:
             self._take(seen, first)
             if self.waiting and lines <= self.moved:
                 self._accept_waiting(first)
-            if any(finding.rule != "DPA202" for finding in self.findings):
+            if any(finding.rule != "DPA202" for finding in self.findings) or self._knows_enough():
                 break
         self._judge_price(first)
         if not (self.findings or self.undecided or self.waiting or self.smooth):
             smaller.search(self, first)
+        if not (self.findings or self.undecided or self.brief):
+            self._ask_for_redrawn_noise(first)
         if not self.findings:
             for broken in self.smooth[:1]:
                 self._open(broken, "the noise may be scaled to a smooth bound of the sensitivity, "
@@ -237,6 +248,28 @@ class Session:
         for _, broken in self.waiting[:1]:
             still = sorted(lines - self.moved, key=str)
             self._open(broken, f"the query at {still[0]} never moved, so its noise may protect it")
+
+    def _ask_for_redrawn_noise(self, first: Played) -> None:
+        site = find_redrawn(self.player, first)
+        if site is not None:
+            text = "Noise is drawn again where the noisy value is not accepted."
+            self._open(Broken("DPA202", site, text), "what noise that is cut off in this way "
+                       "protects is not known here")  # fmt: skip
+
+    def _knows_enough(self) -> bool:
+        """Whether a price was above the claim some pairs ago, or a brief check met anything.
+
+        The first pair that is too dear is rarely the worst, and other rules may name the cause; so
+        some more are played, fewer where the price is far above the claim.
+        """
+        if self.brief:
+            known = self.findings or self.undecided or self.waiting or self.smooth
+            return bool(known) or self.too_dear_at is not None
+        if self.too_dear_at is None or self.dearest is None or self.question.claimed is None:
+            return False
+        self.pairs_since += 1
+        clear = self.dearest[0] >= _CLEAR * self.question.claimed
+        return self.pairs_since > (_MORE_IF_CLEAR if clear else _MORE)
 
     def _see_used(self, first: Played, neighbour: Neighbour) -> Seen:
         """What a pair shows; before a price is held against anyone, what it counts is tried."""
@@ -275,6 +308,7 @@ class Session:
             self._is_per_record(first, played), obligations.is_in_parts(tape),
             is_rearranged(first.output, played.output),
             obligations.is_thresholded(tape, broken[0].site if broken else None),
+            bool(calls) and obligations.skips_empty_batches(tape),
             self.player.executions,
         )  # fmt: skip
 
@@ -307,26 +341,12 @@ class Session:
         for broken in seen.broken:
             if broken.rule == "DPA302" and self._replay_itself(first) is not None:
                 self._open(broken, f"D itself cannot be played again; {_STATE}")
-            elif broken.rule == "DPA103" and seen.per_record:
-                self._open(broken, "the noise has one entry per record, and nothing that is "
-                           "released differs; it may be an augmentation")  # fmt: skip
-            elif broken.rule == "DPA101" and self.question.delta > 0 and seen.thresholded:
-                self._open(broken, "noisy values are compared with a threshold there, which may "
-                           "hide the calls at a price in delta that is not known here")  # fmt: skip
             elif broken.rule == "DPA302" and not seen.neighbour.ordinary:
                 self._warn(replace(seen, broken=(broken,)), broken.rule)
-            elif broken.rule in ("DPA101", "DPA103") and seen.in_parts:
-                self._open(broken, "one and the same draw is added in other parts")
-            elif broken.rule == "DPA301" and seen.reordered:
-                self._open(broken, "the same numbers are released in another order, and "
-                           "independent noise may be exchanged")  # fmt: skip
             elif broken.rule == "DPA102" and self.may_be_smooth(broken):
                 self.smooth.append(broken)
-            elif broken.rule in HIDDEN and seen.blind:
-                self._open(broken, f"the draw at {seen.blind[0]} was not followed to what it "
-                           "protects; it may be the noise of this")  # fmt: skip
-            elif broken.rule in HIDDEN and self.unfollowed:
-                self._open(broken, UNFOLLOWED)
+            elif why := self.excuse_of(seen, broken):
+                self._open(broken, why)
             elif broken.rule == "DPA301":
                 self.waiting.append((seen, broken))
             elif broken.rule in HIDDEN and not self.is_steady(first, seen, broken):
@@ -341,6 +361,10 @@ class Session:
                 self.dearest = (cost, seen)
             if self.too_dear_at is None and self.exceeds(seen, cost):
                 self.too_dear_at = seen.execution
+
+    def excuse_of(self, seen: Seen, broken: Broken) -> str:
+        """Why what broke may be protected all the same, empty if nothing speaks for it."""
+        return excuse(seen, broken, delta=self.question.delta, unfollowed=self.unfollowed)
 
     def may_be_smooth(self, broken: Broken) -> bool:
         """Whether a scale changes by no more than smooth sensitivity allows (Nissim 2007).
@@ -422,9 +446,16 @@ class Session:
         """Why the price of all noisy values may not be that of the release; empty if it is."""
         if self.random_queries:
             return "something random that is not followed enters a query"
+        if any(part.is_bound for part in seen.bill.parts):
+            return "what a library states for a larger movement was counted, which may be more"
         n = first.tape.n if self.question.neighbouring == "replace-one" else 0
         sites = {part.entry.site for part in seen.bill.parts}
-        hidden = unused.find_unpublished(self.player, first, sites, n or 0)
+        hidden = unused.find_unpublished(self.player, first, sites, n or 0, self.unused or {})
+        if hidden is None:
+            entries = [e for e in first.tape.entries if e.site in sites and prices.is_sum(e)]
+            entries = [e for e in entries if e.number not in (self.unused or {})]
+            summed = published.find_summed(self.player, first, entries)
+            hidden = None if summed is None else summed.site
         if hidden is None:
             return ""
         return (

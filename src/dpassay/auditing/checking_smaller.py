@@ -47,7 +47,11 @@ def _play(session: "Session", first: Played, base: Any, size: int) -> None:
         return
     how = f"D cut to {size} record{'' if size == 1 else 's'}, and one more ({neighbour.how})"
     finding = session.finding_of(broken, Pair(base, neighbour.data, how), seen)
-    _take(session, replace(finding, n_records=size), cut, neighbour)
+    finding = replace(finding, n_records=size)
+    if broken.rule == "DPA101" and seen.skips_empty:  # which n being public does not excuse
+        session.findings.append(finding)
+    else:
+        _take(session, finding, cut, neighbour)
 
 
 def _counted(session: "Session", first: Played, cut: Played, seen: "Seen") -> Iterator[Broken]:
@@ -57,15 +61,11 @@ def _counted(session: "Session", first: Played, cut: Played, seen: "Seen") -> It
     those of D: what was accounted for n records need not hold for two.
     """
     for broken in seen.broken:
-        hidden = broken.rule in obligations.HIDDEN and (seen.blind or session.unfollowed)
-        excused = (
-            seen.per_record
-            or (seen.thresholded and broken.rule == "DPA101")
-            or (seen.in_parts and broken.rule in ("DPA101", "DPA103"))
-            or (seen.reordered and broken.rule == "DPA301")
-            or (broken.rule == "DPA102" and session.may_be_smooth(broken))
-        )
-        if not (hidden or excused or broken.rule == "DPA302"):
+        smooth = broken.rule == "DPA102" and session.may_be_smooth(broken)
+        excused = seen.per_record or smooth or session.excuse_of(seen, broken)
+        if broken.rule == "DPA101" and seen.skips_empty:
+            yield replace(broken, text=f"No noise is drawn for an empty batch. {broken.text}")
+        elif not (excused or broken.rule == "DPA302"):
             yield broken
     alike = obligations.is_played_alike(first.tape, cut.tape)
     if alike and session.unpriced_sampler(first) is None:
@@ -142,10 +142,18 @@ def _shows(session: "Session", rule: str, data: Any, neighbour: Neighbour) -> bo
         seen = session.see(first, neighbour)
     except Exception:  # a mechanism may refuse so few records
         return False
+    if rule in _SIZED and not _is_played_like_d(session, first):
+        return False
     if rule != "DPA202":
         return any(broken.rule == rule for broken in seen.broken)
     delta = session.question.delta
     return session.exceeds(seen, 0.0 if seen.event is None else epsilon_of(seen.event, delta))
+
+
+def _is_played_like_d(session: "Session", first: Played) -> bool:
+    """Whether noise, calls and rates are those of D, about which the claim is."""
+    whole = session.whole
+    return whole is not None and obligations.is_played_alike(whole, first.tape)
 
 
 @functools.lru_cache(maxsize=256)

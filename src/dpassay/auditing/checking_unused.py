@@ -5,8 +5,11 @@ changed: where D is played again with other values in these places, and all that
 and drawn stays as it was to the last bit, nothing depends on them.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 
+from dpassay.auditing.checking_published import find_shown
 from dpassay.replay import obligations, prices
 from dpassay.replay.outputs import first_difference, numbers_of
 from dpassay.replay.playing import Played, Player
@@ -19,17 +22,50 @@ _FEW = 8  # records; as many values may well be something else
 
 def places(player: Player, first: Played) -> dict[int, Array]:
     """Which places of the noisy values of D nothing depends on, by primitive."""
-    doubtful = prices.untouched(first.tape)
-    if not doubtful or not _matters(player, first, doubtful):
-        return doubtful
-    if len(doubtful) > _MANY:
+    untouched = prices.untouched(first.tape)
+    dropped = {n: where for n, where in _dropped(first).items() if n not in untouched}
+    return _free(player, first, untouched) | _free(player, first, dropped)
+
+
+def _free(player: Player, first: Played, doubtful: dict[int, Array]) -> dict[int, Array]:
+    """Of these places those that nothing depends on."""
+    alone = [_with_comparisons(first.tape, number, where) for number, where in doubtful.items()]
+    every = {number: where for one in alone for number, where in one.items()}
+    if not doubtful or not _matters(player, first, every):
+        return every
+    if not 1 < len(alone) <= _MANY:
         return {}
-    alone = {number: {number: where} for number, where in doubtful.items()}
-    return {
-        number: doubtful[number]
-        for number, one in alone.items()
-        if len(alone) > 1 and not _matters(player, first, one)
-    }
+    free = [one for one in alone if not _matters(player, first, one)]
+    return {number: where for one in free for number, where in one.items()}
+
+
+def _with_comparisons(tape: Tape, number: int, where: Array) -> dict[int, Array]:
+    """A noisy value, with the bits that were made of it by comparing it."""
+    draws = tape.entries[number].draws
+    bits = [e for e in tape.entries if e.kind == "compare" and e.draws <= draws]
+    found = {number: where}
+    if where.all():
+        found |= {entry.number: np.ones(entry.out.shape, bool) for entry in bits}
+    return found
+
+
+def _dropped(first: Played) -> dict[int, Array]:
+    """Values that are not in the release, of calls whose other values are, or may be.
+
+    ``np.vectorize``, for example, calls a function once more to see what type it returns. Where no
+    value of a call is in the release as it is, its first and its last one are looked at.
+    """
+    shown = find_shown(first)
+    calls: dict[Place, list[Entry]] = {}
+    for entry in first.tape.entries:
+        if _can_be_shifted(entry):
+            calls.setdefault(entry.site.exact, []).append(entry)
+    found: list[Entry] = []
+    for entries in calls.values():
+        hidden = [entry for entry in entries if entry.number not in shown]
+        all_hidden = len(hidden) == len(entries)
+        found += (hidden[:1] + hidden[1:][-1:]) * (len(hidden) > 1) if all_hidden else hidden
+    return {entry.number: np.ones(entry.out.shape, bool) for entry in found}
 
 
 def _matters(player: Player, first: Played, doubtful: dict[int, Array]) -> bool:
@@ -44,14 +80,19 @@ def _matters(player: Player, first: Played, doubtful: dict[int, Array]) -> bool:
 
 
 def _shifts(first: Played, places: dict[int, Array], far: float) -> dict[int, Array]:
-    entries = first.tape.entries
-    return {
-        number: np.where(where, np.rint(far * (1 + entries[number].scale)), 0.0)
-        for number, where in places.items()
-    }
+    """By how much the values in these places change; the bit of a comparison is turned."""
+    found: dict[int, Array] = {}
+    for number, where in places.items():
+        entry = first.tape.entries[number]
+        turned = np.where(entry.out, -1.0, 1.0)
+        by = turned if entry.kind == "compare" else np.rint(far * (1 + entry.scale))
+        found[number] = np.where(where, by, 0.0)
+    return found
 
 
-def find_unpublished(player: Player, first: Played, sites: set[Site], n: int) -> Site | None:
+def find_unpublished(
+    player: Player, first: Played, sites: set[Site], n: int, unused: Mapping[int, Array]
+) -> Site | None:
     """A line whose noisy values are not published as they are, None if there is none.
 
     Those that only enter later queries are hidden by the noise there; of those with one entry per
@@ -63,12 +104,14 @@ def find_unpublished(player: Player, first: Played, sites: set[Site], n: int) ->
         first: the execution on D.
         sites: the lines to look at.
         n: the number of records where a row of noise may belong to each, 0 to leave that out.
+        unused: places of noisy values that nothing depends on, which cost nothing anyway.
 
     """
     shown: set[float] | None = None
     calls: dict[Place, list[Entry]] = {}
     for entry in first.tape.entries:
-        if entry.site in sites and _can_be_shifted(entry):
+        free = entry.number in unused and bool(unused[entry.number].all())
+        if entry.site in sites and _can_be_shifted(entry) and not free:
             calls.setdefault(entry.site.exact, []).append(entry)
     for entries in calls.values():
         site = entries[0].site

@@ -89,7 +89,10 @@ _QUESTIONS: dict[str, Callable[[RunRecord, Change], _Question]] = {
     ONE_RUN: one_run_question_of,
     STEPS: steps_question_of,
 }
+TRAINING = "a script's training"
 _NO_QUESTION = {
+    TRAINING: "holds the one training of a script, which judges itself. Give the command again, "
+    "dpassay audit train.py --one-run with this store: nothing is trained twice.",
     SHADOWS: "holds shadow models, which by themselves say nothing about a claim. Attack a model "
     "with them: dpassay.attacks.attack.",
     CHOOSING: "holds the trials that chose a distinguisher; they do not count. Judge the run of "

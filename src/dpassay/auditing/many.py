@@ -230,6 +230,7 @@ def audit(
             n_choosing=about.get("n_choosing", 0),
             pair=about.get("pair", ""),
             pair_before=about.get("pair_before", ""),
+            cannot_see=tuple(about.get("cannot_see", ())),
         )
         return _Session(engine, question, about).run(game)
 

@@ -11,8 +11,9 @@ from dpassay.types import Power, PrivacyCurve, Verdict
 
 _FAULT = (
     "Look for the fault: sensitivity, noise scale, clipping, and what is computed from the number "
-    "of records."
+    "of records{how_bad}."
 )
+_HOW_BAD = "; measure=True (--measure) shows how bad it is"
 _SAME = (
     "Every output was the same, in both worlds: return what depends on the data, and see that the "
     "pair differs in what the target uses."
@@ -21,6 +22,12 @@ _NOTHING = (
     "The attack saw nothing: choose a pair that differs more (a stronger canary), or pass a score "
     "of your own."
 )
+_NOTHING_FOUND = (
+    "The attack saw nothing on any pair that was tried: play more trials, give a data set or an "
+    "input that allows more (low, high, moves=all), or pass a score of your own."
+)
+_GO_ON = "Go on to the end: the same audit with the same store= (--store) resumes where it stopped."
+_FEWEST_FAILED = 5
 
 
 @dataclass(frozen=True)
@@ -31,18 +38,24 @@ class Circumstances:
         same: whether every output was one and the same.
         would_do: trials with which a vacuous audit would not be; None if it is not.
         curve: the text of the curve that a training states of itself; empty where it is not known.
+        stopped: whether trials ended where the claim fell, so that the bound is just above it.
+        failed: trials that failed on the first data set, and on the second.
 
     """
 
     same: bool = False
     would_do: float | None = None
     curve: str = ""
+    stopped: bool = False
+    failed: tuple[int, int] = (0, 0)
 
 
 def choose_next_step(verdict: Verdict, power: Power, seen: Circumstances) -> str:
     """The sentence for what is most worth doing now."""
     if verdict.refuted:
-        return _FAULT
+        return _look_for_fault(seen)
+    if verdict.ended == "interrupted":
+        return _GO_ON
     if seen.same:
         return _SAME
     if seen.curve and (advice := advise_curve(verdict.claim, seen.curve, verdict.confidence)):
@@ -50,13 +63,24 @@ def choose_next_step(verdict: Verdict, power: Power, seen: Circumstances) -> str
     if power.vacuous:
         return _play_enough(seen.would_do)
     if power.saw_nothing:
-        return _NOTHING
+        return _NOTHING_FOUND if verdict.pair else _NOTHING
     if power.room_used < 0.2:
         return (
             f"The attack used {power.room_used:.0%} of the room that the claim leaves: choose a "
             "stronger canary, or release more to the attack, such as gradients (a white-box probe)."
         )
     return _of_tightness(verdict)
+
+
+def _look_for_fault(seen: Circumstances) -> str:
+    """Where to look: at failures, if they alone tell the data sets apart."""
+    few, many = sorted(seen.failed)
+    if many >= _FEWEST_FAILED and many > 4 * few:
+        return (
+            f"Find out why it fails: {seen.failed[0]} trials failed on the first data set and "
+            f"{seen.failed[1]} on the second, and a failure is an output too."
+        )
+    return _FAULT.format(how_bad=_HOW_BAD if seen.stopped else "")
 
 
 def _play_enough(would_do: float | None) -> str:

@@ -118,14 +118,24 @@ _refuted_at_kept = functools.lru_cache(maxsize=64)(_play_perfect)
 
 
 def power_of(
-    claim: PrivacyCurve, evidence: Evidence, ceiling: float, *, vacuous: bool, both_ways: bool
+    claim: PrivacyCurve,
+    evidence: Evidence,
+    ceiling: float,
+    *,
+    vacuous: bool,
+    both_ways: bool,
+    n_scores: int = 1,
 ) -> Power:
-    """The separation that the scores show, beside the most that the claim allows."""
+    """The separation that the scores show, beside the most that the claim allows.
+
+    Where they are the best of several scores, the interval holds for all of these together.
+    """
     some = evidence.worlds[:_FOR_AREA], evidence.scores[:_FOR_AREA]
     inside, outside = Evidence(*some).sides()
     value, lower, upper = 0.5, 0.0, 1.0
     if inside.size and outside.size:
-        found = auc(_finite(inside), _finite(outside), method="delong")
+        level = 1 - 0.05 / n_scores
+        found = auc(_finite(inside), _finite(outside), confidence=level, method="delong")
         value, lower, upper = found.value, found.lower, found.upper
     if both_ways and value < 0.5:
         value, lower, upper = 1 - value, 1 - upper, 1 - lower
@@ -155,6 +165,7 @@ def with_power(
     *,
     vacuous: bool,
     both_ways: bool,
+    n_scores: int = 1,
     seen: Circumstances = Circumstances(),  # noqa: B008
 ) -> Verdict:
     """The verdict with its power and its next step."""
@@ -164,5 +175,6 @@ def with_power(
         verdict.bound.ceiling,
         vacuous=vacuous,
         both_ways=both_ways,
+        n_scores=n_scores,
     )
     return replace(verdict, power=power, next_step=choose_next_step(verdict, power, seen))

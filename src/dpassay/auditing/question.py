@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from dpassay import _check
+from dpassay.attacks.online.experts import EXPERTS
 from dpassay.auditing.account import Account
 from dpassay.auditing.claims import claim_text, parse_claim
 from dpassay.auditing.next_steps import Circumstances, advise_curve
@@ -66,6 +67,7 @@ class Question:
         pair: how the pair was made, if it was searched.
         pair_before: how it was made before it was adjusted, if it was.
         curve: the text of the curve that a training states of itself; empty where not known.
+        cannot_see: faults that this game would let through whatever it shows, one sentence each.
         claim_text: what :func:`~dpassay.auditing.claims.parse_claim` turns into the claim, if the
             claim cannot say so itself.
 
@@ -89,6 +91,7 @@ class Question:
     pair: str = ""
     pair_before: str = ""
     curve: str = ""
+    cannot_see: tuple[str, ...] = ()
     claim_text: str | None = None
 
     @property
@@ -117,7 +120,7 @@ class Question:
             return f"{self.attacker}, by {self.distinguisher}"
         if self.rules.online:
             kind = "" if self.distinguisher is None else f", best: {self.distinguisher}"
-            return f"a score learned while betting (4 experts{kind})"
+            return f"a score learned while betting ({len(EXPERTS)} experts{kind})"
         if not self.n_learning:
             return "the score that was given"
         count = self.n_learning * max(self.block, 1)
@@ -168,11 +171,24 @@ class Question:
             pair=self.pair,
             pair_before=self.pair_before,
             curve=self.curve,
+            cannot_see=self.cannot_see,
         )
         empty = not refuted and is_vacuous(self.rules, referee.trials)
         vacuous = not refuted and (prints.same or empty)
-        seen = Circumstances(prints.same, self._would_do() if empty else None, self.curve)
-        return with_power(verdict, vacuous=vacuous, both_ways=self.rules.both_ways, seen=seen)
+        seen = Circumstances(
+            prints.same,
+            self._would_do() if empty else None,
+            self.curve,
+            stopped=refuted and betting and not self.rules.measure,
+            failed=(int(failed[found.worlds == 1].sum()), int(failed[found.worlds == 0].sum())),
+        )
+        return with_power(
+            verdict,
+            vacuous=vacuous,
+            both_ways=self.rules.both_ways,
+            n_scores=len(EXPERTS) if self.rules.online else 1,
+            seen=seen,
+        )
 
     def vacuous(self) -> str | None:
         """What to say before an audit is played that could show nothing; None if it could."""
@@ -247,6 +263,7 @@ class Question:
             "pair": self.pair,
             "pair_before": self.pair_before,
             "curve": self.curve,
+            "cannot_see": list(self.cannot_see),
         }
 
 
@@ -261,12 +278,20 @@ def refuse_target(run: Played) -> None:
         raise AuditStopped(text.splitlines()[0].partition(": ")[2])
 
 
+def describe_first_error(run: Played) -> str:
+    """The kind and the place of the first error of a run, and how to see its words."""
+    return (
+        f"The first error was:\n{run.first_error}\nIts words are left out, since they may quote a "
+        "record; with DPASSAY_DEBUG=1 they are shown."
+    )
+
+
 def refuse_failures(run: Played) -> None:
     """Raise AuditStopped if that is how the run ended."""
     if run.ended == "too many failures":
         raise AuditStopped(
-            f"{run.n_failed} of {len(run.outcomes)} trials failed, too many to say anything. The "
-            f"first error was:\n{run.first_error}"
+            f"{run.n_failed} of {len(run.outcomes)} trials failed, too many to say anything. "
+            f"{describe_first_error(run)}"
         )
 
 
@@ -403,4 +428,5 @@ def question_of(record: RunRecord, change: Change) -> Question:
         pair=about.get("pair", ""),
         pair_before=about.get("pair_before", ""),
         curve=about.get("curve", ""),
+        cannot_see=tuple(about.get("cannot_see", ())),
     )

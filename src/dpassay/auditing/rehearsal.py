@@ -13,7 +13,7 @@ from dpassay.auditing.account import Account
 from dpassay.auditing.game import PairGame
 from dpassay.auditing.many import configure, make_question
 from dpassay.auditing.neighbours import look_at_neighbours
-from dpassay.auditing.question import Question, refuse_target
+from dpassay.auditing.question import Question, describe_first_error, refuse_target
 from dpassay.auditing.reading import coins
 from dpassay.auditing.referee import Rules, claimed_delta
 from dpassay.auditing.seeds import Prints
@@ -52,7 +52,7 @@ def rehearse(
     """
     worlds = getattr(mechanism, "worlds", None)
     look_at_neighbours(pair, claim.neighbouring, group, neighbours, worlds)
-    question = _ask(mechanism, score, claim, trials, confidence, delta, sequential, seed)
+    question = ask_before(mechanism, score, claim, trials, confidence, delta, sequential, seed)
     if (warning := question.vacuous()) is not None:
         raise VacuousAudit(warning)
     game = PairGame(mechanism, *pair, _KEY, question.coin_seed, seed, question.block, score=score)
@@ -72,7 +72,7 @@ def rehearse(
     return float(played.outcomes.seconds.min()) / max(question.block, 1)
 
 
-def _ask(
+def ask_before(
     mechanism: Any,
     score: Any,
     claim: PrivacyCurve,
@@ -110,6 +110,6 @@ def _refuse_failures(run: Played) -> None:
         raise KeyboardInterrupt
     refuse_target(run)
     if run.n_failed:
-        first, *frames = (run.first_error or "").strip().splitlines()
-        where = f" at {frames[-1].strip()}" if frames else ""
-        raise AuditStopped(f"{run.n_failed} of {len(run.outcomes)} trials failed: {first}{where}")
+        raise AuditStopped(
+            f"{run.n_failed} of {len(run.outcomes)} trials failed. {describe_first_error(run)}"
+        )

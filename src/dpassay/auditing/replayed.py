@@ -20,6 +20,7 @@ import numpy as np
 
 from dpassay import _check
 from dpassay.auditing import checking_unused as unused
+from dpassay.auditing.checking_published import Publication, examine
 from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.referee import claimed_delta
 from dpassay.errors import AuditStopped
@@ -118,15 +119,25 @@ class Collected:
 
 
 def collect(
-    player: Player, sides: Sides, claim: PrivacyCurve, trials: int, alpha: float, seed: int
+    player: Player,
+    sides: Sides,
+    claim: PrivacyCurve,
+    trials: int,
+    alpha: float,
+    seed: int,
+    publication: Publication | None = None,
 ) -> Collected:
-    """Play until the claim falls or the trials are spent; raises NoLikelihood."""
+    """Play until the claim falls or the trials are spent; raises NoLikelihood.
+
+    Every trial must publish its noisy values as ``publication`` has it.
+    """
     bets = Bets(claim)
+    refuse = None if publication is None else publication.compare
     ratios: list[float] = []
     wealth: list[float] = []
     for trial in range(trials):
         try:
-            ratios.append(log_ratio(player, sides, _SEED * (seed + 1) + trial))
+            ratios.append(log_ratio(player, sides, _SEED * (seed + 1) + trial, refuse))
         except Relocated:
             raise NoLikelihood("draws are used in several ways, from trial to trial") from None
         wealth.append(bets.bet(ratios[-1]))
@@ -183,8 +194,8 @@ def audit_by_replay(
     player = Player(mechanism, rng, form.rebuild, primitives=tuple(primitives), progress=progress)
     try:
         sides = sides_of(form.arrays, _as_replaced(neighbour, curve.neighbouring))
-        player = _rehearse(player, sides)
-        found = collect(player, sides, curve, trials, alpha / 2, rng)
+        player, publication = _rehearse(player, sides)
+        found = collect(player, sides, curve, trials, alpha / 2, rng, publication)
     except NoLikelihood as why:
         raise AuditStopped(
             f"evidence='replay' cannot be used: {why}. Leave it out to audit by trials."
@@ -192,13 +203,14 @@ def audit_by_replay(
     return _verdict(found, curve, claimed_delta(curve, delta), confidence, rng, replay)
 
 
-def _rehearse(player: Player, sides: Sides) -> Player:
-    """A player whose caches are filled, and which knows how its draws are used."""
+def _rehearse(player: Player, sides: Sides) -> tuple[Player, Publication]:
+    """A player that knows how its draws are used, and how its noisy values are published."""
     while True:
         try:
             log_ratio(player, sides, player.seed)
-            _refuse_what_is_hidden(player, player.record(sides.data, sides.n))
-            return player
+            first = player.record(sides.data, sides.n)
+            _refuse_what_is_hidden(player, first)
+            return player, examine(player, first)
         except Relocated as more:
             player = replace(player, located=player.located | more.places,
                              public_lines=player.public_lines | more.thresholds)  # fmt: skip
@@ -212,10 +224,6 @@ def _refuse_what_is_hidden(player: Player, first: Played) -> None:
         raise NoLikelihood("something random is drawn where it is not followed")
     if unused.places(player, first):
         raise NoLikelihood("some noisy values are never released")
-    sites = {entry.site for entry in first.tape.entries}
-    hidden = unused.find_unpublished(player, first, sites, first.tape.n or 0)
-    if hidden is not None:
-        raise NoLikelihood(f"the noisy values of {hidden} are not published as they are")
 
 
 def _as_replaced(neighbour: Neighbour, relation: str) -> Neighbour:

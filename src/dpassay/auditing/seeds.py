@@ -8,14 +8,17 @@ constant world alone is a leak that the claim must answer for, and it is judged.
 Outputs that come back must come back at random. If trials are independent, equal outputs are as
 likely in neighbouring trials as in distant ones, whatever the outputs are: numbers on a lattice,
 clipped values, a finite set of answers. Seeds that go round (0, 1, ..., 99, 0, 1, ...) give no
-equal outputs nearby, and seeds from the clock give all of them nearby. Then trials depend on each
-other, and every bound on them is void.
+equal outputs nearby and all of them at one distance, and seeds from the clock give all of them
+nearby. Then trials depend on each other, and every bound on them is void.
 
 What is compared are prints of the whole outputs (:mod:`dpassay.auditing.prints`).
 """
 
+import math
 from collections import Counter
 from typing import Literal
+
+import numpy as np
 
 from dpassay.auditing.prints import cut, is_continuous
 from dpassay.auditing.reading import coins
@@ -30,6 +33,8 @@ _WINDOWS = (16, 64, 256)
 _EXPECTED = 30.0  # equal pairs nearby, from which their number is telling
 _FACTOR = 4.0
 _NONE = 8.0  # equal pairs nearby, from which it is telling that there are none
+_COMPARED = 2000  # outputs, the first ones, that are compared at every distance
+_BY_CHANCE = 1e-4  # of stopping an audit whose outputs come back at random, about
 
 FIXED_SEED = (
     "every output was the same in each of the two worlds: your code fixes its seed, or adds no "
@@ -122,7 +127,8 @@ class Prints:
         if self._block or not equal:
             return False  # of blocks there are only a few of the outputs
         rate = equal / (n * (n - 1) / 2)
-        return any(_unlikely(kept, window, rate) for window in _WINDOWS if 4 * window <= n)
+        near = any(_unlikely(kept, window, rate) for window in _WINDOWS if 4 * window <= n)
+        return near or _keep_a_distance(kept[:_COMPARED])
 
 
 def _same_calls(calls: list[tuple[bytes, ...]]) -> bool:
@@ -144,3 +150,20 @@ def _unlikely(prints: list[bytes], window: int, rate: float) -> bool:
     # Copies of a value fall into windows like birthdays into days: that no two meet has a
     # probability of at most exp(-expected).
     return many or few or (near == 0 and expected >= _NONE)
+
+
+def _keep_a_distance(prints: list[bytes]) -> bool:
+    """Whether far more equal pairs lie at one distance than at the others.
+
+    Of independent trials all distances d have the same rate of equal pairs, and the number of those
+    at one of them exceeds x > m with probability exp(m - x - x log(x / m)) or less about its mean m
+    (Chernoff's bound of a Poisson number). The mean is taken twice as large as the rate says.
+    """
+    _, codes = np.unique(np.array(prints, dtype=object), return_inverse=True)
+    n = len(codes)
+    found = np.array([np.count_nonzero(codes[d:] == codes[:-d]) for d in range(1, n)])
+    rate = found.sum() / (n * (n - 1) / 2)
+    mean = np.minimum(2 * rate, 1.0) * np.arange(n - 1, 0, -1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        surprise = np.where(found > mean, found * np.log(found / mean) - found + mean, 0.0)
+    return bool(surprise.max(initial=0.0) > math.log(n / _BY_CHANCE))

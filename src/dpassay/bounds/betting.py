@@ -107,6 +107,8 @@ class Lines:
         delta = np.asarray(claim.delta(loss))
         s = np.concatenate([np.exp(-loss), np.exp(loss)])
         d = np.concatenate([_mirror(loss, delta), delta])
+        # Lines that are nowhere the lowest exclude nothing that others do not: fewer assets, the
+        # same claim, and portfolios that are cheaper to optimise.
         needed = np.unique(_heights(s, d).argmin(axis=0))
         return cls._price(s[needed], d[needed])
 
@@ -251,7 +253,7 @@ FORMS = {
 
 def _returns(f: FloatArray, pays: FloatArray, evidence: FloatArray, form: Form) -> FloatArray:
     """The mean of E / F of every asset [..., j, k] under the evidence."""
-    # A bin that pays nothing was never seen: 0 / 0 counts as 0.
+    # Divide by TINY at the least: a bin that pays nothing was never seen, and 0 / 0 counts as 0.
     ratio = form.per_bin(evidence / np.maximum(form.payoffs(f), TINY))
     gain = np.zeros((*ratio.shape[:-1], N_BINS + 1))
     np.add.accumulate(ratio[..., 0, :], axis=-1, out=gain[..., 0, 1:])

@@ -23,7 +23,7 @@ from scipy import special
 
 from dpassay._special.margins import NUMERICAL, TINY
 from dpassay._special.quantiles import normal_lower
-from dpassay._special.search import last_true
+from dpassay._special.search import last_below
 from dpassay.privacy.loss_distribution import Composition
 from dpassay.privacy.loss_pmf import LossPmf
 from dpassay.types import FloatArray
@@ -71,15 +71,15 @@ def epsilon_of_phases(phases: Sequence[Phase], delta: float) -> float:
     shift = max(sum(steps * remainder for (_, remainder), steps in each) - spread, 0.0)
     needed = delta * (1 + _MARGIN + (_ETA if shift > 0 else 0.0))
 
-    def shows(epsilon: FloatArray) -> FloatArray:
-        return np.asarray(composed.delta_lower(float(epsilon) - shift) >= needed)
+    def height(epsilon: float) -> float:
+        return math.log(needed / max(composed.delta_lower(epsilon - shift), TINY))
 
     # Chernoff's answer is close: walk down from it, since every other place costs a transform.
-    low = high = composed.reach(np.array(delta)) + shift
+    low = high = float(composed.reach(np.array(delta))) + shift
     step = composed.deviation / 2
-    while low > 0 and not shows(low):
-        low, high, step = np.maximum(low - step, 0.0), low, 2 * step
-    return float(last_true(shows, low, high, within=1e-12)) if shows(low) else 0.0
+    while low > 0 and height(low) > 0:
+        low, high, step = max(low - step, 0.0), low, 2 * step
+    return last_below(height, low, high, NUMERICAL) if height(low) <= 0 else 0.0
 
 
 def round_down_loss(

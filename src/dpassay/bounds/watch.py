@@ -58,6 +58,8 @@ class Watch:
         reached = path >= self.enough
         new = reached.any(axis=1) & (self.refuted_at == 0)
         self.refuted_at = np.where(new, trials[reached.argmax(axis=1)], self.refuted_at)
+        # Per trial, since it has to pay a price per trial (``ladder.move_up``). The best moment
+        # counts: Ville's inequality holds at all times together.
         self.surplus = np.maximum(self.surplus, ((path - self.enough) / trials).max(axis=1))
 
 

@@ -62,6 +62,7 @@ class PastRanks:
 
     def add(self, world: int, score: float) -> None:
         """Add the score of a played trial to those that later scores are ranked among."""
+        # Beyond the pool a rank would gain no digit, and every trial would cost more than the last.
         if len(self._past[0]) + len(self._past[1]) < POOL:
             insort(self._past[world], score)
 
@@ -85,6 +86,7 @@ def _balanced_rank(a: list[float], b: list[float], x: float) -> float:
     high = min(a[i] if i < len(a) else inf, b[j] if j < len(b) else inf)
     at_low = one_a * (i - bisect_left(a, low, 0, i)) + one_b * (j - bisect_left(b, low, 0, j))
     at_high = one_a * (bisect_right(a, high, i) - i) + one_b * (bisect_right(b, high, j) - j)
+    # Beyond all past scores there is no neighbour to interpolate with: half of the outermost share.
     if at_low == 0:
         return at_high / 4
     if at_high == 0:
@@ -138,6 +140,7 @@ class Rounds:
         return np.array([o for o in outcomes if o is not None], dtype=np.intp)
 
     def _coin(self, world: int, score: float) -> int:
+        # Ranked first, added afterwards: a bet on this trial may depend on earlier trials alone.
         position = self._ranks.bin(score)
         self._ranks.add(world, score)
         return 2 * N_BINS if position is None else world * N_BINS + position
@@ -261,6 +264,7 @@ class Bettor:
             self._lesson = sys.maxsize  # who learns no more plays all further rounds at once
             return
         form, pays, seen = self._book.form, self._book.pays[claims], self._counts[streams, :-1]
+        # The prior is the claim's own pair, at which the best bet is none: few rounds, small bets.
         evidence = PRIOR_ROUNDS * self._book.prior[claims] + form.evidence(seen)
         evidence /= PRIOR_ROUNDS + seen.sum(axis=1)[:, None, None]
         weights = improve(self._weights[streams, claims], pays, evidence, form, LEARNING_STEPS)

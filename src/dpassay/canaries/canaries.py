@@ -1,8 +1,7 @@
 """``Canaries``: records that a fair coin each puts into one training, and the verdict on it."""
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,22 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from dpassay import _check, _records
 from dpassay._rng import for_trial
 from dpassay.auditing.claims import Claim, as_claim
-from dpassay.auditing.referee import claimed_delta
-from dpassay.auditing.single import ONE_RUN, OneRunQuestion
-from dpassay.canaries import advice, forms, insertion, session
+from dpassay.canaries import forms, insertion, session
 from dpassay.canaries.forms import Form, Parts
 from dpassay.canaries.insertion import Out, WithCanaries
-from dpassay.canaries.session import Session
+from dpassay.canaries.session import Asked, Session
+from dpassay.canaries.shown import Shown, for_relation, name_unit
 from dpassay.errors import InvalidArgument, InvalidTarget
-from dpassay.privacy import ApproxDP, PureDP
-from dpassay.privacy.groups import replace_one_from_add_remove
-from dpassay.types import Evidence, FloatArray, LowerBound, OneTraining, PrivacyCurve, Verdict
+from dpassay.types import FloatArray, Verdict
 
-NO_AUDIT = "no audit"
-_HOW_TO = (
-    "No canary was inserted, since this is no audit: run dpassay audit train.py --one-run, or put "
-    "the training into `with dpassay.canaries.audit():`."
-)
 _LINES = "train_set = canaries.insert(train_set)"
 
 
@@ -58,18 +49,25 @@ class Made:
 
 @dataclass
 class _Inserted:
-    """What an audit did with the canaries."""
+    """What was done with the canaries of one training.
 
-    session: Session
+    Attributes:
+        session: the audit that it was done in; None without one.
+        coins: True for canaries that are in.
+        out: what became of the others.
+        data: the data set with canaries.
+        judged: whether a verdict was given.
+
+    """
+
+    session: Session | None
     coins: NDArray[np.bool_]
     out: Out
     data: Any
+    judged: bool = False
 
     def draws(self) -> float | None:
-        """How often a canary's place was read on average; None if nobody counted.
-
-        Workers of a loader count in processes of their own, of which nothing is seen here.
-        """
+        """How often a canary's place was read on average; None if nobody counted."""
         counted = isinstance(self.data, WithCanaries) and self.data.draws.any()
         return float(self.data.draws.mean()) if counted else None
 
@@ -77,10 +75,12 @@ class _Inserted:
 class Canaries:
     """Canaries of one training, made by :func:`~dpassay.canaries.for_images` and its cousins.
 
-    Outside of an audit :meth:`insert` returns its argument and :meth:`judge` says that nothing was
-    played: ``python train.py`` works as before. ``dpassay audit train.py --one-run`` runs the
-    script once with the canaries that fair coins put in, and shows the verdict; so does
-    ``with dpassay.canaries.audit():`` around the training.
+    They are live in the run that they stand in: :meth:`insert`, train, :meth:`judge`. ``dpassay
+    audit train.py --one-run`` runs the same script apart from everything else, asks another claim
+    if told so, keeps the training in a log and writes the report.
+
+    To the training the canaries are public records that it would not have had without an audit.
+    Its claim holds for all others as before; but the model was trained on them too.
 
     Attributes:
         made: what was made, and how.
@@ -101,11 +101,10 @@ class Canaries:
     @property
     def unit(self) -> str:
         """Whose presence a coin decides, for the report."""
-        k = self.made.records_per_user
-        return "record" if k == 1 else f"user of {k} records"
+        return name_unit(self.made.records_per_user)
 
     def insert(self, dataset: Any, *, out: Out | None = None) -> Any:
-        """The data set with canaries in it; outside of an audit the data set itself.
+        """The data set with those canaries in it that their coins put in.
 
         Its length does not depend on the coins, unless ``out="removed"``. See
         :mod:`dpassay.canaries.insertion` for what becomes of canaries that are out.
@@ -116,26 +115,26 @@ class Canaries:
                 back as a data set that a loader reads in batches), a pair (X, y), an array, a
                 frame.
             out: "undrawn" (the default for what a loader reads), "replaced" (the default for
-                arrays and frames; the claim must then be about replacing a record) or "removed".
+                arrays and frames; the claim must then be about replacing a record) or "removed"
+                (for arrays and frames).
 
         Raises:
             InvalidArgument: ``out`` does not go with the data set.
-            InvalidTarget: the canaries were inserted before in this audit.
+            InvalidTarget: the canaries are in another data set, and no verdict was given since.
 
         """
-        audit = session.current()
-        if audit is None:
-            return dataset
-        if self._inserted is not None and self._inserted.session is audit:
+        audit, before = session.current(), self._inserted
+        if before is not None and before.session is audit and not before.judged:
             raise InvalidTarget(
-                "canaries.insert was called twice in one audit: a canary would be in the data more "
-                "than once. Call it once, on the training data."
+                "canaries.insert was called twice: a canary would be in the data more than once. "
+                "Call it once, on the training data; after a verdict, or with canaries made anew, "
+                "the next training can begin."
             )
         form = forms.read_form(dataset)
         way = self._way_out(form, out)
-        if audit.claim is not None:  # An unfit claim is named before the training, not after it.
-            _for_relation(as_claim(audit.claim), way)
-        coins = audit.flip(len(self))
+        if audit is not None and audit.claim is not None:
+            for_relation(as_claim(audit.claim), way)  # Named before the training, not after it.
+        coins = session.flip(self.made.seed, len(self))
         data = self._insert(form, way, np.repeat(coins, self.made.records_per_user))
         self._inserted = _Inserted(audit, coins, way, data)
         return data
@@ -146,22 +145,23 @@ class Canaries:
                 f"dataset={_check.shown(form.data)} is of another kind than the one that the "
                 "canaries were made for. Make them for what is inserted into."
             )
-        options = ("undrawn",) if form.kind == "indexed" else ("replaced", "removed")
+        options = (("undrawn", "replaced"), ("replaced", "removed"))[form.kind == "whole"]
         if out is None:
             return options[0]  # type: ignore[return-value]
         return _check.choice("out", out, options)  # type: ignore[return-value]
 
     def _insert(self, form: Form, way: Out, present: NDArray[np.bool_]) -> Any:
         made = self.made
-        if way == "undrawn":
-            return insertion.insert_undrawn(form, made.parts, present, made.places)
+        if form.kind == "indexed":
+            others = made.stand_ins if way == "replaced" else None
+            return WithCanaries(form.data, form.example, made.parts, present, made.places, others)
         others = None if way == "removed" else made.stand_ins
         return insertion.insert_whole(form.data, made.parts, others, present, made.places)
 
     # ------------------------------------------------------------------------------- scores
 
     def measure(self, score: Callable[..., Any]) -> FloatArray:
-        """The score of every canary by a model as it is now; outside of an audit zeros.
+        """The score of every canary by a model as it is now.
 
         Measured before the training, it is the ``baseline`` of :meth:`judge`.
 
@@ -175,8 +175,6 @@ class Canaries:
             InvalidArgument: another number of scores than there are canaries.
 
         """
-        if session.current() is None and self._inserted is None:
-            return np.zeros(len(self))
         size = self._n_records()
         order = for_trial(self.made.seed, 0, _ORDER).permutation(size)
         found = self._score_all(score, order)
@@ -229,46 +227,39 @@ class Canaries:
             method: of :func:`dpassay.one_run`, one that assumes nothing.
             guesses: how many, see there; not to be chosen after looking at scores.
 
-        Returns:
-            The verdict; outside of an audit one of no trial that says what to do.
-
         Raises:
             InvalidArgument: there is no claim, or one about other neighbours than were played.
-            InvalidTarget: in an audit, if the canaries were not inserted.
+            InvalidTarget: the canaries were not inserted, or in another audit.
 
         """
-        audit = session.current() or (self._inserted and self._inserted.session)
-        stated = claim if audit is None or audit.claim is None else audit.claim
-        if audit is None:
-            curve = PureDP(math.inf) if stated is None else as_claim(stated)
-            return _say_nothing_played(curve, claimed_delta(curve, delta), confidence)
-        if stated is None:
-            raise InvalidArgument(
-                "claim is missing; what does the training promise? Pass claim='3,1e-5'."
-            )
-        done = self._require_inserted(audit)
-        curve = _for_relation(as_claim(stated), done.out)
-        question = OneRunQuestion(
-            key="",
-            seed=audit.seed,
-            claim=curve,
-            delta=claimed_delta(curve, delta),
-            confidence=audit.confidence or _check.confidence(confidence),
-            method=_check.choice("method", method, ("exact", "steinke", "hoeffding", "betting")),
-            guesses=guesses,
-        )
+        done = self._require_inserted()
         scores = self.measure(score) - self._read_baseline(baseline)
         lost = np.isnan(scores)  # An output as well: the lowest score, never dropped.
-        scores = np.where(lost, -np.inf, scores)
-        verdict = question.judge_scores(scores, done.coins, int(lost.sum()))
-        verdict = self._describe(verdict, done)
-        audit.verdicts.append(verdict)
+        shown = Shown(
+            scores=np.where(lost, -np.inf, scores),
+            coins=done.coins,
+            seed=self.made.seed if done.session is None else done.session.seed,
+            n_lost=int(lost.sum()),
+            what=self.made.what,
+            shared=self.made.shared,
+            records_per_user=self.made.records_per_user,
+            out=done.out,
+            draws=done.draws(),
+            method=method,
+            guesses=guesses,
+        )
+        asked = Asked(claim, delta, confidence)
+        # Of the audit that it was inserted in, also where the verdict comes after its end.
+        verdict = shown.judge(asked) if done.session is None else done.session.judge(shown, asked)
+        done.judged = True
         return verdict
 
-    def _require_inserted(self, audit: Session) -> _Inserted:
-        if self._inserted is None or self._inserted.session is not audit:
-            raise InvalidTarget(f"canaries.insert was never called in this audit. Add: {_LINES}")
-        return self._inserted
+    def _require_inserted(self) -> _Inserted:
+        audit, done = session.current(), self._inserted
+        if done is None or (audit is not None and done.session is not audit):
+            where = "" if audit is None else " in this audit"
+            raise InvalidTarget(f"canaries.insert was never called{where}. Add: {_LINES}")
+        return done
 
     def _read_baseline(self, baseline: ArrayLike | None) -> FloatArray:
         if baseline is None:
@@ -286,68 +277,5 @@ class Canaries:
             )
         return values
 
-    def _describe(self, verdict: Verdict, done: _Inserted) -> Verdict:
-        made = self.made
-        facts = OneTraining(
-            canaries=made.what,
-            view="the last model, by a score of each canary",
-            unit="record" if made.records_per_user == 1 else "user",
-            records_per_unit=made.records_per_user,
-            exercised=advice.EXERCISED,
-            not_exercised=advice.NOT_EXERCISED,
-            bounds=(verdict.bound,),
-            draws=done.draws(),
-            notes=_NOTES[done.out],
-        )
-        what = f"{len(self)} canaries in one training: {made.what}, one {self.unit} each"
-        return advice.add_advice(replace(verdict, attack=what), facts, shared=made.shared)
-
 
 _ORDER = 7  # the stream of the order in which canaries are scored
-_NOTES: dict[str, tuple[str, ...]] = {
-    "undrawn": (),
-    "replaced": (
-        "A canary that is out was replaced by the same one with another label, so that the length "
-        "of the data is the same: the claim is about replacing a record.",
-    ),
-    "removed": (
-        "The number of records depended on the coins: the training must have been given it as a "
-        "constant.",
-    ),
-}
-
-
-def _for_relation(claim: PrivacyCurve, out: Out) -> PrivacyCurve:
-    """The claim about what a coin changes; that about replacing follows from add-remove."""
-    relation = insertion.RELATIONS[out]
-    if claim.neighbouring == relation:
-        return claim
-    if relation == "add-remove":
-        raise InvalidArgument(
-            f"claim.neighbouring={claim.neighbouring!r}: a canary was put in or left out, which is "
-            "add-remove. State the claim for that relation."
-        )
-    if isinstance(claim, ApproxDP) and claim.delta_upper > 0:
-        raise InvalidArgument(
-            f"claim={claim!r} is about adding or removing a record, while a canary that is out was "
-            "replaced by another record. State what is claimed of replacing one, "
-            "ApproxDP(..., neighbouring='replace-one'), or the whole curve; or call "
-            "insert(data, out='removed') and give the training its number of records."
-        )
-    return replace_one_from_add_remove(claim)
-
-
-def _say_nothing_played(claim: PrivacyCurve, delta: float, confidence: float) -> Verdict:
-    """The verdict of an ordinary run: there were no canaries, and nothing is known."""
-    nothing = Evidence(np.empty(0, int), np.empty(0))
-    return Verdict(
-        claim=claim,
-        bound=LowerBound(0.0, delta, confidence, "none", ceiling=0.0),
-        refuted=False,
-        confidence=confidence,
-        trials=0,
-        ended=NO_AUDIT,
-        evidence=nothing,
-        kind=ONE_RUN,
-        next_step=_HOW_TO,
-    )

@@ -8,6 +8,8 @@ from pathlib import Path
 from dpassay._rng import for_trial
 from dpassay.auditing.adapters.script import Script, from_script
 from dpassay.auditing.claims import Claim
+from dpassay.auditing.judging import TRAINING
+from dpassay.canaries.kept import keep, recall
 from dpassay.canaries.session import audit
 from dpassay.errors import (
     AuditStopped,
@@ -16,6 +18,7 @@ from dpassay.errors import (
     ScriptFailed,
     describe,
 )
+from dpassay.runs import TrialLog, opened, run_key
 from dpassay.types import Verdict
 
 _ON_TORCH = re.compile(rb"\b(torch|opacus|lightning|transformers)\b")
@@ -39,6 +42,7 @@ def audit_script(
     confidence: float | None = None,
     rng: int = 0,
     in_place: bool = False,
+    store: str | Path | TrialLog | None = None,
 ) -> list[Verdict]:
     """The verdicts of a script that inserts and judges canaries of its own; it is run once.
 
@@ -52,7 +56,10 @@ def audit_script(
         claim: to be tested instead of what the script states.
         confidence: of each verdict, instead of what the script states.
         rng: seed of coins and script.
-        in_place: run it where it is; the files that it writes are kept.
+        in_place: run it where it is; the files that it writes are kept, checkpoints among them.
+        store: a file that keeps what the training showed, also where the script fails or is
+            interrupted after its verdict, or asks a claim that does not fit. The same call, and
+            one with another claim or confidence, then does not train again.
 
     Raises:
         InvalidArgument: no such file.
@@ -61,19 +68,35 @@ def audit_script(
 
     """
     script = from_script(path, arguments, in_place=in_place)
-    _load_torch_for(script)
-    with audit(rng=rng, claim=claim, confidence=confidence) as session:
+    with opened(store) as log, audit(rng=rng, claim=claim, confidence=confidence) as session:
+        key = run_key({"one training": True, "seed": session.seed}, code=[script])
+        known = recall(log, key, claim)
+        if known is not None:
+            for shown, asked in known:
+                session.judge(shown, asked)
+            return session.verdicts
+        log.begin(key, {"seed": session.seed}, {"audit": TRAINING, "target": script.path.name})
         try:
-            script.run_once(int(for_trial(session.seed, 0, _SCRIPT).integers(2**63)))
-        except ScriptFailed as failed:
-            raise AuditStopped(str(failed)) from None
-        except DpassayError:
-            raise
-        except Exception as error:
-            raise AuditStopped(f"{script.path.name} failed: {describe(error)}") from None
+            _run(script, session.seed)
+        finally:
+            if session.judged:
+                keep(log, key, session.judged)
     if not session.verdicts:
         raise InvalidTarget(f"{script.path.name} was run, and nothing was judged. {LINES}")
     return session.verdicts
+
+
+def _run(script: Script, seed: int) -> None:
+    """Run the script; what fails in it is told without its data."""
+    _load_torch_for(script)
+    try:
+        script.run_once(int(for_trial(seed, 0, _SCRIPT).integers(2**63)))
+    except ScriptFailed as failed:
+        raise AuditStopped(str(failed)) from None
+    except DpassayError:
+        raise
+    except Exception as error:
+        raise AuditStopped(f"{script.path.name} failed: {describe(error)}") from None
 
 
 def _load_torch_for(script: Script) -> None:

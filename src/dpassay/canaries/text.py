@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from dpassay import _check
 from dpassay._rng import for_trial
-from dpassay.canaries import forms, session
+from dpassay.canaries import forms
 from dpassay.canaries.canaries import Canaries, Made
 from dpassay.canaries.forms import Form
 from dpassay.canaries.labels import pick_labels
@@ -40,9 +40,8 @@ class TextCanaries(Canaries):
 
     @property
     def vocabulary_size(self) -> int:
-        """How many tokens the model must know: in an audit more than the data have."""
-        audited = self._inserted is not None or session.current() is not None
-        if self.tokens is None or not audited:
+        """How many tokens the model must know: more than the data have."""
+        if self.tokens is None:
             return self._vocabulary
         return max(self._vocabulary, int(self.tokens.max()) + 2)  # and one for stand-ins
 
@@ -67,9 +66,8 @@ def for_text(
     **What is read of the data**: the structure, types and shape of the first record, and the label
     set if records have a class. No token of it is read.
 
-    In an audit the model must know ``canaries.vocabulary_size`` tokens: pass that number where it
-    is made, or call ``model.resize_token_embeddings(canaries.vocabulary_size)``. Outside of an
-    audit it is the vocabulary as it was, and a tokenizer is not changed.
+    The model must know ``canaries.vocabulary_size`` tokens: pass that number where it is made, or
+    call ``model.resize_token_embeddings(canaries.vocabulary_size)``.
 
     Args:
         dataset: sequences of token numbers, all of one length: a torch data set (alone, or with
@@ -129,8 +127,8 @@ def _read_vocabulary(tokenizer: Tokenizer | int | None) -> int:
 
 
 def _number_tokens(tokenizer: Any, names: list[str], vocabulary: int) -> NDArray[np.int64]:
-    """The numbers of the new tokens; a tokenizer is extended in an audit only."""
-    if isinstance(tokenizer, int) or session.current() is None:
+    """The numbers of the new tokens, with which a tokenizer is extended."""
+    if isinstance(tokenizer, int):
         return np.arange(vocabulary, vocabulary + len(names))
     tokenizer.add_tokens(names)
     return np.asarray(tokenizer.convert_tokens_to_ids(names), dtype=np.int64)

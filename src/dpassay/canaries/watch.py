@@ -13,7 +13,6 @@ before the step, and so may the model, momentum and step sizes. Nothing but the 
 used. That D is subtracted audits the view "the other data are known", which the claim covers too.
 """
 
-import base64
 import json
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -25,6 +24,8 @@ from dpassay import _check
 from dpassay._rng import RngLike, generator
 from dpassay.auditing.claims import Claim
 from dpassay.canaries import session
+from dpassay.canaries.session import Asked
+from dpassay.canaries.texts import read_array, write_array
 from dpassay.canaries.watch_blocks import Blocks, make_blocks
 from dpassay.canaries.watch_sums import (
     ResidualSums,
@@ -33,7 +34,7 @@ from dpassay.canaries.watch_sums import (
     finish_scores,
     score_step,
 )
-from dpassay.canaries.watch_verdict import History, Seen, judge_steps
+from dpassay.canaries.watch_verdict import History, Seen, read_history
 from dpassay.errors import InvalidArgument, InvalidTarget
 from dpassay.types import FloatArray, Verdict
 
@@ -196,14 +197,7 @@ class Watch:
             n_parameters=self.n_parameters,
             notes=tuple(self.notes),
         )
-        audit = session.current()
-        if audit is not None:  # ``dpassay audit train.py --one-run`` may ask its own question
-            claim = claim if audit.claim is None else audit.claim
-            confidence = confidence if audit.confidence is None else audit.confidence
-        verdict = judge_steps(seen, delta, claim, confidence)
-        if audit is not None:
-            audit.verdicts.append(verdict)
-        return verdict
+        return session.judge(seen, Asked(claim, delta, confidence))
 
     # --------------------------------------------------------------- checkpoints
 
@@ -217,11 +211,11 @@ class Watch:
             "n_canaries": self.n_canaries,
             "where": self.where,
             "block_seed": str(self._block_seed),
-            "coins": _text(self.coins.astype(np.int8)),
+            "coins": write_array(self.coins.astype(np.int8)),
             "generator": json.dumps(self._draws.bit_generator.state),
             "history": [list(part) for part in self.history],
-            "released": _text(self._released),
-            "known": None if self._known is None else _text(self._known),
+            "released": write_array(self._released),
+            "known": None if self._known is None else write_array(self._known),
             "residuals": json.dumps(self._residuals.numbers()),
         }
 
@@ -240,11 +234,11 @@ class Watch:
                 )
         self._block_seed = int(state["block_seed"])
         self.blocks = make_blocks(self.n_parameters, self.n_canaries, self._block_seed)
-        self.coins = _array(state["coins"], np.int8).astype(bool)
+        self.coins = read_array(state["coins"], np.int8).astype(bool)
         self._draws.bit_generator.state = json.loads(state["generator"])
-        self.history = [(float(s), float(q), int(t)) for s, q, t in state["history"]]
-        self._released = _array(state["released"], np.float64)
-        self._known = None if state["known"] is None else _array(state["known"], np.float64)
+        self.history = read_history(state["history"])
+        self._released = read_array(state["released"], np.float64)
+        self._known = None if state["known"] is None else read_array(state["known"], np.float64)
         self._residuals = ResidualSums.read(json.loads(state["residuals"]))
 
 
@@ -252,12 +246,3 @@ def _add(sums: FloatArray, seen: FloatArray, told: tuple[float, float]) -> Float
     """The sums with the scores of one more step, at the deviation that it shows."""
     values = np.asarray(seen, float)
     return add_scores(sums, score_step(values, estimate_noise(values, *told), told[1]))
-
-
-def _text(values: NDArray[Any]) -> str:
-    """An array as a text that JSON, pickles and torch.load(weights_only=True) take as it is."""
-    return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode("ascii")
-
-
-def _array(text: str, kind: type) -> NDArray[Any]:
-    return np.frombuffer(base64.b64decode(text), kind).copy()

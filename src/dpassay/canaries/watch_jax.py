@@ -12,7 +12,8 @@ Coins, sums and the key of its draws are part of the optimizer's state, so that 
 them. Where several devices share the data, it belongs behind the mean over devices: each then adds
 the same canaries to the same noisy gradient. Scores are those of the released gradients alone,
 unless the clipped gradients without noise are handed over, divided as the noisy ones are:
-``watch.update(noisy, state, data=clipped)``. Then they see more.
+``optimizer.update(clipped, state, params, data=clipped)`` of a chain in which the noise comes
+before the watch, or ``watch.update(noisy, state, data=clipped)``. Then they see more.
 """
 
 from typing import Any, NamedTuple
@@ -22,9 +23,11 @@ import numpy as np
 from dpassay import _check
 from dpassay._rng import RngLike, generator
 from dpassay.auditing.claims import Claim
+from dpassay.canaries import session
+from dpassay.canaries.session import Asked
 from dpassay.canaries.watch_blocks import make_blocks
 from dpassay.canaries.watch_sums import PRIOR, ROUNDS
-from dpassay.canaries.watch_verdict import Seen, judge_steps
+from dpassay.canaries.watch_verdict import Seen
 from dpassay.errors import InvalidArgument, InvalidTarget
 from dpassay.nets._jax import Late, jax, jnp
 from dpassay.types import Verdict
@@ -63,7 +66,14 @@ class _Pair(NamedTuple):
     update: Any
 
 
-class GradientWatch(_Pair):
+try:
+    # Chains of optax hand further arguments, such as ``data``, to this type alone.
+    from optax import GradientTransformationExtraArgs as _Base
+except ModuleNotFoundError:
+    _Base: Any = _Pair
+
+
+class GradientWatch(_Base):
     """A gradient transformation, ``init`` and ``update``, that can judge its own state."""
 
     stated: tuple[float, float]
@@ -99,7 +109,7 @@ class GradientWatch(_Pair):
             known=int(found.known) == steps,
             n_parameters=int(found.places.size),
         )
-        return judge_steps(seen, delta, claim, confidence)
+        return session.judge(seen, Asked(claim, delta, confidence))
 
 
 def watch_gradients(
@@ -152,7 +162,7 @@ def watch_gradients(
         )
 
     def update(
-        updates: Any, state: WatchState, params: Any = None, *, data: Any = None
+        updates: Any, state: WatchState, params: Any = None, *, data: Any = None, **others: Any
     ) -> tuple[Any, WatchState]:
         flat, unravel = flatten_util.ravel_pytree(updates)
         key, drawn = state.key, state.coins

@@ -1,7 +1,8 @@
 """The verdict on a watched training: claim, both labels, and what was and was not exercised."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,8 @@ from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.power import with_power
 from dpassay.auditing.referee import claimed_delta
 from dpassay.bounds import DPSGDForm, one_run
+from dpassay.canaries.session import Asked
+from dpassay.canaries.texts import read_array, write_array
 from dpassay.canaries.watch_blocks import KAPPA
 from dpassay.canaries.watch_sums import ResidualSums
 from dpassay.errors import InvalidArgument
@@ -21,6 +24,7 @@ History = list[tuple[float, float, int]]
 """Phases of a training: noise multiplier, sampling rate, steps."""
 _DP_SGD: Final = "dp-sgd:"
 _NONE = 1e-3  # stated noise that is as good as none
+_CLEAR = 0.1  # of the level: smaller p-values are no close calls
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,9 +54,40 @@ class Seen:
     n_parameters: int
     notes: tuple[str, ...] = ()
 
+    def judge(self, asked: Asked) -> Verdict:
+        """The verdict on what was seen; see :meth:`dpassay.canaries.watch.Watch.judge`."""
+        return _judge(self, asked.delta, asked.claim, asked.confidence)
 
-def judge_steps(seen: Seen, delta: float | None, claim: Claim | None, confidence: float) -> Verdict:
-    """The verdict on what was seen; see :meth:`dpassay.canaries.watch.Watch.judge`."""
+    def as_dict(self) -> dict[str, Any]:
+        """All of it as plain JSON."""
+        kept = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        residuals = None if self.residuals is None else self.residuals.numbers()
+        arrays = {"scores": write_array(self.scores), "coins": write_array(self.coins)}
+        return kept | arrays | {"residuals": residuals}
+
+    @classmethod
+    def from_dict(cls, kept: dict[str, Any]) -> "Seen":
+        """What :meth:`as_dict` wrote."""
+        residuals, accounted = kept["residuals"], kept["accounted"]
+        return cls(
+            **kept
+            | {
+                "scores": read_array(kept["scores"], np.float64),
+                "coins": read_array(kept["coins"], np.bool_),
+                "history": read_history(kept["history"]),
+                "accounted": None if accounted is None else read_history(accounted),
+                "residuals": None if residuals is None else ResidualSums.read(residuals),
+                "notes": tuple(kept["notes"]),
+            }
+        )
+
+
+def read_history(phases: Iterable[Any]) -> History:
+    """Phases that were kept as plain lists."""
+    return [(float(noise), float(rate), int(steps)) for noise, rate, steps in phases]
+
+
+def _judge(seen: Seen, delta: float | None, claim: Claim | None, confidence: float) -> Verdict:
     _check.confidence(confidence)
     described = _describe_claim(seen, claim)
     curve = _price(described) if claim is None else as_claim(claim)
@@ -64,6 +99,9 @@ def judge_steps(seen: Seen, delta: float | None, claim: Claim | None, confidence
     delta = claimed_delta(curve, delta)
     refuted, bound = _test(seen, described, curve, delta, confidence)
     plain = one_run(seen.scores, seen.coins, delta=delta, confidence=confidence, method="exact")
+    facts = _describe(seen, described, curve, (bound, plain))
+    if refuted and (chance := _describe_chance(bound)) is not None:
+        facts = replace(facts, notes=(chance, *facts.notes))
     verdict = Verdict(
         claim=curve,
         bound=bound,
@@ -75,11 +113,26 @@ def judge_steps(seen: Seen, delta: float | None, claim: Claim | None, confidence
         attack=f"{seen.coins.size} canary gradients in one training",
         kind="one run",
         p_value=bound.p_value,
-        one_training=_describe(seen, described, curve, (bound, plain)),
+        one_training=facts,
     )
     vacuous = not refuted and bound.ceiling <= float(curve.epsilon(delta))
     verdict = with_power(verdict, vacuous=vacuous, both_ways=False)
     return replace(verdict, next_step=_next_step(verdict, seen))
+
+
+def _describe_chance(bound: LowerBound) -> str | None:
+    """What to think of a refutation near the level; None where chance hardly makes one.
+
+    Whoever judges a training a day sees an honest one refuted every few weeks.
+    """
+    level = 1 - bound.confidence
+    if bound.p_value is None or bound.p_value <= level * _CLEAR:
+        return None
+    return (
+        f"A close call, p = {bound.p_value:.2g}: at confidence {bound.confidence:.6g} one honest "
+        f"training in {round(1 / level)} is refuted by chance. Judge another training before you "
+        "look for a fault; where one is judged every day pass confidence=0.9999."
+    )
 
 
 def _next_step(verdict: Verdict, seen: Seen) -> str:

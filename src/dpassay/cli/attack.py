@@ -1,4 +1,7 @@
-"""``dpassay attack``: who was in the training set? All attacks that a file of outputs allows."""
+"""``dpassay attack``: who was in the training set? All attacks that a file of outputs allows.
+
+With ``--table`` the target is a released table instead: see :mod:`dpassay.cli.attack_table`.
+"""
 
 import math
 import re
@@ -8,6 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from dpassay.cli.attack_table import (
+    attack_released,
+    drop_columns,
+    read_csv,
+    show_attack,
+    split_by_coins,
+)
 from dpassay.cli.options import Json
 from dpassay.cli.output import emit, say, table, working
 from dpassay.errors import InvalidArgument
@@ -30,18 +40,53 @@ LAYOUT = (
 WITH_SHADOWS = ("lira", "lira-offline", "rmia", "rmia-offline", "shadow")
 
 
-EXAMPLE = "dpassay attack losses.csv --fpr .01"
+EXAMPLE = (
+    "dpassay attack losses.csv --fpr .01, or dpassay attack --table synthetic.csv --data "
+    "original.csv --holdout holdout.csv"
+)
 
 
 def attack(
     losses: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             help="CSV with columns member and loss, or member, label and p0, p1, ...; or NPZ, "
-            "which may hold shadows too.",
+            "which may hold shadows too. Not with --table.",
             show_default=False,
         ),
-    ],
+    ] = None,
+    released: Annotated[
+        Path | None, typer.Option("--table", help="Instead: a released table, as CSV.")
+    ] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="The data that the table was made from.")
+    ] = None,
+    holdout: Annotated[
+        Path | None, typer.Option(help="Records of the same kind that were not used.")
+    ] = None,
+    reference: Annotated[
+        Path | None, typer.Option(help="More of these, to compare with; else part of the holdout.")
+    ] = None,
+    coins: Annotated[
+        str | None,
+        typer.Option(
+            help="A column of --data, 1 put in, 0 left out, by a fair coin for each: then ε is "
+            "bounded, and no holdout is needed."
+        ),
+    ] = None,
+    drop: Annotated[
+        list[str] | None, typer.Option(help="A column not to look at; may be given repeatedly.")
+    ] = None,
+    risks: Annotated[
+        bool, typer.Option(help="Also singling out, linkability and inference.")
+    ] = True,
+    secret: Annotated[
+        list[str] | None,
+        typer.Option(help="A column that is inferred; may be given repeatedly. Else each."),
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option("--report", help="Also write a page about the table.")
+    ] = None,
     claim: Annotated[
         str | None, typer.Option(help="What was promised, such as 3,1e-5 or gdp:0.5.")
     ] = None,
@@ -62,14 +107,40 @@ def attack(
     seed: Annotated[int, typer.Option(help="Of learners and of breaking ties.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Membership attacks on arrays of losses or probabilities: rates with intervals.
+    """Membership attacks on losses or probabilities, or on a released table: rates with intervals.
 
-    Exit code 1 if a claim is refuted, which takes --randomised.
+    Exit code 1 if a claim is refuted, which takes --randomised (or --coins).
     """
     from dpassay import _check
     from dpassay.auditing import parse_claim
 
     curve = None if claim is None else parse_claim(claim)
+    of_tables = {"data": data, "holdout": holdout, "reference": reference, "coins": coins}
+    of_tables |= {"drop": drop, "secret": secret, "report": page}
+    if released is not None:
+        if losses is not None:
+            raise InvalidArgument("give losses or --table, not both: they are two targets.")
+        found = _attack_table(
+            released,
+            of_tables,
+            risks,
+            curve,
+            randomised,
+            _delta(curve, delta),
+            fpr,
+            confidence,
+            seed,
+        )
+        if as_json:
+            emit(found | {"claim": claim})
+        else:
+            show_attack(found, claim)
+        raise typer.Exit(REFUTED if found["refuted"] else 0)
+    alone = [name for name, value in of_tables.items() if value]
+    if alone:
+        raise InvalidArgument(f"--{alone[0]} goes with --table, the released table.")
+    if losses is None:
+        raise InvalidArgument(f"losses or --table is missing. For example: {EXAMPLE}.")
     candidates = read(losses)
     methods = candidates.methods()
     level = (1 - _check.confidence(confidence)) / len(methods)
@@ -90,6 +161,53 @@ def attack(
     else:
         _show(results, head, refuted)
     raise typer.Exit(REFUTED if refuted else 0)
+
+
+def _attack_table(
+    released: Path,
+    given: dict[str, Any],
+    risks: bool,
+    claim: "PrivacyCurve | None",
+    randomised: bool,
+    delta: float,
+    fpr: float,
+    confidence: float,
+    seed: int,
+) -> dict[str, Any]:
+    """What is found of a released table; the page is written if one was asked for."""
+    from dpassay import _files
+    from dpassay.report.released import page_of_attack
+
+    table, data = read_csv("table", released), read_csv("data", given["data"])
+    if given["coins"] is not None:
+        if given["holdout"] is not None:
+            raise InvalidArgument("--holdout and --coins: with coins, --data holds all candidates.")
+        data, holdout = split_by_coins(data, given["coins"])
+    else:
+        holdout = read_csv("holdout", given["holdout"])
+    tables = [table, data, holdout]
+    if given["reference"] is not None:
+        tables.append(read_csv("reference", given["reference"]))
+    with working("attacking"):
+        found = attack_released(
+            *drop_columns(tables, given["drop"] or ()),
+            claim=claim,
+            risks=risks,
+            secrets=given["secret"],
+            confidence=confidence,
+            seed=seed,
+            membership="randomised" if randomised or given["coins"] is not None else "fixed",
+            delta=delta,
+            fprs=(fpr,),
+        )
+    if given["report"] is not None:
+        try:
+            _files.write(given["report"], page_of_attack(found))
+        except OSError as error:
+            raise InvalidArgument(
+                f"report={str(given['report'])!r} cannot be written: {error.strerror}."
+            ) from None
+    return found
 
 
 def _delta(claim: "PrivacyCurve | None", delta: float | None) -> float:

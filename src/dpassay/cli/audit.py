@@ -37,7 +37,7 @@ from dpassay.cli.audit_options import (
     Workers,
 )
 from dpassay.cli.ending import STOPPED, ending
-from dpassay.cli.one_run import OneRun, refuse_elsewhere
+from dpassay.cli.one_run import OneRun, refuse_elsewhere, was_given
 from dpassay.cli.options import Json, Neighbours, option
 from dpassay.cli.output import complain, emit, explain_failure, say
 from dpassay.cli.replayed import audit_by_replay
@@ -52,6 +52,7 @@ EXAMPLE = "dpassay audit my_train.py:train --claim 3,1e-5 --data d.npz --store r
 
 
 def audit(
+    context: typer.Context,
     target: Target = None,
     command: Command = None,
     claim: Annotated[str | None, option("3,1e-5 or 3 or gdp:1.0 or rho:0.1 or dp-sgd:...")] = None,
@@ -94,15 +95,16 @@ def audit(
     """
     from dpassay.auditing import AuditStopped
     from dpassay.auditing import audit as run_audit
-    from dpassay.auditing.rehearsal import rehearse
+    from dpassay.auditing.rehearsal import ask_before, rehearse
     from dpassay.errors import VacuousAudit
 
     if one_run:
         files = {"command": command, "data": data, "data_prime": data_prime, "input": source}
-        given = {"score": score, "store": store, "delta": delta, "workers": workers}
+        given = {"score": score, "delta": delta, "workers": workers}
         flags = {"secure": secure, "fixed": fixed, "measure": measure, "dry_run": dry_run}
         refuse_elsewhere(files | given | {"timeout": timeout, "recycle": recycle} | flags)
-        once = OneRun(target, arguments, in_place, claim, neighbouring, confidence, seed)
+        asked = confidence if was_given(context, "confidence") else None
+        once = OneRun(target, arguments, in_place, claim, neighbouring, asked, seed, store)
         once.play_and_show(Paper(report, about, proof, neighbouring), as_json)
     subject = _subject(target, command, arguments, data, data_prime, score, source, in_place)
     target, mechanism, pair = subject.name, subject.mechanism, subject.pair
@@ -137,7 +139,9 @@ def audit(
                 )
                 _tell(_expect(each, trials, crew, curve, confidence, delta), as_json)
                 raise typer.Exit(0)
-            if not quiet and not as_json:
+            asked = (trials, confidence, delta, not fixed, None if secure else seed)
+            empty = ask_before(mechanism, subject.score, curve, *asked).vacuous()
+            if not (quiet or as_json) and (anyway or empty is None):
                 timing = _Timing(mechanism, subject.example(curve)[0], subject.score, seed, trials)
                 each = timing.seconds(crew, timeout)
                 _tell(_expect(each, trials, crew, curve, confidence, delta), as_json)
@@ -346,13 +350,20 @@ class _Timing:
         return [(time.perf_counter() - begin) / (size or 1)]
 
     def seconds(self, crew: Any, timeout: float | None) -> float:
-        """How long the trial took; NaN if it failed, which is said."""
+        """How long the trial took; NaN if it failed, which is said.
+
+        Raises:
+            AuditStopped: the target cannot be audited.
+
+        """
+        from dpassay.auditing.question import refuse_target
         from dpassay.runs import play
 
         options = {"executor": crew, "workers": 1, "timeout": timeout, "max_failed_share": 1.0}
         run = play(self, 1, key="timing", **options)
         if run.ended == "interrupted":
             raise KeyboardInterrupt
+        refuse_target(run)
         if run.first_error:
             first, *frames = run.first_error.strip().splitlines()
             where = f" at {frames[-1].strip()}" if frames else ""

@@ -14,7 +14,7 @@ from dpassay.errors import InvalidArgument
 if TYPE_CHECKING:
     from dpassay.types import LowerBound
 
-ONE_RUN_METHODS = ("steinke", "exact", "fdp", "betting", "hoeffding")
+ONE_RUN_METHODS = ("steinke", "exact", "fdp", "product", "betting", "hoeffding")
 DESIGNS = {
     "counts": "The test must have been fixed before these trials were seen.",
     "two worlds": "Every score must come from a run of its own; for canaries of a single training "

@@ -62,14 +62,16 @@ def show_risk(
     """Find the noise with which an attacker gains no more than this, and print it."""
     from dpassay import _check
     from dpassay.privacy import account
-    from dpassay.privacy.accounting import METHODS
+    from dpassay.privacy.accounting import PROOFS, AccountMethod
     from dpassay.privacy.calibration import calibrate
     from dpassay.report.numbers import up
 
+    proofs: tuple[AccountMethod, ...] = ("best", *PROOFS)
+    proof = _check.choice("method", method, proofs, "An estimate calibrates nothing.")
     with working("looking for the least noise"):
-        noise = calibrate(make_event, target, method=method)
+        noise = calibrate(make_event, target, method=proof)
         event = make_event(noise)
-        curve = account(event, _check.choice("method", method, METHODS))
+        curve = account(event, proof)
         reached, epsilon = target.of(curve), curve.epsilon(_SHOWN_DELTA)
     words = (
         f"A noise multiplier of {up(noise, 6)} is enough: {target.in_words(up(reached, 6))}, "
@@ -105,10 +107,12 @@ def show(
     """Find the noise and print it with the price it has."""
     from dpassay import _check
     from dpassay.privacy import ApproxDP, PureDP, account
-    from dpassay.privacy.accounting import METHODS
+    from dpassay.privacy.accounting import PROOFS, AccountMethod
     from dpassay.privacy.calibration import calibrate
 
     _check.epsilon(epsilon, finite=True)
+    proofs: tuple[AccountMethod, ...] = ("best", *PROOFS)
+    proof = _check.choice("method", method, proofs, "An estimate calibrates nothing.")
     relation = make_event(1.0).neighbouring
     target = (
         ApproxDP(epsilon, delta, neighbouring=relation)
@@ -116,9 +120,9 @@ def show(
         else PureDP(epsilon, neighbouring=relation)
     )
     with working("looking for the least noise"):
-        noise = calibrate(make_event, target, method=method)
+        noise = calibrate(make_event, target, method=proof)
         event = make_event(noise)
-        curve = account(event, _check.choice("method", method, METHODS))
+        curve = account(event, proof)
         reached = curve.epsilon(delta)
     _print(noise, event, curve, (epsilon, reached, delta), as_json)
 

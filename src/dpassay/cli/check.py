@@ -68,7 +68,8 @@ def check(
     pair: Annotated[
         Path | None,
         typer.Option(
-            help="Write the pair of data sets, an NPZ for dpassay audit. It holds records.",
+            help="Play this pair of data sets alone if the file is there; else write the worst "
+            "pair to it. An NPZ, which holds records.",
             dir_okay=False,
         ),
     ] = None,
@@ -77,7 +78,7 @@ def check(
 ) -> None:
     """Record a mechanism on one data set, replay it on neighbours, and name the line that leaks.
 
-    Exit code 0: nothing broken, 1: broken, 2: misuse, 3: nothing could be decided.
+    Exit code 0: nothing broken, 1: broken or refuted, 2: misuse, 3: nothing could be decided.
     """
     options: dict[str, Any] = {
         "claim": _claim(claim, neighbouring),
@@ -90,7 +91,8 @@ def check(
         "confidence": confidence,
         "rng": seed,
     }
-    play = _subject(target, data, arguments)
+    given = _load_given(pair)
+    play = _subject(target, data, arguments, given)
     with Counting(quiet or as_json) as counting:
         try:
             found = play(**options, progress=counting)
@@ -102,18 +104,27 @@ def check(
         except Exception as error:
             _leave_if_its_own(error)
             raise
-    _write(found, sarif, pair, report)
+    _write(found, sarif, pair if given is None else None, report)
     if as_json:
         emit(_data(found))
     else:
         say(str(found))
-        _say_next(found, target, claim, pair)
+        _say_next(found, target, claim, pair, given is not None)
         say(f"Replay: {shlex.join(['dpassay', *sys.argv[1:]])}")
     raise typer.Exit(_exit_code(found))
 
 
-def _subject(target: str, data: Path | None, arguments: str) -> "Callable[..., Check]":
-    """What plays the target: a script has its data, a function is given some."""
+def _load_given(pair: Path | None) -> tuple[Any, Any] | None:
+    """The pair of a file that is there."""
+    from dpassay.auditing import load_pair
+
+    return load_pair(pair) if pair is not None and pair.exists() else None
+
+
+def _subject(
+    target: str, data: Path | None, arguments: str, given: tuple[Any, Any] | None
+) -> "Callable[..., Check]":
+    """What plays the target: a script has its data, a function is given some, or a pair."""
     from dpassay.auditing import check as run_check
     from dpassay.auditing import load_data, load_target
     from dpassay.auditing.checking_script import check_script, is_script, split
@@ -121,13 +132,16 @@ def _subject(target: str, data: Path | None, arguments: str) -> "Callable[..., C
     if not is_script(target):
         if arguments:
             raise InvalidArgument(f"arguments={arguments!r} are for scripts; {target} is none.")
-        return functools.partial(run_check, load_target(target), load_data(_given(data)))
+        mechanism = load_target(target)
+        if given is not None:
+            return functools.partial(run_check, mechanism, given[0], neighbours=[given[1]])
+        return functools.partial(run_check, mechanism, load_data(_given(data)))
     if data is not None:
         raise InvalidArgument(
             f"target={target!r} is a whole script, which has its data: leave --data out, or name "
             f"a function of it, {target}:release."
         )
-    return functools.partial(check_script, target, split(arguments))
+    return functools.partial(check_script, target, split(arguments), pair=given)
 
 
 def _given(data: Path | None) -> Path:
@@ -220,8 +234,12 @@ def _as_npz(data: Any, data_prime: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _say_next(found: "Check", target: str, claim: str | None, pair: Path | None) -> None:
-    """The command that tests the claim itself."""
+def _say_next(
+    found: "Check", target: str, claim: str | None, pair: Path | None, given: bool
+) -> None:
+    """What was played, or written, and the command that tests the claim itself."""
+    if pair is not None and (given or found.pair is not None):
+        say(f"The pair of {pair} was played." if given else f"The pair was written to {pair}.")
     if claim is None or not found.broken or found.pair is None or found.refutation is not None:
         return
     line = ["dpassay", *sys.argv[1:], "--evidence", "50"]
@@ -232,7 +250,7 @@ def _say_next(found: "Check", target: str, claim: str | None, pair: Path | None)
 
 
 def _exit_code(found: "Check") -> int:
-    if found.broken:
+    if found.broken or found.refuted:
         return REFUTED
     return 0 if found.decided else STOPPED
 

@@ -5,11 +5,12 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import typer
 
-from dpassay.cli.ending import STOPPED
+from dpassay.cli.ending import INTERRUPTED, STOPPED
 from dpassay.cli.output import emit, explain_failure, say
 from dpassay.cli.verdicts import Paper, as_data, exit_code, show
 
@@ -29,6 +30,12 @@ def refuse_elsewhere(given: Mapping[str, Any]) -> None:
             )
 
 
+def was_given(context: typer.Context, name: str) -> bool:
+    """Whether an option stands on the command line; else the script's own choice counts."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
 @dataclass(frozen=True)
 class OneRun:
     """What was asked for on the command line."""
@@ -38,8 +45,9 @@ class OneRun:
     in_place: bool
     claim: str | None
     neighbouring: str
-    confidence: float
+    confidence: float | None
     seed: int
+    store: Path | None
 
     def play_and_show(self, paper: Paper, as_json: bool) -> NoReturn:
         """Run the script, show every verdict that it gave, and leave with the exit code."""
@@ -52,12 +60,24 @@ class OneRun:
         except AuditStopped as stopped:
             explain_failure(str(stopped))
             raise typer.Exit(STOPPED) from None
+        except KeyboardInterrupt:
+            explain_failure(f"Interrupted before the script had ended. {self._say_kept()}")
+            raise typer.Exit(INTERRUPTED) from None
         self._show(verdicts, as_json)
         main = max(verdicts, key=lambda verdict: verdict.refuted)
         for path in paper.write_or_complain(main, f"Audit of {self.target}"):
             if not as_json:
                 say(f"Written: {path}")
         raise typer.Exit(max(map(exit_code, verdicts)))
+
+    def _say_kept(self) -> str:
+        """What is left of an interrupted training."""
+        if self.store is None:
+            return "Nothing was kept; with --store FILE what was judged is."
+        return (
+            "What was judged so far is in the store, and the same command shows it. A training "
+            "goes on where it was if the script has checkpoints of its own: with --in-place."
+        )
 
     def _play(self) -> "list[Verdict]":
         from dpassay.auditing import parse_claim
@@ -77,6 +97,7 @@ class OneRun:
             confidence=self.confidence,
             rng=self.seed,
             in_place=self.in_place,
+            store=self.store,
         )
 
     def _show(self, verdicts: "list[Verdict]", as_json: bool) -> None:

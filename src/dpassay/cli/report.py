@@ -47,6 +47,8 @@ def report(
     for audit in found.data["audits"]:
         verdict = audit["verdict"]
         say(" ".join([f"{verdict['headline']}.", verdict["sentence"], *verdict["remarks"][:1]]))
+        if verdict.get("next_step"):
+            say(f"Next: {verdict['next_step']}")
     for path in files:
         say(f"Written: {path}")
 

@@ -10,11 +10,24 @@ import typer
 from dpassay import _files
 from dpassay.cli.options import Json, LedgerPath, Neighbours, NoiseSeed, open_ledger
 from dpassay.cli.output import emit, say, table, working
+from dpassay.cli.synth_facts import (
+    describe_domain,
+    describe_quality,
+    read_quality,
+    state_promise,
+)
 from dpassay.cli.tables import FREE_TEXT, UNIQUE, csv_text, read_known, read_table
 from dpassay.errors import InvalidArgument
+from dpassay.report.synthetic import (
+    COLUMN_NUMBERS,
+    OWNERS_EYES,
+    number,
+    page_of,
+    promise_in_words,
+)
 
 if TYPE_CHECKING:
-    from dpassay.synth import Fitted, Quality, Synthesizer, Workload
+    from dpassay.synth import Fitted, Synthesizer, Workload
 
 METHODS = {
     "recommended": "ProductMixture",
@@ -29,12 +42,6 @@ METHODS = {
     "independent": "Independent",
 }
 """What ``--method`` takes, and the class of ``dpassay.synth`` that it names."""
-OWNERS_EYES = (
-    "Not private: these errors were computed from the true table without noise. For the owner's "
-    "eyes; do not publish them with the synthetic table."
-)
-
-
 EXAMPLE = "dpassay synth table.csv --schema s.toml --epsilon 1 -o out.csv"
 
 
@@ -74,6 +81,23 @@ def synth(
     quality: Annotated[
         bool, typer.Option("--quality", help="Compare with the true table. NOT private.")
     ] = False,
+    attack: Annotated[
+        bool,
+        typer.Option("--attack", help="Attack it before it is written; for the owner's eyes."),
+    ] = False,
+    holdout: Annotated[
+        Path | None, typer.Option(help="Records that were not used, to attack the table with.")
+    ] = None,
+    reader_share: Annotated[
+        float, typer.Option(help="Of the squared budget, to tell readers how close the table is.")
+    ] = 0.0,
+    target: Annotated[
+        str | None, typer.Option(help="A column that is to be predicted from the others.")
+    ] = None,
+    resolution: Annotated[
+        float | None,
+        typer.Option(help="Least mean count of a cell of two columns, in units of its noise."),
+    ] = None,
     drop: Annotated[
         list[str] | None,
         typer.Option(help="A column to leave out, with --domain-epsilon; may be given repeatedly."),
@@ -86,8 +110,11 @@ def synth(
     """Write a synthetic table that is private in every record of the true one.
 
     The domain of every column is declared in the schema, or measured with noise and paid for out
-    of epsilon; it is never just read off the data. If anything is wrong, nothing is written.
+    of epsilon; it is never just read off the data. If anything is wrong, nothing is written, nor
+    if an attack refutes what is promised (exit code 1).
     """
+    if holdout is not None and not attack:
+        raise InvalidArgument("--holdout goes with --attack.")
     if drop and domain_epsilon is None:
         raise InvalidArgument("--drop goes with --domain-epsilon: a schema names what is kept.")
     places = [path for path in (out, report, model) if path is not None]
@@ -97,9 +124,11 @@ def synth(
         "delta": delta,
         "neighbouring": neighbouring,
         "n_records": records,
+        "reader_share": reader_share,
         "ledger": open_ledger(ledger),
         "rng": seed,
     }
+    options |= _read_options(method, target=target, resolution=resolution)
     wanted = {"ways": ways, "marginal": marginal}
     make = _synthesizer(method)
     with working("fitting"):
@@ -110,20 +139,83 @@ def synth(
             cost = domain_epsilon, drop or []
             fitted, true, left_out = _fit_measured(make, source, schema, wanted, options, *cost)
         drawn = fitted.sample(rows, rng=seed)
-    found = _quality(fitted, true, fitted.workload) if quality else None
+    found = _compare(fitted, true, drawn, target) if quality else None
+    attacked = _attack(make, fitted, drawn, true, holdout, options) if attack else None
+    if attacked is not None and attacked["refuted"]:
+        _refuse(attacked, as_json)
     files = {out: csv_text(drawn)}
+    promise, domain = state_promise(fitted), describe_domain(fitted)
+    told = None if fitted.reader_ is None else read_quality(fitted.reader_)
     if report is not None:
-        files[report] = page_of(fitted, found)
+        shown = None if attacked is None else _page_part(attacked)
+        files[report] = page_of(promise, domain, told, found, shown)
     _write(files, fitted, model)
-    data = {"rows": len(drawn), "files": [str(path) for path in places]} | _statement(fitted)
-    data["left_out"] = left_out
+    data = {"rows": len(drawn), "files": [str(path) for path in places]} | promise
+    data |= {"left_out": left_out, "dropped": domain["dropped"]}
+    if told is not None:
+        data["quality_for_readers"] = told
     data["share_given_up"] = fitted.share_given_up()
     if {FREE_TEXT, UNIQUE} & set(left_out.values()):  # that was seen in the texts
         data["public"].append("which columns hold free text or identifiers")
     if as_json:
-        emit(data | ({} if found is None else {"quality_not_private": _errors(found)}))
+        beside = {} if attacked is None else {"attack_not_private": attacked}
+        beside |= {} if found is None else {"quality_not_private": found}
+        emit(data | beside)
         return
     _show(data, found)
+    if attacked is not None:
+        _show_attack(attacked)
+
+
+def _attack(
+    make: Any, fitted: Any, drawn: Any, true: Any, holdout: Path | None, options: dict[str, Any]
+) -> dict[str, Any]:
+    """What attacks find of the table before it goes out; see :mod:`dpassay.cli.synth_attack`."""
+    from dpassay.cli.synth_attack import attack_before_release
+
+    def refit(part: Any, n: int) -> Any:
+        again = options | {"ledger": None, "n_records": n, "delta": fitted.budget_.delta}
+        return make(fitted.schema, fitted.workload, **again).fit(part)
+
+    with working("attacking"):
+        return attack_before_release(fitted, drawn, true, holdout, refit)
+
+
+def _refuse(attacked: dict[str, Any], as_json: bool) -> None:
+    """Say what an attack refuted, and end: nothing is written."""
+    if as_json:
+        emit({"files": [], "attack_not_private": attacked})
+    else:
+        _show_attack(attacked)
+        say("Refuted: the attack found more than was promised. Nothing was written.", style="bold")
+    raise typer.Exit(1)
+
+
+def _page_part(attacked: dict[str, Any]) -> str:
+    """What attacks found, for the owner's page."""
+    from dpassay.cli.synth_attack import REHEARSED
+    from dpassay.report.page import paragraphs
+    from dpassay.report.released import describe_attack
+
+    what = REHEARSED if attacked["rehearsal"] else "This table was attacked."
+    return paragraphs(what) + describe_attack(attacked)
+
+
+def _show_attack(attacked: dict[str, Any]) -> None:
+    from dpassay.cli.attack_table import show_attack
+    from dpassay.cli.synth_attack import REHEARSED
+
+    if attacked["rehearsal"]:
+        say(REHEARSED)
+    show_attack(attacked)
+
+
+def _read_options(method: str, **given: Any) -> dict[str, Any]:
+    """Options of the recommended method that were given; an error for any other method."""
+    said = {name: value for name, value in given.items() if value is not None}
+    if said and METHODS.get(method) != "ProductMixture":
+        raise InvalidArgument(f"--{next(iter(said))} goes with --method recommended.")
+    return said
 
 
 def _fit_declared(
@@ -153,12 +245,18 @@ def _fit_measured(
     drop: list[str],
 ) -> tuple[Any, Any, dict[str, str]]:
     """The synthesizer fitted on a domain that is measured where the schema declares none."""
-    from dpassay.synth import fit_with_domain
+    import warnings
+
+    from dpassay.synth import DomainWarning, fit_with_domain
 
     true, known, left_out, rules = read_known(source, schema, drop)
-    workload = _workload(tuple(known), **wanted)
-    asked = {"domain_epsilon": cost, "rules": rules, "workload": workload}
-    fitted = fit_with_domain(make, true, known, **asked, **options)
+    _workload(tuple(known), **wanted)  # what is wrong with it is said before anything is spent
+    asked = {"domain_epsilon": cost, "rules": rules}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DomainWarning)  # it is said with the rest, below
+        fitted = fit_with_domain(
+            make, true, known, workload=lambda names: _workload(names, **wanted), **asked, **options
+        )
     return fitted, true, left_out
 
 
@@ -167,7 +265,8 @@ def _workload(names: tuple[str, ...], ways: int, marginal: list[str] | None) -> 
     from dpassay.synth import Workload
 
     if marginal:
-        return Workload.marginals(tuple(listed.split(",")) for listed in marginal)
+        sets = [tuple(listed.split(",")) for listed in marginal]
+        return Workload.marginals(sets)
     k = min(_check.count("ways", ways), len(names))
     return Workload.marginals(itertools.combinations(names, k))
 
@@ -206,57 +305,30 @@ def _write(texts: dict[Path, str], fitted: "Fitted", model: Path | None) -> None
 # What is said of it.
 
 
-def _statement(fitted: "Synthesizer") -> dict[str, Any]:
-    """What was promised, from the event alone."""
-    curve = fitted.privacy_
-    delta = fitted.budget_.delta
-    return {
-        "method": fitted.method_,
-        "epsilon": float(curve.epsilon(delta)),
-        "delta": delta,
-        "neighbouring": curve.neighbouring,
-        "public": list(fitted.assumptions_),
-        "noise": fitted.noise_,
-        "private": fitted.noise_ != "reproducible",
-    }
+def _compare(fitted: "Synthesizer", true: Any, drawn: Any, target: str | None) -> dict[str, Any]:
+    """The owner's numbers: errors of the workload's answers, and the two tables side by side."""
+    from dpassay.synth import compare_tables, quality
 
-
-def _quality(fitted: "Fitted", true: Any, wanted: "Workload") -> "Quality":
-    from dpassay.synth import quality
-
-    return quality(fitted, true, wanted)
-
-
-def _errors(found: "Quality") -> dict[str, Any]:
-    return {
-        "max_error": found.max_error,
-        "mean_total_variation": found.mean_total_variation,
-        "by_columns": found.table().to_dict(orient="records"),
-    }
-
-
-def _promise(data: dict[str, Any]) -> str:
-    from dpassay.report.numbers import up
-
-    if not data["private"]:
-        return "NOT private: a seed was given, so that whoever knows it can take the noise off."
-    return (
-        f"({up(data['epsilon'])}, {data['delta']:.3g})-DP for neighbours by {data['neighbouring']}"
-        f"; taken as public: {', '.join(data['public'])}."
+    errors = quality(
+        fitted, true[[c for c in true.columns if c in fitted.schema.columns]], fitted.workload
     )
+    both = compare_tables(true, drawn, schema=fitted.schema, target=target)
+    return describe_quality(errors, both)
 
 
-def _show(data: dict[str, Any], found: "Quality | None") -> None:
+def _show(data: dict[str, Any], found: dict[str, Any] | None) -> None:
     say(f"{data['rows']} synthetic records by {data['method']}.")
-    say(_promise(data), style="bold")
+    say(promise_in_words(data), style="bold")
+    for name in data["dropped"]:
+        say(
+            f"DROPPED: column {name!r}. Nothing of it stood out from the noise, which was paid for."
+            " Declare its domain in a schema, which is free, or raise --domain-epsilon.",
+            style="bold",
+        )
+    if "quality_for_readers" in data:
+        _show_readers(data["quality_for_readers"])
     if found is not None:
-        worst = found.table().sort_values("largest error", ascending=False).head(10)
-        rows = [
-            (f"{row[1]:.4f}", f"{row[3]:.4f}", str(row[0]))
-            for row in worst.itertuples(index=False, name=None)
-        ]
-        table("Errors of the model's answers", ("largest", "total variation", "columns"), rows)
-        say(OWNERS_EYES, style="bold")
+        _show_owners(found)
     if data["share_given_up"] > 0:
         say(
             f"Rules: about {data['share_given_up']:.2%} of what the model draws broke one and was "
@@ -268,71 +340,33 @@ def _show(data: dict[str, Any], found: "Quality | None") -> None:
         say(f"Written: {path}")
 
 
-def page_of(fitted: "Synthesizer", found: "Quality | None") -> str:
-    """One page of HTML on what was promised and, if asked for, how close the model came."""
-    from dpassay.privacy import ApproxDP, PureDP
-    from dpassay.report import odds
-    from dpassay.report.page import NOTHING_FETCHED, document, figure, inline, paragraphs
-    from dpassay.report.page import table as html_table
-
-    data = _statement(fitted)
-    epsilon, delta = data["epsilon"], data["delta"]
-    claim = ApproxDP(epsilon, delta) if delta > 0 else PureDP(epsilon)
-    facts = [
-        ("method", data["method"]),
-        ("noise", data["noise"]),
-        ("neighbours", data["neighbouring"]),
-        ("taken as public", ", ".join(data["public"])),
-    ]
-    parts = [
-        paragraphs(_promise(data)),
-        html_table(facts),
-        "<h2>What that means for one person</h2>",
-        figure(
-            inline(odds.icons_svg(odds.explain(claim)), "odds"),
-            "The most that the promise allows, if a person took part and if not.",
-        ),
-        "<h2>The domain</h2>",
-        _domain(fitted, data),
-    ]
-    if found is not None:
-        parts += ["<h2>How close it is (not private)</h2>", paragraphs(OWNERS_EYES), _near(found)]
-    title = "A private synthetic table" if data["private"] else "A synthetic table, NOT private"
-    return document(title, "\n".join(parts), head=NOTHING_FETCHED)
-
-
-def _domain(fitted: "Fitted", data: dict[str, Any]) -> str:
-    """The columns with their kinds, and what was paid for domains that nobody declared."""
-    from dpassay.report.numbers import up
-    from dpassay.report.page import paragraphs
-    from dpassay.report.page import table as html_table
-
-    measured = () if fitted.domain_ is None else fitted.domain_.measured
+def _show_readers(told: dict[str, Any]) -> None:
     rows = [
-        (name, c.kind, str(c.size), "measured with noise" if name in measured else "declared")
-        for name, c in fitted.schema.columns.items()
+        (column["column"], column["words"], f"{column['missing']:.3f}", f"{column['outside']:.3f}")
+        for column in told["columns"]
     ]
-    table = html_table(rows, head=("column", "kind", "values", "domain"))
-    if fitted.domain_ is None or not data["private"]:
-        return table
-    price = up(float(fitted.domain_.privacy.epsilon(data["delta"])))
-    return table + paragraphs(
-        f"Measuring domains alone costs epsilon = {price} at delta = {data['delta']:.3g}; the "
-        "promise above includes it. Values that few records have are not in a measured domain: "
-        "they count as missing, or as the nearest number or day."
-    )
+    table("For readers, paid for", ("column", "distance", "missing", "outside"), rows)
+    say(f"Shares are known to {told['resolution']:.2g}; below '<' nothing is known.")
 
 
-def _near(found: "Quality") -> str:
-    from dpassay.report.page import table as html_table
-
+def _show_owners(found: dict[str, Any]) -> None:
+    head = ("column", "distance", "mean", "synthetic", "deviation", "synthetic", "outside")
     rows = [
-        (str(row[0]), f"{row[1]:.4f}", f"{row[3]:.4f}")
-        for row in found.table().itertuples(index=False, name=None)
+        (
+            row["column"],
+            f"{row['distance']:.3f}",
+            *(number(row[key]) for key in COLUMN_NUMBERS),
+            f"{row['outside']:.3f}",
+        )
+        for row in found["columns"]
     ]
-    caption = (
-        f"Largest error {found.max_error:.4f}, mean total variation "
-        f"{found.mean_total_variation:.4f}, as shares of the records."
-    )
-    head = ("columns", "largest error", "total variation")
-    return html_table(rows, head=head, caption=caption)
+    table("True beside synthetic", head, rows)
+    worst = sorted(found["by_columns"], key=lambda row: -row["largest error"])[:10]
+    rows = [
+        (f"{row['largest error']:.4f}", f"{row['total variation']:.4f}", row["queries"])
+        for row in worst
+    ]
+    table("Errors of the model's answers", ("largest", "total variation", "columns"), rows)
+    for fault in found["faults"]:
+        say(f"BAD: {fault}.", style="bold")
+    say(OWNERS_EYES, style="bold")

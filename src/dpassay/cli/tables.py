@@ -23,6 +23,7 @@ _LOOKS = {
     "numeric": r"[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?",
     "date": r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ].*)?",
 }
+_DAY = len("2024-02-29")  # a longer text has a time of day
 
 
 def read_table(source: Path, columns: "Mapping[str, Column]") -> Any:
@@ -132,6 +133,8 @@ _FIELDS = {
     "numeric": 'kind = "numeric"\n# low = 0.0\n# high = 1000.0\n# bins = 20\n',
     "date": 'kind = "date"\n# first = "2024-01-01"\n# end = "2025-01-01"  # days are before it\n'
     "# bins = 12\n",
+    "timestamp": 'kind = "timestamp"\n# first = "2024-01-01"\n# end = "2025-01-01"  # before it\n'
+    "# bins = 12\n",
     "categorical": 'kind = "categorical"\n# values = ["first", "second"]\n',
 }
 
@@ -173,7 +176,8 @@ def read_texts(source: Path) -> Any:
 def _kind(texts: Any) -> str:
     present = texts.dropna()
     looks = (kind for kind, form in _LOOKS.items() if present.str.fullmatch(form).all())
-    return next(looks, "categorical") if len(present) else "categorical"
+    kind = next(looks, "categorical") if len(present) else "categorical"
+    return "timestamp" if kind == "date" and (present.str.len() > _DAY).any() else kind
 
 
 def _set_types(texts: Any, columns: "Mapping[str, Any]") -> Any:

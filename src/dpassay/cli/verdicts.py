@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from dpassay.report import Report
     from dpassay.types import OneTraining, Verdict
 
+_TRUSTED = "Nobody checked that the two data sets are neighbours: they were trusted to be."
+_INPUT_SAYS = (
+    "Neighbours are what the input says they are; nobody checked that one record of yours moves "
+    "no more."
+)
 _COLOURS = {0: "green", REFUTED: "red", STOPPED: "yellow"}
 
 About = Annotated[
@@ -47,7 +52,7 @@ def show(verdict: "Verdict", claim: str, as_json: bool) -> None:
     if verdict.pair:
         say(f"The pair that was searched: {verdict.pair_in_words}.")
     if verdict.neighbours == "trusted":
-        say("Nobody checked that the two data sets are neighbours: they were trusted to be.")
+        say(_INPUT_SAYS if verdict.pair else _TRUSTED)
     if verdict.next_step:
         say(f"Next: {verdict.next_step}")
     if verdict.replay:

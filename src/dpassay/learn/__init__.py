@@ -10,6 +10,7 @@ from dpassay._lazy import lazily
 if TYPE_CHECKING:
     from dpassay.learn.lasso import PrivateLasso
     from dpassay.learn.logistic import PrivateLogisticRegression
+    from dpassay.learn.preprocess import PrivatePreprocessor
     from dpassay.learn.ridge import PrivateRidge
     from dpassay.learn.search import PrivateSearchCV
     from dpassay.privacy.ledger import Ledger
@@ -18,6 +19,7 @@ _PUBLIC = {
     "PrivateLasso": "dpassay.learn.lasso",
     "PrivateRidge": "dpassay.learn.ridge",
     "PrivateLogisticRegression": "dpassay.learn.logistic",
+    "PrivatePreprocessor": "dpassay.learn.preprocess",
     "PrivateSearchCV": "dpassay.learn.search",
     "Ledger": "dpassay.privacy.ledger",
 }
@@ -26,6 +28,7 @@ __all__ = [
     "Ledger",
     "PrivateLasso",
     "PrivateLogisticRegression",
+    "PrivatePreprocessor",
     "PrivateRidge",
     "PrivateSearchCV",
 ]

@@ -29,16 +29,15 @@ from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay._threads import limit_threads
 from dpassay.errors import InvalidArgument
-from dpassay.learn.declared import Features, Norm, as_they_are, bound_features
+from dpassay.learn.declared import Features, Norm, Pair, as_they_are, bound_features
 from dpassay.learn.plans import LearnerPlan, Solution
 from dpassay.privacy import Event, NonPrivate, account
 from dpassay.privacy.budget import Budget, budget
 from dpassay.privacy.ledger import Ledger, spending
-from dpassay.types import Neighbouring, NoiseLevel, PrivacyCurve
+from dpassay.types import FloatArray, Neighbouring, NoiseLevel, PrivacyCurve
 
 RandomState = RngLike | np.random.RandomState
 """What scikit-learn takes as ``random_state``, and what NumPy has since."""
-Pair = tuple[float, float]
 Bounds = tuple[ArrayLike, ArrayLike] | Sequence[Pair] | Mapping[str, Pair]
 """Bounds of features: for all of them or lows and highs, one pair per feature, or by name."""
 NON_PRIVATE = "epsilon=inf: no privacy was asked for"
@@ -79,9 +78,12 @@ class PrivateMixin:
 
         Whatever is computed from the values of the data is computed inside this block.
         """
+        from dpassay.learn.surroundings import assumptions_from_calls
+
+        more = assumptions_from_calls(self, has_ledger=self.ledger is not None)
         with spending(self.ledger, event, what=type(self).__name__, n_records=n_records):
             self.event_ = event
-            self.assumptions_ = (f"n={n_records}", *assumptions)
+            self.assumptions_ = (f"n={n_records}", *assumptions, *more)
             self.n_records_ = n_records
             yield
 
@@ -92,13 +94,17 @@ class PrivateMixin:
         y: Any,
         n_records: int,
         assumptions: Sequence[str] = (),
+        weights: FloatArray | None = None,
     ) -> Solution:
         """State the event of a plan, which the ledger may refuse; then fit the data as planned."""
+        solve: Any = plan.solve
+        more = {} if weights is None else {"weights": weights}
         with (
             self._spending(plan.event, n_records, assumptions),
             limit_threads(features.n_numbers),
         ):
-            solution = plan.solve(features.values, y, self._rng())
+            rows = features if getattr(plan, "takes_parts", False) else features.values
+            solution = solve(rows, y, self._rng(), **more)
         self.noise_ = solution.noise
         return solution
 
@@ -174,6 +180,7 @@ _WITHOUT_RECORDS = (
     r"X has \d+ features, but ",
     r"The feature names should match ",
     r"Complex data not supported",
+    r"Sparse data was passed",
     r"Unknown label type: [\w-]+\.",
     r"[^'\n]* requires y to be passed",
     r"y should be a 1d array, got an array of shape ",
@@ -221,9 +228,3 @@ def noise_level(rng: RngLike) -> NoiseLevel:
     from dpassay.mechanisms.noise import training_source
 
     return training_source(rng).level
-
-
-# Features.
-
-
-# Targets and labels.

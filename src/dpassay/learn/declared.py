@@ -1,8 +1,9 @@
 """Rows, targets and labels inside what was declared of them; nothing is read off the data."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, reduce
 from typing import Any, Literal
 
 import numpy as np
@@ -14,6 +15,7 @@ from dpassay.optim.losses import without_duplicates
 from dpassay.types import FloatArray
 
 Norm = Literal["l2", "inf"]
+Pair = tuple[float, float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,24 +23,40 @@ class Features:
     """Rows inside their declared bound, and the public affine map that took them there.
 
     Attributes:
-        values: (X - centre) / scale, every row clipped; CSR if X was sparse.
-        norm: the bound on every row of ``values``, in ``kind``.
+        source: X as given, dense or CSR.
+        inside: what takes rows of X inside their bound, each as a function of that row alone.
+        norm: the bound on every row of :attr:`values`, in ``kind``.
         kind: "l2" or "inf".
         centre: subtracted from every column; 0 for sparse input, whose zeros stay zeros.
         scale: then divided by.
 
     """
 
-    values: Any
+    source: Any
+    inside: Callable[[Any], Any]
     norm: float
     kind: Norm
     centre: FloatArray
     scale: FloatArray
 
     @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of records and of features."""
+        return self.source.shape
+
+    @cached_property
+    def values(self) -> Any:
+        """(X - centre) / scale, every row clipped; CSR if X was sparse."""
+        return self.inside(self.source)
+
+    def part(self, rows: Any) -> Any:
+        """Some rows of :attr:`values`, by slice or number, without the others being made."""
+        return self.inside(self.source[rows])
+
+    @property
     def n_numbers(self) -> int:
         """How many numbers are stored: what products with the rows take time for."""
-        return int(self.values.nnz if sparse.issparse(self.values) else self.values.size)
+        return int(self.source.nnz if sparse.issparse(self.source) else self.source.size)
 
     def restore(self, coef: FloatArray, intercept: Any = 0.0) -> tuple[FloatArray, Any]:
         """Coefficients (…, p) and intercept for ``values``, as those that apply to X itself."""
@@ -74,37 +92,53 @@ def bound_features(
     X = without_duplicates(X)
     p = X.shape[1]
     centre, scale = np.zeros(p), np.ones(p)
-    norm = math.inf
+    norm, maps = math.inf, []
     if bounds is not None:
-        X, centre, scale = _scale_to_bounds(X, bounds, names)
+        to_bounds, centre, scale = _scaling_to_bounds(X, bounds, names)
         norm = math.sqrt(p) if kind == "l2" else 1.0
+        maps.append(to_bounds)
     if data_norm is not None:
         remedy = "It bounds the norm of every row."
         given = _check.number("data_norm", data_norm, low=0, low_open=True, remedy=remedy)
         if given < norm:
-            X, norm = _clip_rows(X, given, kind), given
-    return Features(X, norm, kind, centre, scale)
+            norm = given
+            maps.append(lambda rows: _clip_rows(rows, given, kind))
+    return Features(
+        X, lambda rows: reduce(lambda x, f: f(x), maps, rows), norm, kind, centre, scale
+    )
 
 
 def as_they_are(X: Any) -> Features:
     """The rows without a bound, for fits without privacy."""
     p = X.shape[1]
-    return Features(X, math.inf, "l2", np.zeros(p), np.ones(p))
+    return Features(X, lambda rows: rows, math.inf, "l2", np.zeros(p), np.ones(p))
 
 
-def _scale_to_bounds(
+def _scaling_to_bounds(
     X: Any, bounds: Any, names: Sequence[str] | None
-) -> tuple[Any, FloatArray, FloatArray]:
+) -> tuple[Callable[[Any], Any], FloatArray, FloatArray]:
+    """The map of rows of X, or of some of them, and its centre and scale."""
     low, high = _low_and_high(_as_ends(bounds, X.shape[1], names), X.shape[1])
     if not sparse.issparse(X):
         centre, scale = (low + high) / 2, (high - low) / 2
-        return (np.clip(X, low, high) - centre) / scale, centre, scale
+
+        def scale_dense(rows: Any) -> Any:
+            rows = np.clip(rows, low, high)  # a copy, which the rest is done in
+            rows -= centre
+            rows /= scale
+            return rows
+
+        return scale_dense, centre, scale
     if not ((low <= 0) & (high >= 0)).all():
         raise InvalidArgument("bounds must contain 0 in every column of a sparse X.")
     scale = np.maximum(-low, high)
-    columns = X.indices
-    data = np.clip(X.data, low[columns], high[columns]) / scale[columns]
-    return sparse.csr_matrix((data, columns, X.indptr), X.shape), np.zeros_like(scale), scale
+
+    def scale_sparse(rows: Any) -> Any:
+        columns = rows.indices
+        data = np.clip(rows.data, low[columns], high[columns]) / scale[columns]
+        return sparse.csr_matrix((data, columns, rows.indptr), rows.shape)
+
+    return scale_sparse, np.zeros_like(scale), scale
 
 
 def _as_ends(bounds: Any, n_features: int, names: Sequence[str] | None) -> Any:
@@ -190,6 +224,11 @@ def _clip_rows(X: Any, norm: float, kind: Norm) -> Any:
     inside = norm * (1 - 4 * np.finfo(X.dtype).eps)  # so that rounding the product is no excess
     with np.errstate(over="ignore", divide="ignore"):
         factors = np.where(norms <= norm, 1.0, inside / norms).astype(X.dtype)
+    return multiply_rows(X, factors)
+
+
+def multiply_rows(X: Any, factors: FloatArray) -> Any:
+    """Every row times its factor, dense or CSR."""
     if sparse.issparse(X):
         data = X.data * np.repeat(factors, np.diff(X.indptr))
         return sparse.csr_matrix((data, X.indices, X.indptr), X.shape)

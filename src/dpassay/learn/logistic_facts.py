@@ -24,6 +24,8 @@ class LogisticFacts(PublicFacts):
     batch_size: int | None = None
     radius: float | None = None
     penalty: float | None = None
+    calibrated: bool = False
+    dense: bool = True
 
     @property
     def loss(self) -> Loss:

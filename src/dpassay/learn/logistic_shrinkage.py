@@ -55,6 +55,7 @@ class Shrinkage:
         self.walk: FloatArray | None = None
         self.last: FloatArray | None = None
         self.shares = np.full(_VARIANCES.shape, 1 / len(_VARIANCES))
+        self.factors: FloatArray | None = None
         self.noise = np.zeros((2, 2))  # covariance of the noise in one entry of (velocity, walk)
 
     def __call__(self, W: FloatArray) -> FloatArray:
@@ -66,6 +67,7 @@ class Shrinkage:
         if self.variance > 0:
             factors, self.shares = shrink_factors(np.square(self.walk) / self.variance, self.shares)
             W = (self.walk * factors).astype(W.dtype)
+            self.factors = factors
         self.last = W
         return W
 
@@ -73,6 +75,16 @@ class Shrinkage:
     def variance(self) -> float:
         """The variance of the noise in one entry of the walk, v in the module."""
         return float(self.noise[1, 1])
+
+    def posterior_variances(self) -> FloatArray | None:
+        """The variance of each weight that is left of the noise; None where there is none.
+
+        A posterior variance in the mixture is about v times the factor of the posterior mean. The
+        mean of the last half of a random walk has two thirds of the variance at its end.
+        """
+        if self.factors is None:
+            return None
+        return 2 / 3 * self.variance * self.factors ** (1 / _POWER)
 
     def _add_noise(self) -> None:
         """One step: velocity m V + g, walk U - rate (m V + g)."""

@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Any, Protocol
 
 from dpassay._rng import RngLike
+from dpassay.learn.calibration import Calibration
 from dpassay.mechanisms.additive import gaussian_multiplier
 from dpassay.privacy.budget import Budget, Plan
 from dpassay.types import FloatArray, NoiseLevel
@@ -22,6 +23,10 @@ ROUNDING = 1 + 1e-9
 
 SMALLEST_PENALTY = 1e-8
 """Over n and the squared row bound: the least penalty at which exact solvers always succeed."""
+
+
+TAKES_WEIGHTS = ("gd", "whitened", "sgd", "adassp")
+"""Solvers that take weights of records."""
 
 
 class PublicFacts:
@@ -51,17 +56,23 @@ class PublicFacts:
 class Solution:
     """What a plan returns: weights and intercept for rows as bounded, and the level of the noise.
 
-    For regressors coefficients (p,) and a number, for classifiers (k, p) and (k,).
+    For regressors coefficients (p,) and a number, for classifiers (k, p) and (k,), and what makes
+    calibrated scores of theirs, if that was paid for.
     """
 
     coef: FloatArray
     intercept: Any
     noise: NoiseLevel
+    calibration: Calibration | None = None
 
 
 class LearnerPlan(Plan, Protocol):
     """A fit that is decided and has stated its event, but has not seen the data."""
 
     def solve(self, X: Any, y: Any, rng: RngLike, /) -> Solution:
-        """Fit the rows, which are inside their bound, to targets or to codes of labels."""
+        """Fit the rows, which are inside their bound, to targets or to codes of labels.
+
+        Plans of :data:`TAKES_WEIGHTS` take ``weights`` of the records too, in [0, 1]. Those with a
+        true ``takes_parts`` get the features themselves, to look at a part of the rows at a time.
+        """
         ...

@@ -9,6 +9,8 @@ from dpassay.learn.declared import bound_targets
 from dpassay.learn.plans import LearnerPlan
 from dpassay.learn.regressor import LinearRegressor
 from dpassay.learn.ridge_plans import PLANS, RidgeFacts, choose_solver
+from dpassay.learn.weights import bound_weights, refuse_weights
+from dpassay.types import FloatArray
 
 SOLVERS = ("auto", *PLANS)
 
@@ -32,6 +34,8 @@ class PrivateRidge(LinearRegressor):
             mapping by column name. Entries are clipped to them. One of the two must be declared.
         target_bound: Y for |y| <= Y, or (low, high); targets are clipped to it.
         residual_bound: where residuals are clipped, in the units of y; None leaves it to the rule.
+        weight_bound: the public bound on the ``sample_weight`` of a record, which the sensitivity
+            is scaled by (:mod:`dpassay.learn.weights`); for "gd" and "adassp".
         fit_intercept: whether to fit one; where privacy is bought, it is penalised as well.
         neighbouring: "add-remove" or "replace-one".
         n_records: the public number of records; None takes that of the data, and the claim says so.
@@ -58,9 +62,12 @@ class PrivateRidge(LinearRegressor):
     _: KW_ONLY
     alpha: float | None = None
     solver: str = "auto"
+    weight_bound: float | None = None
 
-    def fit(self, X: Any, y: Any) -> "PrivateRidge":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "PrivateRidge":
         """Fit, and record what it cost.
+
+        ``sample_weight`` has one number per record, in [0, ``weight_bound``].
 
         Raises:
             InvalidArgument: a bound is missing or wrong; the message says what would leak.
@@ -70,8 +77,9 @@ class PrivateRidge(LinearRegressor):
         X, y = self._read(X, y)
         budget, alpha = self._budget(), self._positive("alpha")
         _check.choice("solver", self.solver, SOLVERS)
+        weights = bound_weights(sample_weight, self.weight_bound, X.shape[0])
         if not budget.is_private:
-            return self._fit_ridge(X, y, budget, 1.0 if alpha is None else alpha)
+            return self._fit_ridge(X, y, budget, 1.0 if alpha is None else alpha, weights)
         remedy = "All solvers have Gaussian noise; PrivateLasso can be purely epsilon-DP."
         _check.number("delta", budget.delta, low=0, high=1, low_open=True, remedy=remedy)
         features = self._bound_features(X)
@@ -87,7 +95,8 @@ class PrivateRidge(LinearRegressor):
             residual_bound=self._positive("residual_bound"),
         )
         plan = self._make_plan(facts)
-        solution = self._carry_out(plan, features, targets.values, facts.n_records)
+        refuse_weights(weights, self.solver_)
+        solution = self._carry_out(plan, features, targets.values, facts.n_records, weights=weights)
         self._keep(solution.coef, solution.intercept, features, targets)
         return self
 
@@ -96,7 +105,9 @@ class PrivateRidge(LinearRegressor):
         self.solver_ = choose_solver(facts) if self.solver == "auto" else self.solver
         return PLANS[self.solver_](facts)
 
-    def _fit_ridge(self, X: Any, y: Any, budget: Budget, alpha: float) -> "PrivateRidge":
+    def _fit_ridge(
+        self, X: Any, y: Any, budget: Budget, alpha: float, weights: FloatArray | None
+    ) -> "PrivateRidge":
         """Fit scikit-learn's model without privacy, inside the bounds that were declared."""
         from sklearn.linear_model import Ridge
 
@@ -106,6 +117,7 @@ class PrivateRidge(LinearRegressor):
         if self.target_bound is not None:
             targets = bound_targets(y, self.target_bound)
             y = targets.values + targets.centre
-        ridge = Ridge(alpha=alpha, fit_intercept=self.fit_intercept).fit(features.values, y)
+        ridge = Ridge(alpha=alpha, fit_intercept=self.fit_intercept)
+        ridge.fit(features.values, y, weights)
         self.coef_, self.intercept_ = features.restore(ridge.coef_, ridge.intercept_)
         return self

@@ -20,6 +20,7 @@ from scipy import sparse
 
 from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
+from dpassay.learn.declared import multiply_rows
 from dpassay.learn.huber import gram_matrix, huber_ridge, products_with
 from dpassay.learn.plans import ROUNDING, SMALLEST_PENALTY, LearnerPlan, PublicFacts, Solution
 from dpassay.mechanisms import gaussian, gaussian_multiplier
@@ -233,26 +234,38 @@ class SufficientStatistics:
         noise = self.sensitivities[1] / self._mus[1]
         return noise * math.sqrt(2 * self.facts.dimension)
 
-    def statistics(self, X: Any, y: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """The smallest eigenvalue, X'X as a vector, and X'y; not private."""
+    def statistics(
+        self, X: Any, y: FloatArray, weights: FloatArray | None = None
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """The smallest eigenvalue, X'X as a vector, and X'y; not private.
+
+        Weights of at most 1 shorten rows and targets by their roots, so that both bounds hold.
+        """
         refuse_more_rows(X.shape[0], self.facts.n_records, FEW)
         A = with_constant(X, self.facts.constant)
+        if weights is not None:
+            roots = np.sqrt(weights)
+            A, y = multiply_rows(A, roots), y * roots
         gram = gram_matrix(A)
         return float(np.linalg.eigvalsh(gram)[0]), _as_vector(gram), products_with(A, y)
 
-    def releases(self, X: Any, y: FloatArray, rng: RngLike) -> list[Release[Any]]:
+    def releases(
+        self, X: Any, y: FloatArray, rng: RngLike, weights: FloatArray | None = None
+    ) -> list[Release[Any]]:
         """The three noisy statistics; all else is made of them."""
-        parts = zip(self.statistics(X, y), self.sensitivities, self._mus, strict=True)
+        parts = zip(self.statistics(X, y, weights), self.sensitivities, self._mus, strict=True)
         relation = self.facts.budget.neighbouring
         return [
             gaussian(value, sensitivity=by, mu=mu, rng=rng, neighbouring=relation)
             for value, by, mu in parts
         ]
 
-    def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
+    def solve(
+        self, X: Any, y: FloatArray, rng: RngLike, weights: FloatArray | None = None
+    ) -> Solution:
         """The solution of the noisy normal equations."""
         s = self.facts
-        releases = self.releases(X, y, rng)
+        releases = self.releases(X, y, rng, weights)
         smallest, gram, cross = (release.value for release in releases)
         smallest = max(0.0, smallest - 1.645 * self.sensitivities[0] / self._mus[0])
         penalty = max(0.0, self.width - smallest, s.alpha or 0.0)
@@ -342,7 +355,9 @@ class GradientDescent:
         step = Gaussian(self.noise_multiplier, self.facts.budget.neighbouring)
         return Repeated(step, self.steps)
 
-    def solve(self, X: Any, y: FloatArray, rng: RngLike) -> Solution:
+    def solve(
+        self, X: Any, y: FloatArray, rng: RngLike, weights: FloatArray | None = None
+    ) -> Solution:
         """The mean of the last iterates."""
         from dpassay.optim.gradient import noisy_gradient_descent
         from dpassay.optim.losses import Rows, Squared
@@ -361,6 +376,7 @@ class GradientDescent:
             momentum=_MOMENTUM,
             average=0.5,
             penalty=(s.alpha or 0.0) / s.n_records,
+            weights=weights,
             rng=rng,
         )
         weights = release.value[:, 0]
@@ -377,12 +393,12 @@ PLANS: dict[str, Callable[[RidgeFacts], LearnerPlan]] = {
 def choose_solver(facts: RidgeFacts) -> str:
     """The solver that "auto" takes, from public quantities.
 
-    Gradient descent, unless the noise that AdaSSP adds to X'X is a tenth of the penalty that the
+    Gradient descent, unless the noise that AdaSSP adds to X'X is half of the penalty that the
     longest descent amounts to: then the data are so many that a descent would be stopped before
     they are used up, and the normal equations know more.
     """
     least_penalty = facts.n_records / GradientDescent(facts).longest_time
-    return "adassp" if 10 * SufficientStatistics(facts).width < least_penalty else "gd"
+    return "adassp" if 2 * SufficientStatistics(facts).width < least_penalty else "gd"
 
 
 def _split(weights: FloatArray, facts: RidgeFacts, noise: NoiseLevel) -> Solution:

@@ -22,28 +22,38 @@ least noise for which this meets (epsilon, delta).
 **What a score costs.** Every record's score is clipped to [0, 1]; their sum is divided by the
 public expected size of the validation part, so that one record moves it by 1/(share · n).
 
+**What is kept for the end.** The runs spend ``search_share`` of epsilon, on fits that are only good
+enough to be compared; the setting of the best run is then fitted to *all* records with what is
+left. That is one more release after the search: the events compose. Where there is nothing to find,
+the result is that of a fit without a search at four fifths of epsilon. With ``search_share=1`` the
+best run itself is the result.
+
 How long ``fit`` took says something about K, which must stay unknown: do not publish it.
 """
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
 from sklearn.model_selection import ParameterGrid
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from dpassay import _check
+from dpassay._records import take
 from dpassay._rng import RngLike
 from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.learn.base import Budget, PrivateMixin, RandomState, check_data
 from dpassay.learn.declared import label_set
 from dpassay.learn.scorings import Scoring, private_part, scoring_of
+from dpassay.learn.search_data import Blank, blank_like, read_as_it_is
 from dpassay.learn.search_price import (
     affordable_epsilon,
     candidate,
@@ -70,12 +80,15 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
 
     Args:
         estimator: a private estimator of :mod:`dpassay.learn`, or a pipeline that ends in one and
-            whose other steps learn nothing and look at one record at a time. Its ``epsilon`` and
+            whose other steps learn nothing and look at one record at a time; a pipeline gets X
+            as it is, frames and texts too. Its ``epsilon`` and
             ``delta`` are set by the search; its ``neighbouring`` is that of the search.
         param_grid: settings to draw from, as for GridSearchCV: lists by parameter, or several such.
         epsilon: the privacy parameter of the whole search; inf searches without privacy.
         delta: the probability that may escape epsilon.
-        n_runs: the expected number of runs, above 1. Ten cost half the budget of each fit.
+        search_share: the share of epsilon that the runs spend; the rest is for the last fit, on
+            all records. 1 releases the best run itself.
+        n_runs: the expected number of runs, above 1.
         law: of their number: "poisson" (no run at all with probability exp(-n_runs), which is an
             error) or "negative-binomial" (at least one; its number varies more).
         shape: of the negative binomial law; 1 is geometric, 0 logarithmic (cheaper, more uneven).
@@ -90,7 +103,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
         random_state: None for secure noise; a seed for a search that can be replayed (not private).
 
     Attributes:
-        best_estimator_: fitted on the training part.
+        best_estimator_: fitted to all records (to the training part with ``search_share=1``).
         best_params_: its setting.
         best_score_: its noisy score.
         event_, privacy_, noise_, assumptions_: see :class:`~dpassay.learn.base.PrivateMixin`.
@@ -102,6 +115,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
     _: KW_ONLY
     epsilon: float = 1.0
     delta: float = 1e-5
+    search_share: float = 0.2
     n_runs: float = 10.0
     law: str = "poisson"
     shape: float = 1.0
@@ -126,44 +140,48 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
             DpassayError: no run was drawn (Poisson law only), whatever the data.
 
         """
-        X, y = check_data(self, X, y, accept_sparse="csr", dtype=np.float64, **self._kind_of_y())
+        X, y = self._read(X, y, **self._kind_of_y())
         settings = self._settings()
         candidate(self.estimator, {}, {})  # refuses what is not private
-        budget = self._budget()
-        share = self._share()
+        budget, share = self._budget(), self._share()
         scoring = scoring_of(self.scoring, self.estimator)
         n_records = self._public_records(X)
-        event, noise = plan_search(budget, self.n_runs, self.law, self.shape)
+        plan = plan_search(budget, self.n_runs, self.law, self.shape, self._search_share())
         public, assumptions = self._public(y, budget, max(1, round((1 - share) * n_records)))
-        most = run_epsilon(budget.delta, noise)
-        candidates = _price_settings(
-            self.estimator, settings, public, X.shape[1], most, noise, self.law
-        )
+        price = partial(_price_settings, self.estimator, settings, blank_like(X))
+        candidates = price(public, plan.run_noise, self.law)
+        # The last fit composes by Rényi divergences alone, whatever the law.
+        last = public | {"n_records": n_records}
+        finals = None if plan.fit_noise is None else price(last, plan.fit_noise, "")
         rng = self._rng()
         draws: Any = secure_generator() if rng is None else rng
-        with self._spending(event, n_records, assumptions):
+        with self._spending(plan.event, n_records, assumptions):
             validation = draws.random(X.shape[0]) < share
             run = _Run(
-                training=(X[~validation], y[~validation]),
-                validation=(X[validation], y[validation]),
+                training=take((X, y), np.flatnonzero(~validation)),
+                validation=take((X, y), np.flatnonzero(validation)),
                 scoring=scoring,
                 expected_size=share * n_records,
-                noise=noise,
+                noise=plan.run_noise,
                 law=self.law,
                 rng=rng,
             )
-            self._keep_best(
-                run, candidates, _number_of_runs(self.n_runs, self.law, self.shape, draws), draws
-            )
+            n_runs = _number_of_runs(self.n_runs, self.law, self.shape, draws)
+            place = self._keep_best(run, candidates, n_runs, draws)
+            if finals is not None:
+                self._fit_last(finals[place][0], X, y, plan.fit_noise or 0.0, rng)
+        self._state_whole()
         return self
 
-    def _keep_best(self, run: "_Run", candidates: list[Any], n: int, draws: Any) -> None:
-        best_score = -math.inf
+    def _keep_best(self, run: "_Run", candidates: list[Any], n: int, draws: Any) -> int:
+        """Play the runs, keep the best, and say which setting it has."""
+        best_score, place = -math.inf, 0
         for _ in range(n):
-            prepared, params = candidates[draws.integers(len(candidates))]
+            drawn = int(draws.integers(len(candidates)))
+            prepared, params = candidates[drawn]
             model, score, level = run(prepared, params)
             if score > best_score:
-                best_score = score
+                best_score, place = score, drawn
                 self.best_estimator_, self.best_params_, self.best_score_ = model, params, score
                 self.noise_: NoiseLevel = level
         if best_score == -math.inf:
@@ -172,12 +190,36 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
                 f"{math.exp(-self.n_runs):.1g} whatever the data. Fit again (the ledger counts "
                 "this one), with more runs or law='negative-binomial'."
             )
-        # What the best one cost is what the search did; its own fit is only a part of that.
+        return place
+
+    def _fit_last(self, prepared: Any, X: Any, y: Any, noise: float, rng: RngLike) -> None:
+        """Fit the best setting to all records, with what the search left."""
+        model: Any = clone(prepared)
+        last = private_part(model).set_params(random_state=rng)
+        model.fit(X, y)
+        if noise and not is_within(last.event_, noise, ""):  # its event depends on the data
+            raise too_dear(last.event_, self.best_params_)
+        self.best_estimator_, self.noise_ = model, last.noise_
+
+    def _state_whole(self) -> None:
+        """What the best one cost is what the search did; its own fit is only a part of that."""
         best = private_part(self.best_estimator_)
         best.event_, best.assumptions_ = self.event_, self.assumptions_
         best.n_records_ = self.n_records_
 
     # Arguments.
+
+    def _read(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+        """X as numbers; for a pipeline as it is, which its steps check and read."""
+        if isinstance(self.estimator, Pipeline):
+            return read_as_it_is(self, X, y, **options)
+        return check_data(self, X, y, accept_sparse="csr", dtype=np.float64, **options)
+
+    def _search_share(self) -> float:
+        remedy = "It is the share of epsilon that the runs spend."
+        return _check.number(
+            "search_share", self.search_share, low=0, high=1, low_open=True, remedy=remedy
+        )
 
     def _kind_of_y(self) -> dict[str, bool]:
         return {} if is_classifier(self.estimator) else {"y_numeric": True}
@@ -214,7 +256,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _best(self, method: str, X: Any) -> Any:
         check_is_fitted(self)
-        X = check_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = self._read(X, reset=False)
         return getattr(self.best_estimator_, method)(X)
 
     def predict(self, X: Any) -> Any:
@@ -234,7 +276,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
     def score(self, X: Any, y: Any) -> float:
         """The accuracy or R² of the best model on these data; not private."""
         check_is_fitted(self)
-        X = check_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = self._read(X, reset=False)
         return self.best_estimator_.score(X, y)
 
     @property
@@ -257,17 +299,16 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
 def _price_settings(
     estimator: Any,
     settings: list[dict[str, Any]],
+    blank: Blank,
     public: Mapping[str, Any],
-    n_features: int,
-    most: float,
     noise: float,
     law: str,
 ) -> list[tuple[Any, dict[str, Any]]]:
     """Every setting's estimator, with the epsilon that it may spend, and the setting."""
-    priced = []
+    priced, most = [], run_epsilon(public["delta"], noise)
     for params in settings:
         model = candidate(estimator, params, public)
-        epsilon = affordable_epsilon(model, n_features, most, noise, law, params) if noise else most
+        epsilon = affordable_epsilon(model, blank, most, noise, law, params) if noise else most
         private_part(model).set_params(epsilon=epsilon)
         priced.append((model, params))
     return priced

@@ -8,6 +8,7 @@ is within what a run may cost.
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -20,25 +21,64 @@ from dpassay import _check
 from dpassay.errors import InvalidArgument, UnsupportedEvent
 from dpassay.learn.base import Budget, PrivateMixin
 from dpassay.learn.scorings import private_part
-from dpassay.privacy import GDP, Event, Gaussian, NonPrivate, Selected, account, calibrate
+from dpassay.learn.search_data import Blank
+from dpassay.privacy import (
+    GDP,
+    Event,
+    Gaussian,
+    NonPrivate,
+    Selected,
+    Sequence,
+    account,
+    calibrate,
+)
 
 _SHARES = tuple(0.95**k for k in range(20))  # of epsilon, that a fit is tried with
 
 
-@lru_cache(maxsize=256)
-def plan_search(budget: Budget, n_runs: float, law: str, shape: float) -> tuple[Event, float]:
-    """The event of the search, and the noise over sensitivity in each of its runs (0 for none)."""
+@dataclass(frozen=True)
+class SearchPlan:
+    """What a search will do, and the noise over sensitivity that its parts may cost (0 for none).
 
-    def event(noise: float) -> Event:
+    Attributes:
+        event: of the whole.
+        run_noise: of the Gaussian release that a run costs at the most.
+        fit_noise: of the one that the last fit, on all records, costs at the most; None without.
+
+    """
+
+    event: Event
+    run_noise: float
+    fit_noise: float | None
+
+
+@lru_cache(maxsize=256)
+def plan_search(
+    budget: Budget, n_runs: float, law: str, shape: float, share: float = 1.0
+) -> SearchPlan:
+    """The runs of a search within ``share`` of epsilon, and a last fit with what is left.
+
+    The last fit is one more release after the search, so that they compose; its noise is the least
+    with which both together meet the target. With a share of 1 there is none.
+    """
+
+    def select(noise: float) -> Event:
         return Selected(Gaussian(noise, budget.neighbouring), n_runs, law, shape)
 
-    event(1.0)  # refuses what is out of range
+    def with_fit(noise: float) -> Event:
+        return Sequence((select(run_noise), Gaussian(noise, budget.neighbouring)))
+
+    select(1.0)  # refuses what is out of range
     if not budget.is_private:
-        return NonPrivate(budget.neighbouring), 0.0
+        return SearchPlan(NonPrivate(budget.neighbouring), 0.0, 0.0 if share < 1 else None)
     remedy = "Gaussian noise is never pure; take delta below 1/n."
     _check.number("delta", budget.delta, low=0, high=1, low_open=True, remedy=remedy)
-    noise = calibrate(event, budget.target, method="rdp")
-    return event(noise), noise
+    part = replace(budget, epsilon=share * budget.epsilon)
+    run_noise = calibrate(select, part.target, method="rdp")
+    if share == 1:
+        return SearchPlan(select(run_noise), run_noise, None)
+    fit_noise = calibrate(with_fit, budget.target, method="rdp")
+    return SearchPlan(with_fit(fit_noise), run_noise, fit_noise)
 
 
 @lru_cache(maxsize=256)
@@ -86,7 +126,7 @@ def _refuse_steps_that_learn(model: Any) -> None:
 
 
 def affordable_epsilon(
-    model: Any, n_features: int, most: float, noise: float, law: str, params: Mapping[str, Any]
+    model: Any, blank: Blank, most: float, noise: float, law: str, params: Mapping[str, Any]
 ) -> float:
     """The largest epsilon tried, of ``most``, at which a fit costs no more than a run may.
 
@@ -99,7 +139,7 @@ def affordable_epsilon(
 
     """
     for share in _SHARES:
-        fitted = _fit_to_made_up_records(model, n_features, share * most)
+        fitted = _fit_to_made_up_records(model, blank, share * most)
         refuse_estimates(fitted, params)
         if is_within(fitted.event_, noise, law):
             return share * most
@@ -108,13 +148,13 @@ def affordable_epsilon(
     raise too_dear(fitted.event_, params)
 
 
-def _fit_to_made_up_records(model: Any, n_features: int, epsilon: float) -> Any:
+def _fit_to_made_up_records(model: Any, blank: Blank, epsilon: float) -> Any:
     model = clone(model)
     last = private_part(model).set_params(epsilon=epsilon, random_state=0)
     labels = getattr(last, "classes", None)
     y = np.zeros(2) if labels is None else np.asarray(labels)
     try:
-        model.fit(np.full((len(y), n_features), 0.5), y)
+        model.fit(blank(len(y)), y)
     except Exception as error:
         error.add_note("This was a fit on made-up records (all entries 0.5), to learn its price.")
         raise

@@ -36,12 +36,19 @@ def clip_factors(
 
     """
     with np.errstate(over="ignore"):
-        sizes = np.linalg.norm(residuals.astype(np.float64, copy=False), ord=order, axis=1)
-        sizes += 2.0**-500  # the most that is lost where squares vanish
+        sizes = _residual_norms(residuals, order)
         sizes *= row_norms
         too_long = row_norms > clip / (64 * float(np.finfo(residuals.dtype).tiny))
         too_long |= sizes > clip * 2.0**1000
     return np.where(too_long, 0.0, clip / np.maximum(sizes, clip))
+
+
+def _residual_norms(residuals: FloatArray, order: float) -> FloatArray:
+    if residuals.shape[1] == 1:
+        return np.abs(residuals[:, 0], dtype=np.float64)
+    sizes = np.linalg.norm(residuals.astype(np.float64, copy=False), ord=order, axis=1)
+    sizes += 2.0**-500  # the most that is lost where squares vanish
+    return sizes
 
 
 def rounding(single: bool, n_records: float = 0) -> float:
@@ -71,8 +78,10 @@ def rounding(single: bool, n_records: float = 0) -> float:
     without z are mixtures over (S, π, j) with the same weights, z being sampled within each part,
     and mixtures are not easier to tell apart than their parts (hockey-stick divergences are jointly
     convex). So C (1 + 2^-10), and the sum of blocks in double precision, is the sensitivity. Under
-    replace-one the places are the same and one block differs. What vanishes below 2^-126 is less
-    than 1e-5 of a clip of 2^-60, the least that single precision is used for.
+    replace-one the places are the same and one block differs. Full batches in a random order that
+    is drawn once are the same: given π and j, all but two blocks agree in every step, so that the
+    steps together are a mixture of compositions of that sensitivity. What vanishes below 2^-126 is
+    less than 1e-5 of a clip of 2^-60, the least that single precision is used for.
 
     *Clipping itself*: norms are upper bounds, and factors and sizes are off by a few 2^-53; a
     residual that is stored in single precision by 2^-24, never being among the smallest numbers.

@@ -17,7 +17,7 @@ from scipy import sparse
 from dpassay import _check
 from dpassay.optim.clipping import lengths, rounding
 from dpassay.optim.losses import Rows
-from dpassay.optim.products import sum_of_pieces
+from dpassay.optim.products import some_rows, sum_of_pieces
 from dpassay.types import FloatArray
 
 CONSTANT = 0.25
@@ -79,8 +79,8 @@ def condition_rows(
     center = center if intercept else np.zeros_like(center)
     scale = 1 / np.sqrt(sizes + error + evenness * max(float(sizes.mean()), 1e-12 * norm_bound))
     scale /= math.sqrt(float(np.mean(scale**2)))
-    rows = _move(X, center, scale, 0.0)
-    scale = scale / typical_norm(rows.norms(), norm_bound, noise[1], rng)
+    norms = _move(X, center, scale, 0.0).norms()
+    scale = scale / typical_norm(norms, norm_bound, noise[1], rng)
     rows = _move(X, center, scale, CONSTANT if intercept else 0.0)
     moment = second_moment(rows, n_records, noise[2], rng)
     return Conditioned(rows, center, scale, moment)
@@ -90,7 +90,9 @@ def _move(X: Any, center: FloatArray, scale: FloatArray, constant: float) -> Row
     scale = scale.astype(X.dtype)
     if sparse.issparse(X):
         return Rows((X @ sparse.diags_array(scale)).tocsr(), constant, center * scale)
-    return Rows((X - center.astype(X.dtype)) * scale, constant)
+    rows = X - center.astype(X.dtype)
+    rows *= scale
+    return Rows(rows, constant)
 
 
 def column_sizes(
@@ -104,21 +106,20 @@ def column_sizes(
     """
     error = deviation * norm_bound * (1 + rounding(False, n_records)) / n_records
     positive, negative = (
-        _shrink(_column_sums(part) / n_records, error, rng)
-        for part in (_positive(X), _positive(-X))
+        _shrink(_sums_of_positive_parts(X, sign) / n_records, error, rng) for sign in (1, -1)
     )
     return positive - negative, np.maximum(positive + negative, 0.0), error
 
 
-def _column_sums(X: Any) -> FloatArray:
+def _sums_of_positive_parts(X: Any, sign: int) -> FloatArray:
     """In double precision and in pieces, as :func:`dpassay.optim.clipping.rounding` asks for."""
-    return sum_of_pieces(
-        lambda part: np.asarray(X[part].sum(axis=0, dtype=float)).ravel(), X.shape[0]
-    )
 
+    def of(part: slice) -> FloatArray:
+        rows = some_rows(X, part) if sign > 0 else -some_rows(X, part)
+        rows = rows.maximum(0) if sparse.issparse(X) else np.maximum(rows, 0)
+        return np.asarray(rows.sum(axis=0, dtype=float)).ravel()
 
-def _positive(X: Any) -> Any:
-    return X.maximum(0) if sparse.issparse(X) else np.maximum(X, 0)
+    return sum_of_pieces(of, X.shape[0])
 
 
 def _shrink(mean: FloatArray, error: float, rng: np.random.Generator) -> FloatArray:

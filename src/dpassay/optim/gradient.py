@@ -53,6 +53,8 @@ def noisy_gradient_descent(
     average: float = 0.0,
     project: Projection | None = None,
     start: FloatArray | None = None,
+    weights: FloatArray | None = None,
+    shuffled: bool = False,
     rng: RngLike = None,
 ) -> Release[FloatArray]:
     """The weights of a linear model after noisy gradient steps, as a release with its event.
@@ -84,6 +86,11 @@ def noisy_gradient_descent(
             All iterates are covered by the event, so that averaging is free.
         project: maps weights to the nearest ones in a convex set; see :func:`onto_ball`.
         start: public weights to begin with; zeros if none.
+        weights: of the records, one each in [0, 1], which multiply their clipped gradients and so
+            leave the sensitivity as it is; None for 1.
+        shuffled: whether the rows are in a uniformly random order that nobody knows, drawn
+            independently of them: full batches in single precision are then summed faster
+            (:func:`~dpassay.optim.clipping.rounding`).
         rng: None for secure noise and secure batches (AES under a key of the operating
             system); a seed or generator for a run that can be replayed and is not private.
 
@@ -94,6 +101,8 @@ def noisy_gradient_descent(
     _check.choice("norm", norm, tuple(_ORDER))
     _check.neighbouring(neighbouring)
     plan = _plan(rows, targets, loss, clip, noise_multiplier, sampling_rate, n_records)
+    plan = plan if weights is None else replace(plan, weights=_weights(weights, plan))
+    plan = replace(plan, shuffled=bool(shuffled))
     plan = plan if neighbouring == "add-remove" else plan.with_subsets()
     steps = _check.count("steps", steps, remedy="It is the number of updates.")
     rates = _rates(learning_rate, steps)
@@ -134,6 +143,8 @@ class _Shared:
     divisor: float
     n_records: int
     batch_size: int | None = None  # none for Poisson batches
+    weights: FloatArray | None = None
+    shuffled: bool = False
 
     def with_subsets(self) -> "_Shared":
         """Batches of a fixed size, which the sampling rate is rounded down to.
@@ -166,8 +177,13 @@ class _Shared:
         Not where the rows of a block could overflow or vanish in it, which is up to ``clip``.
         """
         dense = isinstance(self.rows.X, np.ndarray) and self.rows.center is None
-        batches = self.sampling_rate < 1 and self.rows.X.dtype == np.float32
-        return dense and batches and 2.0**-60 <= self.clip <= 2.0**60
+        random = self.sampling_rate < 1 or self.shuffled
+        return (
+            dense
+            and random
+            and self.rows.X.dtype == np.float32
+            and 2.0**-60 <= self.clip <= 2.0**60
+        )
 
 
 def _plan(
@@ -193,6 +209,16 @@ def _plan(
 
 _CLIP = "It bounds the norm of one record's gradient, to which the noise is scaled."
 _NOISE = "It is the noise in units of the sensitivity; 0 adds none."
+
+
+def _weights(weights: FloatArray, plan: _Shared) -> FloatArray:
+    weights = np.asarray(weights, np.float64)
+    if weights.shape != (plan.rows.shape[0],) or not ((weights >= 0) & (weights <= 1)).all():
+        raise InvalidArgument(
+            "weights must be one number in [0, 1] per record; divide them by the largest that a "
+            "record may have."
+        )
+    return weights
 
 
 def _rates(learning_rate: ArrayLike, steps: int) -> FloatArray:
@@ -227,14 +253,18 @@ class _Directions:
 
     def __call__(self, W: FloatArray) -> FloatArray:
         plan = self.plan
-        rows, targets, norms = plan.rows, plan.targets, self.norms
+        rows, targets, norms, weights = plan.rows, plan.targets, self.norms, plan.weights
         if norms is None:
             batch = plan.batch(self.rng)
             rows, targets = rows.take(batch), targets[batch]
             norms = lengths(rows, self.order)
+            weights = None if weights is None else weights[batch]
         residuals = plan.loss.residual(rows.scores(W), targets)
         with np.errstate(invalid="ignore"):
-            residuals *= clip_factors(residuals, norms, self.clip, self.order)[:, None]
+            factors = clip_factors(residuals, norms, self.clip, self.order)
+            if weights is not None:
+                factors *= weights
+            residuals *= factors[:, None]
         finite = np.isfinite(residuals)
         if not finite.all():  # where weights diverged: one record's NaN would be the sum's
             residuals[~finite.all(axis=1)] = 0

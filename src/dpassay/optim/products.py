@@ -98,6 +98,9 @@ def row_products(X: Any, W: FloatArray) -> FloatArray:
     if W.shape[1] > _COLUMNS:
         parts = range(0, W.shape[1], _COLUMNS)
         return np.hstack([row_products(X, W[:, first : first + _COLUMNS]) for first in parts])
+    if W.shape[1] == 1 and _places_are_alike(X.dtype.str, W.dtype.str, (W.shape[0], 2)):
+        # A second column makes it a matrix product, in half the time of products row by row.
+        return np.ascontiguousarray(_products_of_blocks(X, np.pad(W, ((0, 0), (0, 1))))[:, :1])
     if W.shape[1] == 1 or not _places_are_alike(X.dtype.str, W.dtype.str, W.shape):
         return np.vecdot(X[:, None, :], np.ascontiguousarray(W.T))
     return _products_of_blocks(X, W)

@@ -18,7 +18,10 @@ _MAX_PRICES = 80
 
 
 def calibrate(
-    make_event: Callable[[float], Event], target: PrivacyCurve | Risk, *, method: str = "best"
+    make_event: Callable[[float], Event],
+    target: PrivacyCurve | Risk,
+    *,
+    method: AccountMethod = "best",
 ) -> float:
     """The smallest noise with which the event meets the target, never above it.
 

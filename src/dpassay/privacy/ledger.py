@@ -12,58 +12,38 @@ entry. So whatever touched the data has an entry, and the sum of the entries was
 when each of them was made.
 """
 
-import json
 import os
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from dpassay import _check
-from dpassay._handed import parse_json
 from dpassay.errors import BudgetExceeded, InvalidArgument, UnsupportedEvent
 from dpassay.privacy.accounting import AccountMethod, account
 from dpassay.privacy.curves import ApproxDP, PureDP
-from dpassay.privacy.events import Event, Sequence, from_dict
+from dpassay.privacy.events import Event, Sequence
 from dpassay.privacy.filters import Adaptive, Filter, make_filter
-from dpassay.privacy.ledger_file import now, owner, read_meta, transaction, write_meta
-from dpassay.types import Neighbouring, PrivacyCurve
+from dpassay.privacy.ledger_file import read_meta, transaction, write_meta
+from dpassay.privacy.ledger_rows import (
+    BudgetChange,
+    Entry,
+    State,
+    as_budget,
+    last_budget,
+    read_budgets,
+    read_entries,
+    read_filter,
+    write_budget,
+    write_entry,
+    write_state,
+)
+from dpassay.types import PrivacyCurve
 
-State = Literal["reserved", "done", "failed"]
 # Methods that are asked before the best one, which can take a second per event: cheapest first.
 _QUICK: tuple[AccountMethod, ...] = ("gdp", "rdp", "basic")
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One release: when, by what, on how many records (public), and the event; never any data.
-
-    Attributes:
-        state: "done"; "failed", if it ended with an error; "reserved", while it is under way or if
-            its process died. All of them are charged.
-        owner: the process that reserved it.
-
-    """
-
-    moment: datetime
-    what: str
-    n_records: int | None
-    event: Event
-    state: State = "done"
-    owner: str | None = None
-    number: int = 0
-
-
-@dataclass(frozen=True)
-class BudgetChange:
-    """A budget that was written into the ledger: the first one, or an amendment and its reason."""
-
-    moment: datetime
-    reason: str
-    budget: ApproxDP
 
 
 class Ledger:
@@ -109,7 +89,7 @@ class Ledger:
         # Absolute: a worker process may run elsewhere.
         self.path = Path(path).absolute()
         self._token: str | None = None
-        self._asked = _Terms(_as_budget(budget), unit, adaptive)
+        self._asked = _Terms(as_budget(budget), unit, adaptive)
         if adaptive is not None:
             make_filter(adaptive, self._asked.budget)
         if budget is not None or self.path.exists():
@@ -150,11 +130,7 @@ class Ledger:
         if not self._is_made():
             return []
         with self._transaction() as file:
-            rows = file.execute(_ALL_BUDGETS).fetchall()
-        return [
-            BudgetChange(self._moment(moment), str(reason), self._budget(text))
-            for moment, reason, text in rows
-        ]
+            return read_budgets(file, self.path)
 
     # Spending.
 
@@ -187,26 +163,24 @@ class Ledger:
         """
         if not reason.strip():
             raise InvalidArgument("reason='' must say why the budget changes; it stays on record.")
-        changed = _as_budget(budget)
+        changed = as_budget(budget)
         if changed is None:
             raise InvalidArgument("budget=None: a limit cannot be taken away, only changed.")
         with self._transaction() as file:
-            file.execute(_INSERT_BUDGET, (now(), reason, _budget_text(changed)))
+            write_budget(file, changed, reason)
 
     def _charge(self, event: Event, what: str, n_records: int | None, state: State) -> Entry:
         with self._transaction() as file:
-            entries = self._entries(file)
+            entries = read_entries(file, self.path)
             self._check_fits(file, [entry.event for entry in entries], event, what)
-            row = (now(), what, n_records, json.dumps(event.as_dict()), state, owner())
-            number = int(file.execute(_INSERT, row).lastrowid or 0)
-        return Entry(datetime.fromisoformat(row[0]), what, n_records, event, state, row[5], number)
+            return write_entry(file, event, what, n_records, state)
 
     def _check_fits(
         self, file: sqlite3.Connection, before: list[Event], event: Event, what: str
     ) -> None:
         """Refuse what is above the budget, or a mix of neighbouring relations."""
         total = Sequence((*before, event))
-        budget = self._last_budget(file)
+        budget = last_budget(file, self.path)
         if budget is None:
             return
         if total.neighbouring != budget.neighbouring:
@@ -214,7 +188,7 @@ class Ledger:
                 f"neighbouring={total.neighbouring!r} of the event is not that of the ledger's "
                 f"budget, {budget.neighbouring!r}. Keep one relation per ledger."
             )
-        chosen = self._read_filter(file)
+        chosen = read_filter(file, self.path)
         delta, limit = budget.delta_upper, budget.epsilon_upper
         if chosen is None:
             epsilon = _total_epsilon(total, delta, limit)
@@ -229,7 +203,7 @@ class Ledger:
 
     def _settle(self, number: int, state: State) -> None:
         with self._transaction() as file:
-            file.execute("UPDATE entries SET state = ? WHERE number = ?", (state, number))
+            write_state(file, number, state)
 
     # Reading.
 
@@ -238,7 +212,7 @@ class Ledger:
         if not self._is_made():
             return []
         with self._transaction() as file:
-            return self._entries(file)
+            return read_entries(file, self.path)
 
     def privacy(self) -> PrivacyCurve | None:
         """The privacy curve of everything together: an upper bound; None if nothing was spent.
@@ -258,55 +232,11 @@ class Ledger:
         curve = self.privacy()
         return float(curve.epsilon(delta)) if curve is not None else 0.0
 
-    def _entries(self, file: sqlite3.Connection) -> list[Entry]:
-        return [
-            Entry(self._moment(moment), str(what), n, self._event(text), state, owner, number)
-            for number, moment, what, n, text, state, owner in file.execute(_ALL_ENTRIES)
-        ]
-
-    def _event(self, text: Any) -> Event:
-        """An event as it was written; a ledger that somebody changed is refused, not guessed at."""
-        shown = f"path={str(self.path)!r}: an entry of the ledger"
-        try:
-            return from_dict(parse_json(shown, text, infinite=True))
-        except (LookupError, TypeError, AttributeError):
-            raise InvalidArgument(f"{shown} is damaged. Restore a copy.") from None
-
-    def _moment(self, text: Any) -> datetime:
-        try:
-            return datetime.fromisoformat(text)
-        except (TypeError, ValueError):
-            raise InvalidArgument(
-                f"path={str(self.path)!r}: an entry of the ledger is damaged. Restore a copy."
-            ) from None
-
-    def _budget(self, text: Any) -> ApproxDP:
-        shown = f"path={str(self.path)!r}: the budget of the ledger"
-        try:
-            known = parse_json(shown, text, infinite=True)
-            relation: Neighbouring = known["neighbouring"]
-            return ApproxDP(known["epsilon"], known["delta"], neighbouring=relation)
-        except (LookupError, TypeError):
-            raise InvalidArgument(f"{shown} is damaged. Restore a copy.") from None
-
-    def _last_budget(self, file: sqlite3.Connection) -> ApproxDP | None:
-        rows = file.execute(_ALL_BUDGETS).fetchall()
-        return self._budget(rows[-1][2]) if rows else None
-
     def _filter(self) -> Filter | None:
         if not self._is_made():
             return None
         with self._transaction() as file:
-            return self._read_filter(file)
-
-    def _read_filter(self, file: sqlite3.Connection) -> Filter | None:
-        kept = read_meta(file, "filter")
-        try:
-            return None if kept is None else Filter(kept["kind"], kept["order"])
-        except (LookupError, TypeError):
-            raise InvalidArgument(
-                f"path={str(self.path)!r}: the ledger is damaged. Restore a copy."
-            ) from None
+            return read_filter(file, self.path)
 
     def _read(self, key: str) -> Any:
         if not self._is_made():
@@ -330,11 +260,11 @@ class Ledger:
 
     def _agree(self, file: sqlite3.Connection) -> None:
         """Write down what was asked for if the ledger says nothing of it yet, else compare."""
-        asked, known = self._asked, self._last_budget(file)
+        asked, known = self._asked, last_budget(file, self.path)
         if asked.budget is not None and known is None:
-            new = not self._entries(file)
+            new = not read_entries(file, self.path)
             reason = "made" if new else "set when there were entries already"
-            file.execute(_INSERT_BUDGET, (now(), reason, _budget_text(asked.budget)))
+            write_budget(file, asked.budget, reason)
             if asked.adaptive is not None and new:
                 chosen = make_filter(asked.adaptive, asked.budget)
                 write_meta(file, "filter", {"kind": chosen.kind, "order": chosen.order})
@@ -349,7 +279,7 @@ class Ledger:
         self._seen: str = read_meta(file, "token")
 
     def _compare(self, file: sqlite3.Connection) -> None:
-        stored = self._read_filter(file)
+        stored = read_filter(file, self.path)
         known = {
             "unit": read_meta(file, "unit"),
             "adaptive": None if stored is None else stored.kind,
@@ -384,39 +314,6 @@ class _Terms:
     budget: ApproxDP | None
     unit: str | None
     adaptive: Adaptive | None
-
-
-_ALL_ENTRIES = (
-    "SELECT number, moment, what, n_records, event, state, owner FROM entries ORDER BY number"
-)
-_ALL_BUDGETS = "SELECT moment, reason, budget FROM budgets ORDER BY number"
-_INSERT = (
-    "INSERT INTO entries (moment, what, n_records, event, state, owner) VALUES (?, ?, ?, ?, ?, ?)"
-)
-_INSERT_BUDGET = "INSERT INTO budgets (moment, reason, budget) VALUES (?, ?, ?)"
-
-
-def _as_budget(budget: Any) -> ApproxDP | None:
-    if isinstance(budget, PureDP):
-        return ApproxDP(budget.epsilon_upper, 0.0, neighbouring=budget.neighbouring)
-    if budget is None:
-        return None
-    if not isinstance(budget, ApproxDP):
-        raise InvalidArgument(
-            f"budget={budget!r} must be ApproxDP or PureDP, for example ApproxDP(3.0, 1e-5)."
-        )
-    # As the file will give it back, so that the two can be compared.
-    return ApproxDP(budget.epsilon_upper, budget.delta_upper, neighbouring=budget.neighbouring)
-
-
-def _budget_text(budget: ApproxDP) -> str:
-    return json.dumps(
-        {
-            "epsilon": budget.epsilon_upper,
-            "delta": budget.delta_upper,
-            "neighbouring": budget.neighbouring,
-        }
-    )
 
 
 def _total_epsilon(total: Event, delta: float, limit: float) -> float:

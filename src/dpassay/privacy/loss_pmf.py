@@ -1,5 +1,6 @@
 """The privacy loss of one event on a grid: masses whose profile is never below the truth."""
 
+import functools
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -85,15 +86,16 @@ class LossPmf:
 
 def support(profile: Profile, opposite: Profile, tail: float = TAIL) -> tuple[float, float]:
     """Losses beyond which either direction has no more mass than ``tail``."""
+    return -_reach(opposite, tail), _reach(profile, tail)
 
-    def reach(h: Profile) -> float:
-        # Mass that is infinite anyway, as in (epsilon, delta).
-        floor = float(h(np.array([np.inf]))[0])
-        top = np.array([_LARGEST])
-        # A few halvings do: stopping early leaves the upper end, which is far enough.
-        return float(first_true(lambda x: h(x) - floor <= tail, np.zeros(1), top, most=22)[0])
 
-    return -reach(opposite), reach(profile)
+@functools.lru_cache(maxsize=64)  # A grid asks for the same profiles several times.
+def _reach(profile: Profile, tail: float) -> float:
+    # Mass that is infinite anyway, as in (epsilon, delta).
+    floor = float(profile(np.array([np.inf]))[0])
+    top = np.array([_LARGEST])
+    # A few halvings do: stopping early leaves the upper end, which is far enough.
+    return float(first_true(lambda x: profile(x) - floor <= tail, np.zeros(1), top, most=22)[0])
 
 
 def discretise(profile: Profile, opposite: Profile, interval: float, tail: float = TAIL) -> LossPmf:

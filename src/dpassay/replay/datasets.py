@@ -39,6 +39,18 @@ def form_of(data: Any) -> Form:
     return Form(data, _same)
 
 
+def data_like(data: Any, arrays: Any) -> Any:
+    """Data of the same kind as another, of arrays such as a file holds."""
+    if isinstance(data, tuple) and isinstance(arrays, tuple) and len(data) == len(arrays):
+        return tuple(data_like(own, part) for own, part in zip(data, arrays, strict=True))
+    if hasattr(data, "columns") and isinstance(arrays, np.ndarray):
+        frame: Any = data
+        return type(frame)(arrays, columns=frame.columns).astype(frame.dtypes.to_dict())
+    if isinstance(data, list) and isinstance(arrays, np.ndarray):
+        return arrays.tolist() if arrays.ndim == 1 else [*arrays]
+    return form_of(data).rebuild(arrays)
+
+
 def record_of(record: Any, arrays: Any) -> Any:
     """One record in the form that records of the arrays have."""
     if isinstance(arrays, tuple) and isinstance(record, tuple | list):

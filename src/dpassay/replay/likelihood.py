@@ -25,7 +25,7 @@ from dpassay.replay.neighbours import Neighbour
 from dpassay.replay.obligations import calls, shapes
 from dpassay.replay.playing import Played, Player
 from dpassay.replay.prices import rounding_of
-from dpassay.replay.tape import SAMPLERS, Array, Coins, Edit, Entry, Tape
+from dpassay.replay.tape import SAMPLERS, Array, Coins, Edit, Entry, Tape, is_seed
 
 ROUNDING = 1e-9
 ROUNDING_SINGLE = 1e-5
@@ -73,11 +73,18 @@ def sides_of(data: Any, neighbour: Neighbour) -> Sides:
     raise NoLikelihood("the two data sets do not differ by one record that can be seen")
 
 
-def log_ratio(player: Player, sides: Sides, seed: int) -> float:
-    """One trial: log P/Q of the noisy values of a fresh execution on P, lowered by its rounding."""
+def log_ratio(
+    player: Player, sides: Sides, seed: int, refuse: Callable[[Played], None] | None = None
+) -> float:
+    """One trial: log P/Q of the noisy values of a fresh execution on P, lowered by its rounding.
+
+    ``refuse`` raises NoLikelihood for an execution whose noisy values are not published.
+    """
     n, index = sides.n, sides.index
     first = player.record(sides.data, n, seed)
     _refuse_what_is_unknown(first.tape)
+    if refuse is not None:
+        refuse(first)
     if not _batches(first.tape):
         kind = "replace" if sides.replaced else "remove"
         other = n if sides.replaced else n - 1
@@ -151,6 +158,8 @@ def _refuse_what_is_unknown(tape: Tape) -> None:
             raise NoLikelihood(
                 f"batches are drawn by a {draw.law} at {draw.site}: its coins depend on each other"
             )
+        if draw.law in SAMPLERS and not is_seed(draw.value, int(draw.settings)):
+            raise NoLikelihood(f"a {draw.law} at {draw.site} may hide which value is which")
     for draw in tape.lost:
         raise NoLikelihood(f"a {draw.law} draw at {draw.site} was not followed to what it protects")
     for entry in tape.entries:
@@ -184,13 +193,14 @@ def _batches(tape: Tape) -> list[Coins]:
     return found
 
 
-def _is_batch(tape: Tape, entry: Entry) -> bool:
+def is_batch(entry: Entry) -> bool:
+    """Whether a row of coins, one per record, draws a batch."""
     return entry.kind == "coin" and entry.axis is not None and np.unique(entry.query).size == 1
 
 
 def _counted(tape: Tape) -> list[Entry]:
     """The primitives whose values are seen; coins that draw a batch are no answers."""
-    return [entry for entry in tape.entries if entry.counts and not _is_batch(tape, entry)]
+    return [entry for entry in tape.entries if entry.counts and not is_batch(entry)]
 
 
 def _steps(tape: Tape) -> list[tuple[float | None, list[Entry]]]:

@@ -325,6 +325,25 @@ def is_played_alike(one: Tape, other: Tape) -> bool:
     return all(same) and all(rates)
 
 
+def skips_empty_batches(now: Tape) -> bool:
+    """Whether the calls differ because noise is drawn for batches with records alone.
+
+    Both sides draw as many batches at the same rate, and noise for each that is not empty.
+    """
+    assert now.of is not None
+    sides = now.of, now
+    if len(now.coins) != len(now.of.coins) or any(row.rows != 1 for t in sides for row in t.coins):
+        return False
+    for tape in sides:
+        full = {i for i, row in enumerate(tape.coins) if row.n_in}
+        noisy = {e.sampled for e in tape.entries if e.kind == "add" and e.sampled is not None}
+        if noisy != full:
+            return False
+    return {i for i, row in enumerate(now.of.coins) if row.n_in} != {
+        i for i, row in enumerate(now.coins) if row.n_in
+    }
+
+
 def adding_lines(tape: Tape) -> set[Site]:
     """Lines at which noise was added to something."""
     kinds = ("add", "compare")

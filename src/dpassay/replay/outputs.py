@@ -8,15 +8,18 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.replay.draws import mark_of, note, strip
+from dpassay.replay.draws import Noisy, mark_of, note, strip
 
 _DEPTH = 6
 
 
 def settle(value: Any, depth: int = 0) -> Any:
     """The output without marks; what is released counts as used."""
-    if mark_of(value) is not None:
-        note(mark_of(value))
+    mark = mark_of(value)
+    if mark is not None:
+        note(mark)
+        if isinstance(mark, Noisy):
+            _publish(mark, strip(value))
         return strip(value)
     value = strip(value)
     if depth > _DEPTH:
@@ -34,6 +37,12 @@ def settle(value: Any, depth: int = 0) -> Any:
     if isinstance(value, np.ndarray) and value.dtype == object:
         return np.array([settle(part, depth + 1) for part in value.ravel()], dtype=object)
     return value
+
+
+def _publish(mark: Noisy, value: Any) -> None:
+    """A noisy value is released as it is, or times a number: where that is zero, nothing is."""
+    told = np.isfinite(value) & (np.not_equal(value, 0) | (not mark.scaled))
+    mark.entry.publish(np.asarray(mark.where)[told], np.asarray(value)[told])
 
 
 def _is_of_torch(value: Any) -> bool:
@@ -162,7 +171,10 @@ def numbers_of(output: Any, depth: int = 0) -> list[float]:
         output = list(output.values())
     if isinstance(output, list | tuple | np.ndarray) and depth < _DEPTH:
         return [number for part in output for number in numbers_of(part, depth + 1)]
-    return []
+    if _is_of_torch(output):
+        return numbers_of(_from_torch(output), depth + 1)
+    inside = None if isinstance(output, str | bytes) else _attributes(output)
+    return numbers_of(inside, depth + 1) if inside and depth < _DEPTH else []
 
 
 def is_rearranged(left: Any, right: Any) -> bool:

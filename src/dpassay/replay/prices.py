@@ -42,6 +42,7 @@ class Part:
     epsilon: float = 0.0
     law: str = ""
     event: events.Event | None = None  # what a library says that it costs
+    is_bound: bool = False  # such an event is that of a larger movement: the price may be less
 
     @property
     def rounding(self) -> float:
@@ -151,7 +152,10 @@ def _counted(then: Entry, now: Entry, unused: Mapping[int, Array]) -> Array:
     free = unused.get(then.number)
     if free is None or free.shape != now.out.shape:
         return np.ones(now.out.shape, bool)
-    return ~free | now.touched if now.touched.shape == free.shape else ~free
+    if now.touched.shape != free.shape:
+        return ~free
+    known = then.touched if then.touched.shape == free.shape else np.zeros(free.shape, bool)
+    return ~free | (now.touched & ~known)
 
 
 def uses_of(then: Entry, now: Entry) -> set[str]:
@@ -254,7 +258,9 @@ def _price_stated(bill: Bill, then: Entry, now: Entry) -> None:
         bill.unpriced.append((now, cost))
         return
     size = getattr(cost, "epsilon", getattr(cost, "rho", np.inf))
-    bill.parts.append(Part(now, epsilon=float(size), law="stated", event=cost))
+    limit = 0.0 if now.declared is None else now.declared
+    less = far is not None and far < limit * (1 - ROUNDING)
+    bill.parts.append(Part(now, epsilon=float(size), law="stated", event=cost, is_bound=less))
 
 
 def _words(uses: Iterable[str]) -> str:

@@ -170,6 +170,8 @@ class Entry:
         shown: what such a call returned, as the object that it was.
         touched: which places of the output were seen to be used; empty before the first use.
         touched_whole: whether these are all of them.
+        released: the numbers as which places of the output were released, NaN for those that were
+            not seen to be; empty before that.
 
     """
 
@@ -195,6 +197,7 @@ class Entry:
     shown: Any = None
     touched: Array = field(default_factory=lambda: np.zeros(0, bool))
     touched_whole: bool = False
+    released: Array = field(default_factory=lambda: np.zeros(0))
 
     def touch(self, where: Array) -> None:
         """Write down that these places of the output were used."""
@@ -204,6 +207,12 @@ class Entry:
             self.touched = np.zeros(self.out.shape, bool)
         np.put(self.touched, where, True)
         self.touched_whole = bool(self.touched.all())
+
+    def publish(self, where: Array, values: Array) -> None:
+        """Write down as which numbers these places of the output are released."""
+        if self.released.shape != self.out.shape:
+            self.released = np.full(self.out.shape, np.nan)
+        np.put(self.released, where, values)
 
     @property
     def counts(self) -> bool:
@@ -697,6 +706,7 @@ def part_of(entry: Entry, where: Array, **changes: Any) -> Entry:
         uses=Counter(),
         touched=np.zeros(0, bool),
         touched_whole=False,
+        released=np.zeros(0),
         extended=False,
         **changes,
     )

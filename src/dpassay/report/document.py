@@ -110,9 +110,10 @@ def write_report(report: Report, path: str | Path) -> list[Path]:
     Both are written under other names and moved into place when they are complete.
 
     Raises:
-        InvalidArgument: the path does not end in ``.html`` or cannot be written.
+        InvalidArgument: no report, or the path does not end in ``.html`` or cannot be written.
 
     """
+    _check.instance("report", report, Report, "a Report: pass audit_report(verdict).")
     page = Path(path)
     if page.suffix != ".html":
         raise InvalidArgument(f"path={str(path)!r} must end in .html; the data go beside it.")

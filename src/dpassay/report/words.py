@@ -200,7 +200,7 @@ def limits(verdict: Verdict) -> list[str]:
             "One training was run. Its canaries are not independent, so that rates over canaries "
             "have no interval of their own; the bound accounts for that."
         )
-    return said
+    return said + [f"This game cannot see: {fault}" for fault in verdict.cannot_see]
 
 
 _NEIGHBOURS = {

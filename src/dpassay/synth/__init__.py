@@ -12,6 +12,7 @@ if TYPE_CHECKING:
         quality,
         train_on_synthetic,
     )
+    from dpassay.synth.fidelity import Fidelity, compare_tables
     from dpassay.synth.methods.baselines import Independent, NoisyMarginals
     from dpassay.synth.methods.blr import BLR, blr_accuracy
     from dpassay.synth.methods.dual_query import DQRS, DualQuery
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from dpassay.synth.methods.mwem import MWEM
     from dpassay.synth.methods.product_mixture import ProductMixture
     from dpassay.synth.queries.workload import Workload
+    from dpassay.synth.readers import ReaderQuality
     from dpassay.synth.recommended import fit, fit_with_domain
     from dpassay.synth.tables.columns import (
         Categorical,
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
         Numeric,
         Ordinal,
     )
-    from dpassay.synth.tables.domains import MeasuredDomain, measure_domain
+    from dpassay.synth.tables.domains import DomainWarning, MeasuredDomain, measure_domain
     from dpassay.synth.tables.schema import Schema
+    from dpassay.synth.tables.times import TimeOfDay
     from dpassay.synth.theorems import (
         Guarantee,
         blr_error_upper,
@@ -45,6 +48,8 @@ _PUBLIC = {
     "Ordinal": "dpassay.synth.tables.columns",
     "Numeric": "dpassay.synth.tables.columns",
     "Date": "dpassay.synth.tables.columns",
+    "TimeOfDay": "dpassay.synth.tables.times",
+    "DomainWarning": "dpassay.synth.tables.domains",
     "MeasuredDomain": "dpassay.synth.tables.domains",
     "measure_domain": "dpassay.synth.tables.domains",
     "fit_with_domain": "dpassay.synth.recommended",
@@ -73,6 +78,9 @@ _PUBLIC = {
     "quality": "dpassay.synth.comparison",
     "compare": "dpassay.synth.comparison",
     "train_on_synthetic": "dpassay.synth.comparison",
+    "Fidelity": "dpassay.synth.fidelity",
+    "compare_tables": "dpassay.synth.fidelity",
+    "ReaderQuality": "dpassay.synth.readers",
 }
 
 __all__ = [
@@ -83,7 +91,9 @@ __all__ = [
     "Categorical",
     "Column",
     "Date",
+    "DomainWarning",
     "DualQuery",
+    "Fidelity",
     "Fitted",
     "FrankWolfe",
     "Guarantee",
@@ -94,13 +104,16 @@ __all__ = [
     "Ordinal",
     "ProductMixture",
     "Quality",
+    "ReaderQuality",
     "Schema",
     "SepFEM",
     "Synthesizer",
+    "TimeOfDay",
     "Workload",
     "blr_accuracy",
     "blr_error_upper",
     "compare",
+    "compare_tables",
     "fit",
     "fit_with_domain",
     "load",

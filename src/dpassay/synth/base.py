@@ -14,8 +14,10 @@ leaves is a :class:`Fitted`: everything after that is post-processing of a priva
 
 import io
 import json
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypedDict
 
@@ -26,15 +28,19 @@ from dpassay._rng import RngLike
 from dpassay._threads import limit_threads
 from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.mechanisms.noise import Source, source
-from dpassay.privacy import Event, account, from_dict
+from dpassay.privacy import Event, Gaussian, account, from_dict
 from dpassay.privacy.budget import Budget, Plan, budget
+from dpassay.privacy.events import Sequence as EventSequence
+from dpassay.privacy.gaussian import epsilon_of, mu_of
 from dpassay.privacy.ledger import Ledger, spending
-from dpassay.synth.models import MODELS, MOST_REJECTIONS, Model, Records
+from dpassay.synth.measurements import Measurement
+from dpassay.synth.models import MODELS, MOST_REJECTIONS, Groups, Model, Records
 from dpassay.synth.queries.workload import Workload
+from dpassay.synth.readers import ReaderQuality, measure_quality
 from dpassay.synth.tables.domains import MeasuredDomain
 from dpassay.synth.tables.form import Form
 from dpassay.synth.tables.remainder import Remainder
-from dpassay.synth.tables.schema import Schema
+from dpassay.synth.tables.schema import Schema, as_frame
 from dpassay.types import FloatArray, Neighbouring, NoiseLevel, PrivacyCurve
 
 FORMAT = 1
@@ -54,6 +60,8 @@ class Fitted:
         method_: which algorithm learned it.
         domain_: the domain that was measured first and its price, which ``event_`` has in it; None
             where all was declared, and in a model that was read back.
+        reader_: how close the sampled tables are, for readers, which ``event_`` has in it; None
+            unless it was asked for, and in a model that was read back.
 
     """
 
@@ -66,6 +74,7 @@ class Fitted:
     form_: Form
     n_records_: int
     domain_: MeasuredDomain | None = None
+    reader_: ReaderQuality | None = None
 
     @property
     def privacy_(self) -> PrivacyCurve:
@@ -234,6 +243,7 @@ class CommonWithoutDelta(TypedDict, total=False):
     epsilon: float
     neighbouring: Neighbouring
     n_records: int | None
+    reader_share: float
     ledger: Ledger | None
     rng: RngLike
 
@@ -255,6 +265,8 @@ class Synthesizer(Fitted, ABC):
         neighbouring: "add-remove" or "replace-one".
         n_records: the public number of records; None takes that of the table, and the claim says
             so.
+        reader_share: what of the squared budget is for telling readers how close the synthetic
+            table is (``reader_``), with noise; for methods that add Gaussian noise only.
         ledger: where the fit is charged, before the table is touched.
         rng: None for secure noise; a seed for noise that can be replayed (not private).
 
@@ -266,6 +278,7 @@ class Synthesizer(Fitted, ABC):
     is_pure: ClassVar[bool] = False
     """Whether the method is purely epsilon-DP and takes no delta."""
     budget_: Budget
+    _paid_before: tuple[Measurement, ...] = ()  # noisy columns, from the measured domain
 
     def __init__(
         self,
@@ -276,6 +289,7 @@ class Synthesizer(Fitted, ABC):
         delta: float | None = None,
         neighbouring: Neighbouring = "add-remove",
         n_records: int | None = None,
+        reader_share: float = 0.0,
         ledger: Ledger | None = None,
         rng: RngLike = None,
     ) -> None:
@@ -293,6 +307,7 @@ class Synthesizer(Fitted, ABC):
         self.delta = delta
         self.neighbouring: Neighbouring = neighbouring
         self.n_records = n_records
+        self.reader_share = reader_share
         self.ledger = ledger
         self.rng = rng
 
@@ -318,29 +333,50 @@ class Synthesizer(Fitted, ABC):
         """Decide from public quantities, state the event, then compute from the data."""
         codes = self.schema.encode(table)
         n = len(codes) if self.n_records is None else _check.count("n_records", self.n_records)
-        if remainder is None:
-            whole = self._budget(n)
-            plan = self._plan(whole, n)
-            event = due = plan.event
-            public = ("the schema", "the types of the columns")
-        else:
+        whole = self._budget(n) if remainder is None else remainder.budget
+        allowed, reader = self._split_for_readers(whole)
+        plan = self._plan(allowed, n)
+        event = plan.event if reader is None else EventSequence((plan.event, reader))
+        due, public = event, ("the schema", "the types of the columns")
+        if remainder is not None:
             whole = remainder.whole
-            plan = self._plan(remainder.budget, n)
-            event = remainder.state(plan.event, type(self).__name__)
+            event = remainder.state(event, type(self).__name__)
             due = remainder.promise  # the domain was charged when it was measured
             public = remainder.domain.assumptions
+        self._paid_before = () if remainder is None else _read_counts(remainder.domain, n)
         chosen = source(self.rng)
         with (
             spending(self.ledger, due, what=type(self).__name__, n_records=n),
             limit_threads(),  # thousands of products, none of them large
         ):
             self.model_ = self._run(Records(self.schema, codes, n), plan, chosen)
+            self.reader_ = None if reader is None else self._tell(table, reader, chosen, n)
         self.event_, self.noise_, self.budget_ = event, chosen.level, whole
         self.assumptions_ = (f"n={n}", *public)
         self.form_, self.n_records_ = Form.of(table, self.schema), n
         self.domain_ = None if remainder is None else remainder.domain
         self.method_ = type(self).__name__
         return self
+
+    def _split_for_readers(self, whole: Budget) -> tuple[Budget, Gaussian | None]:
+        """What the method may spend, and the noise of what readers are told; µ adds by squares."""
+        share = _check.number("reader_share", self.reader_share, low=0, high=1, high_open=True)
+        if not share:
+            return whole, None
+        if not self.adds_gaussian_noise_only:
+            raise InvalidArgument(
+                f"reader_share={share:g} goes with methods that add Gaussian noise and nothing "
+                "else, such as ProductMixture on pairs of columns."
+            )
+        mu = float(mu_of(whole.epsilon, whole.delta)) * (1 - 1e-9)  # room for rounding
+        epsilon = float(epsilon_of(whole.delta, mu * math.sqrt(1 - share)))
+        event = Gaussian(1 / (mu * math.sqrt(share)), whole.neighbouring)
+        return Budget(epsilon, whole.delta, whole.neighbouring), event
+
+    def _tell(self, table: Any, event: Gaussian, chosen: Source, n: int) -> ReaderQuality:
+        drawn, _ = self._draw(n, chosen.generator, {})
+        frame = as_frame(table, self.schema.names)
+        return measure_quality(self.schema, frame, drawn, event, chosen, n)
 
     @property
     def adds_gaussian_noise_only(self) -> bool:
@@ -354,6 +390,40 @@ class Synthesizer(Fitted, ABC):
             raise InvalidArgument("epsilon=inf asks for no privacy; release the table itself.")
         return allowed
 
+    def state_privacy(self, n_records: int) -> PrivacyCurve:
+        """The curve that a fit of so many records will state: from public quantities alone."""
+        event = self._plan(self._budget(n_records), n_records).event
+        return account(event, assumptions=(f"n={n_records}",), n_records=n_records)
+
+    def measure(self, table: Any, times: int = 1) -> list[list[Measurement]]:
+        """The noisy marginals that a fit would take of this table, so many times anew, no fit.
+
+        It is what an audit looks at (:func:`dpassay.audit_table`), charged to no ledger: each is a
+        release of its own.
+
+        Raises:
+            InvalidArgument: the method takes none, or the table does not fit the schema.
+
+        """
+        codes = self.schema.encode(table)
+        n = len(codes) if self.n_records is None else _check.count("n_records", self.n_records)
+        plan, data = self._plan(self._budget(n), n), _CountedOnce(self.schema, codes, n)
+        chosen = source(self.rng)
+        return [self._measure(data, plan, chosen) for _ in range(times)]
+
+    def _measure(self, data: Records, plan: Any, chosen: Source) -> list[Measurement]:
+        """What ``_run`` measures before it fits anything, for methods that do."""
+        del data, plan, chosen
+        raise InvalidArgument(
+            f"{type(self).__name__} measures no marginals before it fits. Audit its answers or "
+            "its rows."
+        )
+
+    @property
+    def measures_first(self) -> bool:
+        """Whether there is anything that :meth:`measure` can show."""
+        return type(self)._measure is not Synthesizer._measure
+
     @abstractmethod
     def _plan(self, allowed: Budget, n_records: int) -> Plan:
         """What will be done, decided from public quantities alone."""
@@ -361,6 +431,31 @@ class Synthesizer(Fitted, ABC):
     @abstractmethod
     def _run(self, data: Records, plan: Any, chosen: Source) -> Model:
         """The model, learned as planned. ``plan`` is what ``_plan`` returned."""
+
+
+class _CountedOnce(Records):
+    """Records that are measured many times: each marginal is counted when it is first asked for."""
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, ...], FloatArray]:
+        return {}
+
+    def counts(self, columns: Sequence[str], groups: Groups | None = None) -> FloatArray:
+        """The counts of a marginal; not to be written into."""
+        names = tuple(columns)
+        if groups is not None:  # merged cells are few, and other ones each time
+            return super().counts(names, groups)
+        if names not in self._known:
+            self._known[names] = super().counts(names)
+        return self._known[names]
+
+
+def _read_counts(domain: MeasuredDomain, n_records: int) -> tuple[Measurement, ...]:
+    """What was counted of columns while their domains were measured."""
+    found = (
+        Measurement.of_counts(name, *counted, n_records) for name, counted in domain.counted.items()
+    )
+    return tuple(one for one in found if one is not None)
 
 
 def default_delta(n_records: int) -> float:

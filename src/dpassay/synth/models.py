@@ -18,6 +18,8 @@ from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
 Condition = Mapping[int, NDArray[np.bool_]]
+Groups = tuple[NDArray[np.int64], ...]
+"""For each column of a marginal, the group of each of its codes: 0, 1, ..., none of them empty."""
 MOST_REJECTIONS = 1000  # rounds of drawing anew before a condition counts as impossible
 
 
@@ -74,11 +76,17 @@ class Records(Model):
         """The counts of a marginal over the public number of records."""
         return self.counts(columns) / (len(self.codes) if self.n is None else self.n)
 
-    def counts(self, columns: Sequence[str]) -> FloatArray:
-        """How many records fall into each cell."""
+    def counts(self, columns: Sequence[str], groups: Groups | None = None) -> FloatArray:
+        """How many records fall into each cell; into each cell of groups, where values are merged.
+
+        A record falls into one cell in either case.
+        """
         shape = self.schema.shape(columns)
-        places = self.schema.positions(columns)
-        cells = np.ravel_multi_index(tuple(self.codes[:, place] for place in places), shape)
+        codes = [self.codes[:, place] for place in self.schema.positions(columns)]
+        if groups is not None:
+            shape = tuple(int(own.max()) + 1 for own in groups)
+            codes = [own[column] for own, column in zip(groups, codes, strict=True)]
+        cells = np.ravel_multi_index(tuple(codes), shape)
         n_cells = int(np.prod(shape, dtype=np.int64))
         return np.bincount(cells, minlength=n_cells).reshape(shape).astype(float)
 

@@ -1,7 +1,9 @@
 """One call for the recommended synthesizer, and one for any synthesizer on a measured domain."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
+
+import numpy as np
 
 from dpassay import _check, _rng
 from dpassay._lazy import renamed_arguments
@@ -11,10 +13,12 @@ from dpassay.privacy.budget import budget
 from dpassay.privacy.ledger import Ledger
 from dpassay.synth.base import Synthesizer, default_delta
 from dpassay.synth.methods.product_mixture import ProductMixture
+from dpassay.synth.methods.stages import RESOLUTION
 from dpassay.synth.queries.workload import Workload
-from dpassay.synth.tables.domains import DOMAIN_DELTA, measure_domain
+from dpassay.synth.tables.domains import DOMAIN_DELTA, MeasuredDomain, measure_domain
 from dpassay.synth.tables.remainder import split_budget
 from dpassay.synth.tables.schema import Schema
+from dpassay.synth.tables.times import TimeOfDay
 from dpassay.types import Neighbouring
 
 S = TypeVar("S", bound=Synthesizer)
@@ -27,10 +31,13 @@ def fit(
     schema: Schema | Mapping[str, Any] | None = None,
     domain_epsilon: float | None = None,
     workload: Workload | None = None,
+    target: str | None = None,
+    resolution: float | None = RESOLUTION,
     epsilon: float = 1.0,
     delta: float | None = None,
     neighbouring: Neighbouring = "add-remove",
     n_records: int | None = None,
+    reader_share: float = 0.0,
     ledger: Ledger | None = None,
     rng: RngLike = None,
 ) -> ProductMixture:
@@ -43,10 +50,15 @@ def fit(
         domain_epsilon: the part of epsilon that may be spent on measuring domains that are not
             declared; None measures none, and refuses a table whose domain is not declared.
         workload: the queries that should come out right; None takes all pairs of columns.
+        target: a column that is to be predicted from the others, if there is one.
+        resolution: how coarse the cells are on which pairs are measured, in units of their noise;
+            see :class:`~dpassay.synth.ProductMixture`.
         epsilon: the privacy parameter, of all that is done.
         delta: the probability that may escape epsilon; None takes 1/n² of the public n.
         neighbouring: "add-remove" or "replace-one".
         n_records: the public number of records; None takes that of the table.
+        reader_share: what of the squared budget is for telling readers how close the synthetic
+            table is: ``reader_`` then may be published.
         ledger: where all that is spent is charged, before the table is touched.
         rng: None for secure noise; a seed for noise that can be replayed (not private).
 
@@ -57,10 +69,13 @@ def fit(
     """
     rest: dict[str, Any] = {
         "workload": workload,
+        "target": target,
+        "resolution": resolution,
         "epsilon": epsilon,
         "delta": delta,
         "neighbouring": neighbouring,
         "n_records": n_records,
+        "reader_share": reader_share,
         "ledger": ledger,
         "rng": rng,
     }
@@ -80,7 +95,7 @@ def fit_with_domain(
     *,
     domain_epsilon: float,
     rules: Sequence[str] = (),
-    workload: Workload | None = None,
+    workload: Workload | Callable[[tuple[str, ...]], Workload] | None = None,
     epsilon: float = 1.0,
     delta: float | None = None,
     neighbouring: Neighbouring = "add-remove",
@@ -99,7 +114,9 @@ def fit_with_domain(
             squares: if the domain takes a third of epsilon, about 94 % are left for a synthesizer
             that adds only Gaussian noise (:class:`~dpassay.synth.ProductMixture` on pairs).
         rules: what every record is known to meet; see :class:`~dpassay.synth.Schema`.
-        workload: see :func:`~dpassay.synth.fit`, as for the others.
+        workload: see :func:`~dpassay.synth.fit`, as for the others; or a function that makes it
+            from the names of the columns once they are known. Queries about columns that are left
+            out are left out too.
         epsilon: what domain and synthesizer may cost together.
         delta: the delta of both together; None takes 1/n² of the public n.
         neighbouring: "add-remove" or "replace-one".
@@ -140,6 +157,7 @@ def fit_with_domain(
         epsilon=domain_epsilon,
         delta=DOMAIN_DELTA * allowed.delta,
         neighbouring=neighbouring,
+        n_records=n,
         rules=rules,
         ledger=ledger,
         rng=seeds[0],
@@ -148,7 +166,7 @@ def fit_with_domain(
     given = {} if method.is_pure else {"delta": allowed.delta}
     synthesizer = method(
         domain.schema,
-        workload,
+        _fit_workload(workload, domain),
         epsilon=allowed.epsilon,
         neighbouring=neighbouring,
         n_records=n,
@@ -159,7 +177,37 @@ def fit_with_domain(
     )
     gaussian = synthesizer.adds_gaussian_noise_only
     remainder = split_budget(allowed, domain_epsilon, domain, gaussian=gaussian)
-    return synthesizer.fit_remainder(table, remainder)
+    return synthesizer.fit_remainder(_without(table, columns, domain.dropped), remainder)
+
+
+def _fit_workload(
+    workload: Workload | Callable[[tuple[str, ...]], Workload] | None, domain: MeasuredDomain
+) -> Workload | None:
+    """What is left of a workload on a domain: no column that was dropped, every time with its day.
+
+    A target that was dropped is an error of the method, which knows its columns.
+    """
+    columns = domain.schema.columns
+    if workload is None:
+        return None
+    if not isinstance(workload, Workload):
+        return workload(tuple(columns))
+    lost = set(domain.dropped)
+    blocks = tuple(block for block in workload.blocks if not lost & {*block.columns})
+    times = [(c.of, name) for name, c in columns.items() if isinstance(c, TimeOfDay)]
+    if not blocks and not times:
+        return None
+    return Workload(blocks + (Workload.marginals(times).blocks if times else ()))
+
+
+def _without(table: Any, columns: Mapping[str, Any] | None, dropped: Sequence[str]) -> Any:
+    """The table without some of its columns; an array has those that ``columns`` names."""
+    if not dropped:
+        return table
+    if hasattr(table, "drop"):
+        return table.drop(columns=list(dropped))
+    kept = [i for i, name in enumerate(columns or ()) if str(name) not in dropped]
+    return np.asarray(table)[:, kept]
 
 
 def _seeds(rng: RngLike) -> list[Any]:

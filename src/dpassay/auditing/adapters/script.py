@@ -22,7 +22,7 @@ from dpassay._rng import generator
 from dpassay._scratch import temporary_folder
 from dpassay.auditing.adapters.sources import local_modules
 from dpassay.auditing.working_copy import WorkingCopy, root_of
-from dpassay.errors import InvalidArgument, ScriptFailed
+from dpassay.errors import STANDS_FOR, InvalidArgument, ScriptFailed
 
 T = TypeVar("T")
 _ONE_AT_A_TIME = threading.Lock()  # A script owns its process: arguments, generators, folder.
@@ -141,9 +141,10 @@ class Script:
 def _copy_of(root: Path, process: int) -> WorkingCopy:
     """The scratch copy of a folder for one process, which has it until it ends."""
     stack = contextlib.ExitStack()
-    scratch = stack.enter_context(temporary_folder())
+    scratch = stack.enter_context(temporary_folder()).resolve() / "work"
     atexit.register(stack.close)
-    return WorkingCopy(root, scratch.resolve() / "work", remedy=", or pass --in-place")
+    STANDS_FOR[str(scratch)] = str(root)
+    return WorkingCopy(root, scratch, remedy=", or pass --in-place")
 
 
 def _copy_for(root: Path) -> WorkingCopy:

@@ -20,7 +20,7 @@ from dpassay.types import FloatArray
 
 _LINES = 2000
 _COARSER = (
-    4  # the grid of a search than that of the accountant: 1e-4 of epsilon, a third of the time
+    8  # the grid of a search than that of the accountant: 1e-4 of epsilon, a third of the time
 )
 _LEAST_NOISE = 0.05  # less is as good as none, and its losses are too large for a grid
 _LEAST_DELTA = 1e-13  # beyond losses this rare no count sees anything

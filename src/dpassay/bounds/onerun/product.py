@@ -116,6 +116,8 @@ class FixedCount:
         def height(theta: float) -> float:
             return math.log(max(self.p_value(member(theta)), TINY) / level)
 
+        if self.wrong == 0 and height(most) <= 0:  # perfect guesses often refute all members
+            return most
         low, high = bracket(lambda theta: height(theta) <= 0, most)
         return last_below(height, low, high, within) if 0 < low < high else low
 

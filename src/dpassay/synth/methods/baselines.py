@@ -10,7 +10,13 @@ from dpassay.mechanisms.noise import Source
 from dpassay.privacy import Event, gaussian_noise_multiplier
 from dpassay.privacy.budget import Budget
 from dpassay.synth.base import Synthesizer
-from dpassay.synth.measurements import SENSITIVITY, measure, measurement_event, on_simplex
+from dpassay.synth.measurements import (
+    SENSITIVITY,
+    Measurement,
+    measure,
+    measurement_event,
+    on_simplex,
+)
 from dpassay.synth.models import Mixture, Model, Records, Tables
 
 
@@ -66,11 +72,13 @@ class Independent(Synthesizer):
         return one_shot([(name,) for name in self.schema.names], allowed)
 
     def _run(self, data: Records, plan: OneShotPlan, chosen: Source) -> Model:
-        found = measure(
-            data, plan.columns, [plan.sigma] * len(plan.columns), chosen, self.neighbouring
-        )
+        found = self._measure(data, plan, chosen)
         factors = np.concatenate([on_simplex(m.shares) for m in found])
         return Mixture(self.schema, np.ones(1), factors[None])
+
+    def _measure(self, data: Records, plan: OneShotPlan, chosen: Source) -> list[Measurement]:
+        sigmas = [plan.sigma] * len(plan.columns)
+        return measure(data, plan.columns, sigmas, chosen, self.neighbouring)
 
 
 class NoisyMarginals(Synthesizer):
@@ -90,7 +98,9 @@ class NoisyMarginals(Synthesizer):
         return one_shot(self.workload.column_sets(), allowed)
 
     def _run(self, data: Records, plan: OneShotPlan, chosen: Source) -> Model:
-        found = measure(
-            data, plan.columns, [plan.sigma] * len(plan.columns), chosen, self.neighbouring
-        )
+        found = self._measure(data, plan, chosen)
         return Tables(self.schema, {m.columns: on_simplex(m.shares) for m in found})
+
+    def _measure(self, data: Records, plan: OneShotPlan, chosen: Source) -> list[Measurement]:
+        sigmas = [plan.sigma] * len(plan.columns)
+        return measure(data, plan.columns, sigmas, chosen, self.neighbouring)

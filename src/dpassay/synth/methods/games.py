@@ -132,7 +132,7 @@ def affordable(event: Event, allowed: Budget) -> bool:
 def largest_rate(make_event: MakeEvent, count: int, allowed: Budget) -> float:
     """The largest rate at which so many rounds stay inside the budget."""
 
-    def noise(method: str) -> float:
+    def noise(method: AccountMethod) -> float:
         return calibrate(lambda x: make_event(count, 1 / x), allowed.target, method=method)
 
     return 1 / min(map(noise, _methods(make_event(count, 1.0), allowed)))

@@ -1,9 +1,13 @@
 """The recommended synthesizer: noisy marginals of the workload, fitted by a mixture of products.
 
-Measured are every column by itself, the pairs inside the workload's sets of columns, and those sets
-themselves, all by Gaussian noise whose curve composes exactly. The small tables are there because
-their noise is not summed over the values of a third column: a pair costs what a triple costs, and
-says more of what triples have in common. :mod:`dpassay.synth.methods.descent` fits the mixture.
+**Pairs.** A workload of pairs, which is the default, is measured at the resolution that the budget
+allows, in stages: see :mod:`dpassay.synth.methods.stages`. :mod:`dpassay.synth.methods.descent`
+fits the mixture.
+
+**Larger sets, or** ``resolution=None``. Measured are every column by itself, the pairs inside the
+workload's sets of columns, and those sets themselves, all by Gaussian noise whose curve composes
+exactly. The small tables are there because their noise is not summed over the values of a third
+column: a pair costs what a triple costs, and says more of what triples have in common.
 
 **Large workloads.** Where the sets of three columns and more are too many or too large, all pairs
 are measured first; then, of the sets that the mixture of that step gets most wrong beyond the
@@ -33,6 +37,12 @@ from dpassay.privacy.events import Sequence as EventSequence
 from dpassay.synth.base import Common, Synthesizer
 from dpassay.synth.measurements import SENSITIVITY, Measurement, measure, measurement_event
 from dpassay.synth.methods.descent import fit_mixture
+from dpassay.synth.methods.stages import (
+    RESOLUTION,
+    StagedPlan,
+    measure_in_stages,
+    plan_stages,
+)
 from dpassay.synth.models import Mixture, Model, Records
 from dpassay.synth.queries.workload import Workload
 from dpassay.synth.tables.schema import Schema
@@ -40,7 +50,9 @@ from dpassay.types import FloatArray, Neighbouring
 
 Sets = tuple[tuple[str, ...], ...]
 
-COMPONENTS = 100
+COMPONENTS = (100, 300)
+"""The least and the most products that are mixed unless a number is given."""
+PER_CATEGORY = 3  # products for each value of the column with most values that have no order
 STEPS = 600
 PENALTY = 1.1
 SHARES = {2: {1: 0.1, 2: 0.9}, 3: {1: 0.1, 2: 0.2, 3: 0.7}}
@@ -165,11 +177,18 @@ class ProductMixture(Synthesizer):
         schema: the public domain of the table.
         workload: the queries that should come out right, by the columns they read; None takes all
             pairs of columns.
-        components: how many products are mixed.
+        components: how many products are mixed; None takes 100, or 3 for each value of the column
+            with most values that have no order, up to 300.
         steps: the number of gradient steps.
         penalty: how strongly the model is drawn to independent columns, in units of the noise.
         picks: how many sets of three columns and more are selected; None measures all of them, if
             they are not too many, and otherwise selects as many as there are columns.
+        resolution: pairs are measured on cells that hold so many times their noise on average, with
+            values merged as far as that takes. Larger numbers keep relations of columns with many
+            values, smaller ones the shape of every column. None measures all pairs at once and at
+            full resolution.
+        target: a column that is to be predicted from the others. Its relations then get more of the
+            budget, also those with two columns at a time; others get less.
         epsilon, delta, neighbouring, n_records, rng: see :class:`~dpassay.synth.Synthesizer`.
 
     >>> import pandas as pd
@@ -187,28 +206,38 @@ class ProductMixture(Synthesizer):
         schema: Schema,
         workload: Workload | None = None,
         *,
-        components: int = COMPONENTS,
+        components: int | None = None,
         steps: int = STEPS,
         penalty: float = PENALTY,
         picks: int | None = None,
+        resolution: float | None = RESOLUTION,
+        target: str | None = None,
         **rest: Unpack[Common],
     ) -> None:
         super().__init__(schema, workload, **rest)
         self.components, self.steps = components, steps
         self.penalty, self.picks = penalty, picks
+        self.resolution, self.target = resolution, target
 
     @property
     def adds_gaussian_noise_only(self) -> bool:
         """Whether no set can be selected; which sets are depends on their numbers of cells."""
         return self.picks == 0 or all(len(names) < 3 for names in self.workload.column_sets())
 
-    def _plan(self, allowed: Budget, n_records: int) -> MixturePlan:
-        _check.count("components", self.components)
-        _check.count("steps", self.steps)
-        _check.number("penalty", self.penalty, low=0)
-        if self.picks is not None:
-            _check.count("picks", self.picks, low=0)
-        plan = plan_mixture(self.schema, self.workload, allowed, self.picks)
+    def _plan(self, allowed: Budget, n_records: int) -> MixturePlan | StagedPlan:
+        self._check_options()
+        levels = _levels(self.schema, self.workload)
+        in_stages = self.resolution is not None and tuple(levels) == (1, 2)
+        if self.target is not None and not in_stages:
+            raise InvalidArgument(
+                f"target={self.target!r} goes with pairs of columns that are measured in stages: "
+                "leave the workload out, or name pairs; and leave `resolution` a number."
+            )
+        if in_stages and self.resolution is not None and allowed.delta > 0:
+            rest = (allowed, n_records, self.resolution, self.target)
+            plan = plan_stages(self.schema, levels[2], *rest)
+        else:
+            plan = plan_mixture(self.schema, self.workload, allowed, self.picks)
         if min(plan.sigmas) >= n_records:
             raise InvalidArgument(
                 f"epsilon={allowed.epsilon:g} is too small for n={n_records} records: the noise on "
@@ -217,33 +246,62 @@ class ProductMixture(Synthesizer):
             )
         return plan
 
-    def _run(self, data: Records, plan: MixturePlan, chosen: Source) -> Model:
-        found = measure(data, plan.columns, plan.sigmas, chosen, self.neighbouring)
-        model = self._fit_model(found, plan, chosen.generator)
+    def _check_options(self) -> None:
+        if self.components is not None:
+            _check.count("components", self.components)
+        _check.count("steps", self.steps)
+        _check.number("penalty", self.penalty, low=0)
+        if self.picks is not None:
+            _check.count("picks", self.picks, low=0)
+        if self.resolution is not None:
+            _check.number("resolution", self.resolution, low=0, low_open=True)
+        if self.target is not None:
+            _check.choice("target", self.target, self.schema.names)
+
+    def _run(self, data: Records, plan: MixturePlan | StagedPlan, chosen: Source) -> Model:
+        found = [*self._measure(data, plan, chosen), *self._paid_before]
+        if isinstance(plan, StagedPlan):
+            return self._fit_model(found, HOLDS[2], chosen.generator)
+        large = any(len(names) > 2 for names in plan.columns + plan.candidates)
+        hold = HOLDS[3 if large else 2]
+        model = self._fit_model(found, hold, chosen.generator)
         if not plan.picks:
             return model
         picked = select_sets(data, model, plan, self.neighbouring, chosen)
         found += measure(data, picked, [plan.late] * plan.picks, chosen, self.neighbouring)
-        return self._fit_model(found, plan, chosen.generator, model)
+        return self._fit_model(found, hold, chosen.generator, model)
+
+    def _measure(
+        self, data: Records, plan: MixturePlan | StagedPlan, chosen: Source
+    ) -> list[Measurement]:
+        if isinstance(plan, StagedPlan):
+            return measure_in_stages(data, plan, chosen)
+        return measure(data, plan.columns, plan.sigmas, chosen, self.neighbouring)
 
     def _fit_model(
         self,
         found: Sequence[Measurement],
-        plan: MixturePlan,
+        hold: float,
         rng: np.random.Generator,
         start: Mixture | None = None,
     ) -> Mixture:
-        large = any(len(names) > 2 for names in plan.columns + plan.candidates)
         return fit_mixture(
             self.schema,
             found,
-            components=self.components,
+            components=self.components or _count_components(self.schema),
             steps=self.steps,
             penalty=self.penalty,
-            hold=HOLDS[3 if large else 2],
+            hold=hold,
             rng=rng,
             start=start,
         )
+
+
+def _count_components(schema: Schema) -> int:
+    """As many as the categories need: every one of them may go with values of its own."""
+    columns = schema.columns.values()
+    largest = max((column.size for column in columns if not column.is_ordered), default=0)
+    return min(max(COMPONENTS[0], PER_CATEGORY * largest), COMPONENTS[1])
 
 
 def select_sets(

@@ -8,7 +8,7 @@ new code, unless the column says where it goes: to the nearest code, or among th
 import math
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, TypedDict, Unpack
 
@@ -21,6 +21,7 @@ from dpassay.types import FloatArray
 
 Codes = NDArray[np.int64]
 MOST_BINS = 10**6
+_REDRAWS = 20
 # An ISO date, and the time of day that may follow it with its distance from UTC.
 _DAY = r"\d{4}([-/]?\d\d([-/]?\d\d)?)?"
 _TIME = r"[T ]\d\d(:?\d\d(:?\d\d([.,]\d+)?)?)? ?(Z|[+-]\d\d(:?\d\d)?)?$"
@@ -40,8 +41,8 @@ class Column(ABC):
     Args:
         nullable: whether a value may be missing.
         outside: what is done with a value outside the domain: "refused" is an error, "missing"
-            makes it a missing value, and "nearest" the nearest number or day. The rule looks at one
-            record at a time, so it costs no privacy.
+            makes it a missing value, "other" a category of that name, and "nearest" the nearest
+            number or day. The rule looks at one record at a time, so it costs no privacy.
 
     """
 
@@ -49,6 +50,7 @@ class Column(ABC):
     outside: str = field(default="refused", kw_only=True)
     kind: ClassVar[str] = ""
     rules: ClassVar[tuple[str, ...]] = ("refused", "missing")
+    is_ordered: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _check.choice("outside", self.outside, self.rules)
@@ -93,8 +95,20 @@ class Column(ABC):
         listed = wanted if isinstance(wanted, list | tuple | set | range) else [wanted]
         series = pd.Series(list(listed), dtype=object)
         allowed = np.zeros(self.size, bool)
-        allowed[replace(self, outside="refused").encode(name, series)] = True
+        allowed[self._refusing().encode(name, series)] = True
         return allowed
+
+    def find_outside(self, values: Any) -> NDArray[np.bool_]:
+        """Which of these values, none of them missing, the domain does not have."""
+        return np.asarray(self._encode(values)) < 0
+
+    def order(self) -> NDArray[np.int64]:
+        """The codes of values from low to high, for columns that have an order."""
+        return np.arange(self.n_values)
+
+    def _refusing(self) -> "Column":
+        """The same domain, outside of which a value is an error."""
+        return replace(self, outside="refused")
 
     @abstractmethod
     def domain_in_words(self) -> str:
@@ -132,13 +146,22 @@ class Column(ABC):
 class Categorical(Column):
     """Values without an order.
 
+    Args:
+        values: all of them.
+        other: what all other values are called where ``outside="other"``; if it is one of the
+            values, they count as that one.
+        nullable, outside: see :class:`~dpassay.synth.Column`.
+
     >>> Categorical(("F", "M"), nullable=True).size
     3
 
     """
 
     values: tuple[Any, ...]
+    other: str = "other"
+    rules: ClassVar[tuple[str, ...]] = ("refused", "missing", "other")
     kind: ClassVar[str] = "categorical"
+    is_ordered: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -147,33 +170,52 @@ class Categorical(Column):
             raise InvalidArgument("values=() of a column is empty. List every possible value.")
         if any(v is None or v != v for v in self.values):
             raise InvalidArgument(
-                f"values={_shorten(self.values)} lists a missing value. Declare nullable=True."
+                f"values={shorten(self.values)} lists a missing value. Declare nullable=True."
             )
         if len(set(self.values)) < len(self.values):
-            raise InvalidArgument(f"values={_shorten(self.values)} has a value twice.")
+            raise InvalidArgument(f"values={shorten(self.values)} has a value twice.")
+
+    @property
+    def listed(self) -> tuple[Any, ...]:
+        """What each code stands for: the values, and what all others are called."""
+        apart = self.outside == "other" and self.other not in self.values
+        return (*self.values, self.other) if apart else self.values
 
     @property
     def n_values(self) -> int:
         """How many codes stand for values."""
-        return len(self.values)
+        return len(self.listed)
 
     def domain_in_words(self) -> str:
         """The domain, for messages."""
-        return f"its domain {_shorten(self.values)}"
+        return f"its domain {shorten(self.values)}"
 
     def _domain(self) -> dict[str, Any]:
-        return {"values": list(self.values)}
+        named = {"other": self.other} if self.outside == "other" else {}
+        return {"values": list(self.values), **named}
+
+    def _refusing(self) -> "Column":
+        return replace(self, values=self.listed, outside="refused")
+
+    def find_outside(self, values: Any) -> NDArray[np.bool_]:
+        """Which of these values are not listed: those that are "other", too."""
+        return np.asarray(~values.isin(list(self.values)), bool)
+
+    def _place(self, values: Any, codes: Codes) -> Codes:
+        if self.outside == "other":
+            return np.where(codes < 0, self.listed.index(self.other), codes)
+        return super()._place(values, codes)
 
     def _encode(self, values: Any) -> Codes:
         import pandas as pd
 
-        index = pd.Index(list(self.values), dtype=object)
+        index = pd.Index(list(self.listed), dtype=object)
         return index.get_indexer(pd.Index(values.astype(object))).astype(np.int64)
 
     def _decode(self, codes: Codes, rng: np.random.Generator) -> Any:
         del rng
-        values = np.empty(len(self.values), object)
-        values[:] = self.values
+        values = np.empty(self.n_values, object)
+        values[:] = self.listed
         return values[codes]
 
 
@@ -182,6 +224,7 @@ class Ordinal(Categorical):
     """Values in an order, from low to high: integers, grades."""
 
     kind: ClassVar[str] = "ordinal"
+    is_ordered: ClassVar[bool] = True
 
 
 @dataclass(frozen=True)
@@ -191,7 +234,11 @@ class Numeric(Column):
     Args:
         edges: of the bins, increasing. Bin i is [edges[i], edges[i + 1]); the last one is closed,
             unless values are whole numbers: then it ends before its last edge, as a range does.
+            They may be empty where there are atoms.
         integer: values are whole numbers, and so are the edges.
+        atoms: single numbers with a code of their own, behind those of the bins: 0 of a column of
+            debts, or the largest value that an instrument shows.
+        decimals: sampled values are rounded to so many decimals; None leaves them as drawn.
         nullable, outside: see :class:`~dpassay.synth.Column`.
 
     >>> Numeric.between(0, 100, bins=10).size
@@ -203,22 +250,35 @@ class Numeric(Column):
 
     edges: tuple[float, ...]
     integer: bool = False
+    atoms: tuple[float, ...] = ()
+    decimals: int | None = None
     kind: ClassVar[str] = "numeric"
     rules: ClassVar[tuple[str, ...]] = ("refused", "missing", "nearest")
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        edges = _check.array("edges", self.edges, ndim=1, remedy="They are the ends of the bins.")
-        if len(edges) < 2 or not (np.diff(edges) > 0).all():
+        atoms = self._check_increasing("atoms", self.atoms, 0)
+        self._check_increasing("edges", self.edges, 0 if atoms else 2)
+        if len(self.edges) == 1:
+            raise InvalidArgument(f"edges={shorten(self.edges)} must be two numbers or more.")
+        if self.decimals is not None:
+            _check.count("decimals", self.decimals, low=0, high=15)
+
+    def _check_increasing(self, name: str, given: Sequence[float], least: int) -> int:
+        """Make numbers of what is given, in increasing order; how many there are."""
+        remedy = "They are the ends of the bins." if name == "edges" else ""
+        found = _check.array(name, given, ndim=1, remedy=remedy) if len(given) else np.array([])
+        if len(found) < least or not (np.diff(found) > 0).all():
             raise InvalidArgument(
-                f"edges={_shorten(self.edges)} must be two numbers or more, increasing."
+                f"{name}={shorten(given)} must be two numbers or more, increasing."
             )
-        if self.integer and not (edges == np.floor(edges)).all():
+        if self.integer and not (found == np.floor(found)).all():
             raise InvalidArgument(
-                f"edges={_shorten(self.edges)} must be whole numbers for integer=True."
+                f"{name}={shorten(given)} must be whole numbers for integer=True."
             )
         number = int if self.integer else float
-        object.__setattr__(self, "edges", tuple(number(edge) for edge in edges))
+        object.__setattr__(self, name, tuple(number(x) for x in found))
+        return len(found)
 
     @classmethod
     def between(
@@ -228,6 +288,8 @@ class Numeric(Column):
         *,
         bins: int = 32,
         integer: bool = False,
+        atoms: tuple[float, ...] = (),
+        decimals: int | None = None,
         **rest: Unpack[ColumnOptions],
     ) -> "Numeric":
         """Bins of equal width; for whole numbers from ``low`` to ``high`` - 1, as a range."""
@@ -236,42 +298,97 @@ class Numeric(Column):
         edges = np.linspace(low, high, _check.count("bins", bins, high=MOST_BINS) + 1)
         if integer:
             edges = np.unique(np.round(edges))
-        return cls(tuple(edges), integer, **rest)
+        return cls(tuple(edges), integer, atoms, decimals, **rest)
+
+    @property
+    def n_bins(self) -> int:
+        """How many codes stand for bins; those of atoms follow."""
+        return max(len(self.edges) - 1, 0)
 
     @property
     def n_values(self) -> int:
         """How many codes stand for values."""
-        return len(self.edges) - 1
+        return self.n_bins + len(self.atoms)
+
+    def order(self) -> NDArray[np.int64]:
+        """The codes of bins and atoms from low to high."""
+        return np.argsort([*self.edges[: self.n_bins], *self.atoms], kind="stable")
 
     def domain_in_words(self) -> str:
         """The domain, for messages."""
+        alone = f"{len(self.atoms)} single numbers" if self.atoms else ""
+        if not self.edges:
+            return alone
+        also = f" and {alone}" if alone else ""
         if self.integer:
-            return f"the whole numbers of [{self.edges[0]}, {self.edges[-1]})"
-        return f"[{self.edges[0]:g}, {self.edges[-1]:g}]"
+            return f"the whole numbers of [{self.edges[0]}, {self.edges[-1]}){also}"
+        return f"[{self.edges[0]:g}, {self.edges[-1]:g}]{also}"
 
     def _domain(self) -> dict[str, Any]:
-        return {"edges": list(self.edges), "integer": self.integer}
+        more: dict[str, Any] = {"atoms": list(self.atoms)} if self.atoms else {}
+        if self.decimals is not None:
+            more["decimals"] = self.decimals
+        return {"edges": list(self.edges), "integer": self.integer, **more}
 
     def _nearest(self, values: Any) -> Codes:
-        x = as_numbers(values)
-        codes = np.searchsorted(self.edges, x, side="right") - 1
-        return np.where(np.isnan(x), -1, codes.clip(0, self.n_values - 1))
+        # An infinite number is as far from everything: the largest float is on its side.
+        x = as_numbers(values).clip(-sys.float_info.max, sys.float_info.max)
+        far, codes = np.full(len(x), np.inf), np.full(len(x), -1)
+        if self.edges:
+            codes = np.searchsorted(self.edges, x, side="right") - 1
+            codes = codes.clip(0, self.n_bins - 1)
+            far = np.abs(x - x.clip(self.edges[0], self.edges[-1]))
+        for i, atom in enumerate(self.atoms):
+            near = np.abs(x - atom)
+            codes, far = np.where(near <= far, self.n_bins + i, codes), np.minimum(far, near)
+        return np.where(np.isnan(x), -1, codes)
 
     def _encode(self, values: Any) -> Codes:
         x = as_numbers(values)
-        codes = np.searchsorted(self.edges, x, side="right").astype(np.int64) - 1
-        last = x == self.edges[-1]
-        codes[last] = -1 if self.integer else self.n_values - 1
-        codes[~((x >= self.edges[0]) & (x <= self.edges[-1]))] = -1
+        codes = np.full(len(x), -1, np.int64)
+        if self.edges:
+            codes = np.searchsorted(self.edges, x, side="right").astype(np.int64) - 1
+            last = x == self.edges[-1]
+            codes[last] = -1 if self.integer else self.n_bins - 1
+            codes[~((x >= self.edges[0]) & (x <= self.edges[-1]))] = -1
         if self.integer:
             codes[x != np.floor(x)] = -1
+        place, single = self._find_atoms(x)
+        codes[single] = self.n_bins + place[single]
         return codes
 
+    def _find_atoms(self, x: FloatArray) -> tuple[Codes, NDArray[np.bool_]]:
+        """The place of each number among the atoms, and which numbers are atoms."""
+        if not self.atoms:
+            return np.zeros(len(x), np.int64), np.zeros(len(x), bool)
+        atoms = np.array(self.atoms, float)
+        place = np.searchsorted(atoms, x).clip(0, len(atoms) - 1)
+        return place, atoms[place] == x
+
     def _decode(self, codes: Codes, rng: np.random.Generator) -> Any:
+        if not self.atoms:
+            return self._draw(codes, rng)
+        single = codes >= self.n_bins
+        values = np.empty(len(codes), np.int64 if self.integer else float)
+        values[single] = np.array(self.atoms)[codes[single] - self.n_bins]
+        left = np.flatnonzero(~single)
+        # Numbers of a bin that are atoms have a code of their own; a bin may hold nothing else.
+        for _ in range(_REDRAWS):
+            values[left] = self._draw(codes[left], rng)
+            left = left[self._find_atoms(values[left].astype(float))[1]]
+            if not len(left):
+                break
+        return values
+
+    def _draw(self, codes: Codes, rng: np.random.Generator) -> Any:
+        """Numbers of bins."""
         edges = np.array(self.edges)
         if self.integer:
             return edges[codes] + rng.integers(0, np.diff(edges)[codes])
-        return edges[codes] + rng.random(len(codes)) * np.diff(edges)[codes]
+        drawn = edges[codes] + rng.random(len(codes)) * np.diff(edges)[codes]
+        if self.decimals is None or not len(codes):
+            return drawn
+        return np.round(drawn, self.decimals).clip(edges[0], edges[-1])
 
 
 @dataclass(frozen=True)
@@ -297,7 +414,7 @@ class Date(Column):
         days = _days("edges", self.edges)
         if len(days) < 2 or not (np.diff(days) > 0).all():
             raise InvalidArgument(
-                f"edges={_shorten(self.edges)} must be two dates or more, increasing."
+                f"edges={shorten(self.edges)} must be two dates or more, increasing."
             )
 
     @classmethod
@@ -347,55 +464,6 @@ def outside_domain(name: str, domain: str) -> InvalidArgument:
     )
 
 
-KINDS: dict[str, type[Any]] = {cls.kind: cls for cls in (Categorical, Ordinal, Numeric, Date)}
-# What a mapping may say of each kind, beside nullable and outside: its own fields, or `between`'s.
-_KEYS = {
-    "categorical": ({"values"}, set[str]()),
-    "ordinal": ({"values"}, set[str]()),
-    "numeric": ({"edges", "integer"}, {"low", "high", "bins", "integer"}),
-    "date": ({"edges"}, {"first", "end", "bins"}),
-}
-
-
-def column_from(name: str, given: Any) -> Column:
-    """A column from what a person writes: a column, a range, a list of values, or a mapping.
-
-    >>> column_from("age", range(0, 120)).size
-    120
-    >>> column_from("pay", {"kind": "numeric", "low": 0, "high": 10, "bins": 5}).size
-    5
-
-    """
-    if isinstance(given, Column):
-        return given
-    if isinstance(given, range):
-        return Ordinal(tuple(given))
-    if isinstance(given, Mapping):
-        return _from_mapping(name, dict(given))
-    if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str | bytes):
-        return Categorical(tuple(v.item() if isinstance(v, np.generic) else v for v in given))
-    raise InvalidArgument(
-        f"column {name!r} has the domain {_check.shown(given)}. Declare a list of values, a range, "
-        "Numeric.between(low, high, bins=...) or Date.between(first, end, bins=...)."
-    )
-
-
-def _from_mapping(name: str, given: dict[str, Any]) -> Column:
-    kind = given.pop("kind", "categorical" if "values" in given else "numeric")
-    cls = KINDS[_check.choice(f"kind of column {name!r}", kind, tuple(KINDS))]
-    keys = given.keys() - {"nullable", "outside"}
-    plain, between = _KEYS[kind]
-    if plain - {"integer"} <= keys <= plain:
-        return cls(**given)
-    if between and between - {"integer", "bins"} <= keys <= between:
-        return cls.between(**given)
-    ways = " or ".join(", ".join(sorted(way)) for way in (plain, between) if way)
-    raise InvalidArgument(
-        f"column {name!r} of kind {kind!r} has the keys {sorted(keys)}. It takes {ways}, and "
-        "nullable and outside."
-    )
-
-
 def as_numbers(values: Any) -> FloatArray:
     """The numbers of a pandas series; NaN where a value is none."""
     import pandas as pd
@@ -437,10 +505,11 @@ def _days(name: str, dates: Sequence[Any]) -> NDArray[np.int64]:
         return np.array([str(date) for date in dates], "datetime64[D]").astype(np.int64)
     except ValueError:
         raise InvalidArgument(
-            f"{name}={_shorten(dates)} must be ISO dates, such as '2024-02-29'."
+            f"{name}={shorten(dates)} must be ISO dates, such as '2024-02-29'."
         ) from None
 
 
-def _shorten(values: Sequence[Any]) -> str:
+def shorten(values: Sequence[Any]) -> str:
+    """The first values, and how many there are, for messages."""
     shown = ", ".join(repr(value) for value in values[:6])
     return f"({shown}, ... {len(values)} in all)" if len(values) > 6 else f"({shown})"

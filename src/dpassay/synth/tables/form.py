@@ -39,7 +39,11 @@ class Form:
         import pandas as pd
 
         if isinstance(table, pd.DataFrame):
-            types = {str(name): str(table[name].dtype) for name in table.columns}
+            types = {
+                str(name): str(table[name].dtype)
+                for name in table.columns
+                if name in schema.columns
+            }
             return cls(
                 "frame", {name: _public(t, schema.columns[name]) for name, t in types.items()}
             )
@@ -95,12 +99,12 @@ def _domain_type(column: Column) -> str:
 
     if isinstance(column, Numeric):
         return "int64" if column.integer else "float64"
-    return str(pd.Series(list(column.values)).dtype) if isinstance(column, Categorical) else ""
+    return str(pd.Series(list(column.listed)).dtype) if isinstance(column, Categorical) else ""
 
 
 def _holds(dtype: str, column: Column) -> bool:
     """Whether a type of numbers keeps every value of the domain."""
-    values = column.values if isinstance(column, Categorical) else getattr(column, "edges", ())
+    values = column.listed if isinstance(column, Categorical) else getattr(column, "edges", ())
     given = np.array(values)
     return bool((given.astype(dtype) == given).all())
 
@@ -111,10 +115,16 @@ def _cast(values: Any, dtype: str, schema: Schema, name: str) -> Any:
 
     column = schema.columns[name]
     if dtype == "category":
-        known = column.values if isinstance(column, Categorical) else None
+        known = column.listed if isinstance(column, Categorical) else None
         return values.astype(pd.CategoricalDtype(known, ordered=isinstance(column, Ordinal)))
     if dtype == "object":
         return values.astype(object)
+    wanted = pd.api.types.pandas_dtype(dtype)
+    if isinstance(wanted, pd.DatetimeTZDtype):
+        # The time of day is as written. Where clocks are put forward, the hour between is passed.
+        return values.dt.tz_localize(
+            wanted.tz, ambiguous=np.ones(len(values), bool), nonexistent="shift_forward"
+        ).astype(wanted)
     missing = values.isna()
     kind = getattr(pd.api.types.pandas_dtype(dtype), "kind", "O")
     if missing.any() and kind in _WITH_MISSING and not dtype[0].isupper() and dtype != "boolean":

@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 from dpassay import _check, _handed
 from dpassay._conditions import Rule, read_rule
 from dpassay.errors import InvalidArgument
-from dpassay.synth.tables.columns import Codes, Column, column_from
+from dpassay.synth.tables.columns import Codes, Column
+from dpassay.synth.tables.declared import column_from, expand_timestamps
+from dpassay.synth.tables.times import TimeOfDay
 
 
 class Schema:
@@ -53,11 +55,23 @@ class Schema:
                 "empty, e.g. {'age': range(0, 120), 'sex': ['F', 'M']}."
             )
         self.columns: dict[str, Column] = {
-            str(name): column_from(str(name), domain) for name, domain in columns.items()
+            name: column_from(name, domain) for name, domain in expand_timestamps(columns).items()
         }
+        self._check_times()
         self.impossible = tuple(dict(rule) for rule in impossible)
         self._rules = tuple(self._rule(rule) for rule in self.impossible)
         self.rules = check_rules(rules, self.names)
+
+    def _check_times(self) -> None:
+        names = list(self.columns)
+        for place, (name, column) in enumerate(self.columns.items()):
+            if isinstance(column, TimeOfDay) and (
+                column.of not in names[:place] or self.columns[column.of].kind != "date"
+            ):
+                raise InvalidArgument(
+                    f"column {name!r} is the time of day of {column.of!r}, which must be a column "
+                    "of dates that stands before it."
+                )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -99,7 +113,8 @@ class Schema:
 
         """
         frame = as_frame(table, self.names)
-        missing = [name for name in self.names if name not in frame.columns]
+        source = {name: _source(name, column) for name, column in self.columns.items()}
+        missing = [name for name in source.values() if name not in frame.columns]
         if missing:
             raise InvalidArgument(
                 f"column {missing[0]!r} of the schema is not in the table, which has "
@@ -115,19 +130,23 @@ class Schema:
             raise InvalidArgument("the table is empty: it has no records to learn from.")
         codes = np.empty((len(frame), len(self.columns)), np.int64)
         for place, (name, column) in enumerate(self.columns.items()):
-            codes[:, place] = column.encode(name, frame[name])
+            codes[:, place] = column.encode(name, frame[source[name]])
         return codes
 
     def decode(self, codes: Codes, rng: np.random.Generator) -> Any:
-        """A frame of values; those of bins are drawn inside their bin."""
+        """A frame of values; those of bins are drawn inside their bin, times join their days."""
         import pandas as pd
 
         columns = {}
         for place, (name, column) in enumerate(self.columns.items()):
             values, missing = column.decode(codes[:, place], rng)
             series = pd.Series(values)
-            columns[name] = series.mask(missing) if missing.any() else series
-        return pd.DataFrame(columns, columns=list(self.names))
+            series = series.mask(missing) if missing.any() else series
+            if isinstance(column, TimeOfDay):
+                columns[column.of] = columns[column.of].astype("datetime64[s]") + series
+            else:
+                columns[name] = series
+        return pd.DataFrame(columns)
 
     # Conditions.
 
@@ -207,6 +226,11 @@ class Schema:
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}: {column.size}" for name, column in self.columns.items())
         return f"Schema({inner})"
+
+
+def _source(name: str, column: Column) -> str:
+    """The column of a table that a column is read from."""
+    return column.of if isinstance(column, TimeOfDay) else name
 
 
 def check_rules(rules: Sequence[str], names: Sequence[str]) -> tuple[Rule, ...]:
