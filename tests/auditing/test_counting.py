@@ -115,3 +115,12 @@ def test_halves_add_up_to_the_counts_of_a_rule():
     for number in (0, len(found) // 3, len(found) - 1):
         seen = found.rule(number).count(worlds, scores)
         assert (seen.correct, seen.wrong) == (found.correct[number], found.wrong[number])
+
+
+def test_a_border_that_separates_nothing_is_no_rule():
+    worlds, scores = shifted(4000, shift=0.5)
+    found, _ = choose_among(worlds, scores + 100, 2000, 4000, False, n_taught=4000)
+    assert not found.settled
+    assert not found.border.any()
+    nothing, _ = choose_among(worlds, np.zeros(4000), 2000, 4000, False)
+    assert len(nothing) == 0

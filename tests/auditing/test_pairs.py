@@ -359,3 +359,23 @@ def test_what_forgets_absent_values_is_found_from_a_schema(leaks):
     verdict = da.audit(counts, data=SCHEMA, claim="1", trials=900, confidence=0.999)
     assert verdict.refuted == leaks
     assert verdict.neighbours == "checked"
+
+
+def test_a_promise_that_does_not_hold_on_more_trials_shrinks_nothing():
+    """The first trials of a simpler pair were lucky, the next ones are not."""
+    simple = Pair("simple", 0, 1)
+    found = Found(Pair("found", 0, 2, simpler=lambda: [simple]), 5.0, 1, 0)
+
+    def play(pair, n):
+        return np.zeros(n), np.arange(n, dtype=float)[:, None]
+
+    def judge(worlds, table):
+        return 4.0 if table[0, 0] == 0 else 0.5
+
+    options = {"goal": 1.0, "kept": 0.1, "size": 10, "budget": 100}
+    once = adjust_pair(found, play, judge, **options)
+    twice = adjust_pair(found, play, judge, **options, twice=True)
+    assert (once.pair.name, once.trials) == ("simple", 10)
+    assert (twice.pair.name, twice.trials) == ("found", 20)
+    short = adjust_pair(found, play, judge, **options | {"budget": 15}, twice=True)
+    assert (short.pair.name, short.trials) == ("found", 10)

@@ -137,14 +137,16 @@ class Candidates:
         on these trials, so that they owe nothing to luck. Where more trials taught the score than
         choose here, there are no others: fewer trials cannot say better where it ends.
         """
-        settled = not both_ways and n_taught >= scores.size
+        # A border that all scores are on one side of says the same of all: no rule at all.
+        bordered = not both_ways and bool((scores < 0).any() and (scores >= 0).any())
+        settled = bordered and n_taught >= scores.size
         cuts = np.empty(0) if settled else _cuts(scores)
-        cuts = cuts if both_ways else np.union1d(cuts, 0.0)
+        cuts = np.union1d(cuts, 0.0) if bordered else cuts
         low, high = np.append(cuts, -np.inf), np.append(cuts, np.inf)
         i, j = np.nonzero((low[:, None] <= high) & ~(np.isinf(low)[:, None] & np.isinf(high)))
         halves = [_guesses(worlds[k::2], scores[k::2], cuts, i, j) for k in (0, 1)]
         one, other = np.stack(halves, axis=1)
-        border = np.isin(low[i], (0.0, -np.inf)) & np.isin(high[j], (0.0, np.inf)) & (not both_ways)
+        border = np.isin(low[i], (0.0, -np.inf)) & np.isin(high[j], (0.0, np.inf)) & bordered
         plain = (low[i], high[j], np.zeros(i.size, bool), one, other, border)
         reverse = (low[i], high[j], np.ones(i.size, bool), other, one, border)
         ways = (plain, reverse) if both_ways else (plain,)

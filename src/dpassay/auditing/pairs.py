@@ -131,6 +131,7 @@ def adjust_pair(
     kept: float,
     size: int,
     budget: int,
+    twice: bool = False,
 ) -> Found:
     """The pair shrunk if it promises a refutation; else one nearby that promises more, if any.
 
@@ -142,12 +143,14 @@ def adjust_pair(
         kept: the share of what is promised beyond the goal that a simpler pair must promise too.
         size: trials of a pair.
         budget: trials of all of them, at most.
+        twice: whether a pair must promise enough on as many more trials too: a promise of few draws
+            may be luck, which wealth hardly ever is.
 
     """
     shrinks = found.value > goal
     kind: Adjustment = "simpler" if shrinks else "nearby"
     enough, moved = goal + kept * (found.value - goal), True
-    game = _Tries(trials, judge, size, found.trials + budget)
+    game = _Tries(trials, judge, size, found.trials + budget, twice)
     while moved:
         least = enough if shrinks else _BETTER * max(found.value, 0.0)
         found, moved = game.take_first(found, kind, least)
@@ -162,6 +165,7 @@ class _Tries:
     judge: Callable[[Any, FloatArray], float]
     size: int
     limit: int
+    twice: bool = False
 
     def take_first(self, found: Found, kind: Adjustment, enough: float) -> tuple[Found, bool]:
         """With the first adjusted pair that promises more than enough; whether there was one."""
@@ -170,10 +174,20 @@ class _Tries:
                 break
             found = replace(found, trials=found.trials + self.size, tried=found.tried + 1)
             value = self.judge(*self.trials(pair, self.size))
+            if value > enough and self.twice:
+                if found.trials + self.size > self.limit:
+                    break
+                found = replace(found, trials=found.trials + self.size)
+                value = min(value, self._judge_more(pair))
             if value > enough:
                 before, steps = found.before or found.pair.name, (*found.steps, (kind, number))
                 return replace(found, pair=pair, value=value, before=before, steps=steps), True
         return found, False
+
+    def _judge_more(self, pair: Pair) -> float:
+        """What the next trials of a pair promise, as many as were judged before."""
+        worlds, table = self.trials(pair, 2 * self.size)
+        return self.judge(worlds[self.size :], table[self.size :])
 
 
 def follow_steps(pair: Pair, steps: Iterable[tuple[Adjustment, int]]) -> Pair:

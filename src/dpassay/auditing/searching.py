@@ -111,7 +111,8 @@ class Search:
         found = search_pair(self.source, relation, trials, judge, budget=budget, **sizes)
         goal, spare = float(self.claim.epsilon(self.delta)), int(_SHRINKING * self.trials)
         size = min(max(_FEWEST_DRAWS, spare // _TRIES), _MOST_DRAWS)
-        return adjust_pair(found, trials, judge, goal=goal, kept=self.kept, size=size, budget=spare)
+        sizes = {"size": size, "budget": spare}
+        return adjust_pair(found, trials, judge, goal=goal, kept=self.kept, twice=True, **sizes)
 
     def _of(self, key: str, budget: int) -> Found:
         """A pair for a mechanism of which a trial is a training."""

@@ -192,6 +192,12 @@ def test_tails_count_both_worlds_with_ties():
     assert tails.below.tolist() == [[0, 1, 2], [0, 0, 1]]
 
 
+def test_outputs_without_a_score_are_one_value():
+    tails = _Tails.of(np.array([-np.inf, 2.0, -np.inf]), np.array([0, 1, 1]))
+    assert tails.thresholds.tolist() == [-np.inf, 2]
+    assert tails.below.tolist() == [[0, 1], [0, 1]]
+
+
 def test_a_few_lucky_counts_are_not_much():
     assert log_ratio(np.array([8.0]), np.array([0.0]), 1.0)[0] < math.log(8)
     assert log_ratio(np.array([0.0]), np.array([5.0]), 1.0)[0] == -math.inf

@@ -82,7 +82,7 @@ class _Tails:
     def of(scores: FloatArray, worlds: Any) -> "_Tails":
         order = np.argsort(scores, kind="stable")
         ranked = scores[order]
-        starts = np.flatnonzero(np.diff(ranked, prepend=np.nan) != 0)
+        starts = np.flatnonzero(np.append(True, ranked[1:] != ranked[:-1]))  # -inf equals -inf
         return _Tails(ranked, np.concatenate([[0], np.cumsum(worlds[order])]), _thin(starts))
 
     @property
