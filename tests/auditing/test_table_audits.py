@@ -95,7 +95,8 @@ def test_a_pair_of_a_users_table():
 def test_measurements_show_all_that_the_curve_allows(relation):
     """The score is the likelihood ratio: its worlds are as far apart as those of the claim's GDP.
 
-    The distance over the deviation is mu itself: 1/noise multiplier, whatever the relation.
+    The distance over the deviation is at most mu, 1/noise multiplier, whatever the relation. It is
+    somewhat less, because the grids and weights of the later stages differ from play to play.
     """
     made = ProductMixture(SCHEMA, epsilon=4.0, delta=1e-5, neighbouring=relation)
     bench = prepare(
@@ -104,7 +105,8 @@ def test_measurements_show_all_that_the_curve_allows(relation):
     pair, rng = bench.pair, np.random.default_rng(0)
     scores = [bench.play(data, rng, 3000) for data in (pair.with_target, pair.without)]
     apart = (scores[0].mean() - scores[1].mean()) / np.sqrt(np.mean([s.var() for s in scores]))
-    assert apart == pytest.approx(1 / gaussian_noise_multiplier(4.0, 1e-5), abs=0.13)
+    mu = 1 / gaussian_noise_multiplier(4.0, 1e-5)
+    assert 0.75 * mu < apart < mu + 0.13
 
 
 def test_sets_are_in_the_order_of_the_counts():
