@@ -338,7 +338,7 @@ def prices(event, method):
 def test_table_of_prices():
     rows = re.findall(r"^\| `(.+?)` \|(.*)\|$", (ROOT / "docs/accounting.md").read_text(), re.M)
     table = {name: [cell.strip() for cell in cells.split("|")] for name, cells in rows}
-    methods = [*accounting.PROOFS, "gdp-clt"]
+    methods = [*accounting.PROVING, "gdp-clt"]
     for name, event in PRICED.items():
         assert table[name] == ["yes" if prices(event, m) else "·" for m in methods]
 

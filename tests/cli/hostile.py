@@ -544,6 +544,7 @@ LINES = {
     "account pure": "--epsilon-each 1 --delta 1e-5",
     "account approx": "--epsilon-each 1 --delta-each 1e-6 --delta 1e-5",
     "account exponential": "--epsilon-each 1 --delta 1e-5",
+    "account noisy-max": "--epsilon-each 1 --delta 1e-5",
     "account zcdp": "--rho 1 --delta 1e-5",
     "account randomized-response": "--noise-probability .5 --delta 1e-5",
     "calibrate dp-sgd": "--epsilon 1 --delta 1e-5 --sampling-rate .01 --steps 10",

@@ -287,10 +287,13 @@ def test_one_sample_for_many_gaussians_is_one_gaussian():
     assert flatten(together) == {Sampled(Gaussian(1.0), 0.1): 1}
 
 
-def test_poisson_under_replace_one_is_refused():
-    event = dp_sgd_event(1.0, 0.1, 10, neighbouring="replace-one")
+def test_poisson_under_replace_one_needs_the_noise_under_add_remove():
+    event = Repeated(Sampled(Gaussian(1.0, "replace-one"), 0.1), 10)
     with pytest.raises(UnsupportedEvent, match="replace-one"):
         account(event)
+    stated = dp_sgd_event(1.0, 0.1, 10, neighbouring="replace-one")
+    assert stated.event == Sampled(Gaussian(2.0), 0.1, neighbouring="replace-one")
+    assert 0 < account(stated).epsilon(1e-5) < account(dp_sgd_event(1.0, 1.0, 10)).epsilon(1e-5)
 
 
 def test_no_privacy_is_infinite():

@@ -338,7 +338,7 @@ def test_selections_between_two_roundings(epsilon, count, m):
     ],
 )
 def test_selections_composed(epsilon, count, brackets):
-    curve = account(events.Repeated(events.BoundedRange(epsilon), count))
+    curve = account(events.Repeated(events.BoundedRange(epsilon), count), "exponential")
     for delta, (low, high) in zip((1e-2, 1e-4, 1e-6), brackets, strict=True):
         assert low <= curve.epsilon(delta) <= high
 

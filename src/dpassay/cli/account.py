@@ -127,7 +127,7 @@ def prices(event: "Event", query: Query, method: str = "all") -> list[Price]:
     """
     from dpassay.privacy import accounting
 
-    methods = [*accounting.PROOFS, "gdp-clt"] if method == "all" else [method]
+    methods = [*accounting.PROVING, "gdp-clt"] if method == "all" else [method]
     found = [_price(event, query, name, refuse=method != "all") for name in methods]
     if method == "all" and not any(is_proof(price) for price in found):
         reasons = "; ".join(dict.fromkeys(_short(p) for p in found if p.value is None))

@@ -62,11 +62,11 @@ def show_risk(
     """Find the noise with which an attacker gains no more than this, and print it."""
     from dpassay import _check
     from dpassay.privacy import account
-    from dpassay.privacy.accounting import PROOFS, AccountMethod
+    from dpassay.privacy.accounting import PROVING, AccountMethod
     from dpassay.privacy.calibration import calibrate
     from dpassay.report.numbers import up
 
-    proofs: tuple[AccountMethod, ...] = ("best", *PROOFS)
+    proofs: tuple[AccountMethod, ...] = ("best", *PROVING)
     proof = _check.choice("method", method, proofs, "An estimate calibrates nothing.")
     with working("looking for the least noise"):
         noise = calibrate(make_event, target, method=proof)
@@ -92,11 +92,11 @@ def show(
     """Find the noise and print it with the price it has."""
     from dpassay import _check
     from dpassay.privacy import ApproxDP, PureDP, account
-    from dpassay.privacy.accounting import PROOFS, AccountMethod
+    from dpassay.privacy.accounting import PROVING, AccountMethod
     from dpassay.privacy.calibration import calibrate
 
     _check.epsilon(epsilon, finite=True)
-    proofs: tuple[AccountMethod, ...] = ("best", *PROOFS)
+    proofs: tuple[AccountMethod, ...] = ("best", *PROVING)
     proof = _check.choice("method", method, proofs, "An estimate calibrates nothing.")
     relation = make_event(1.0).neighbouring
     target = (

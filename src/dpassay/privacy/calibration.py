@@ -46,7 +46,7 @@ def calibrate(
     8.449358
 
     """
-    proofs: tuple[AccountMethod, ...] = ("best", *accounting.PROOFS)
+    proofs: tuple[AccountMethod, ...] = ("best", *accounting.PROVING)
     proof = _check.choice("method", method, proofs, "An estimate calibrates nothing.")
     if isinstance(target, PrivacyCurve) and target.kind == "estimate":
         raise InvalidArgument(f"target={target!r} is an estimate; a target must be a statement.")

@@ -25,7 +25,16 @@ from dpassay.privacy.translation import from_dp_accounting
 
 _MANY = 5_000_000  # steps from which on a PLD is slower and looser than the Fourier accountant
 
-__all__ = ["ESTIMATES", "METHODS", "PROOFS", "AccountMethod", "account", "flatten", "grid"]
+__all__ = [
+    "ESTIMATES",
+    "METHODS",
+    "PROOFS",
+    "PROVING",
+    "AccountMethod",
+    "account",
+    "flatten",
+    "grid",
+]
 
 
 AccountMethod = Literal[
@@ -55,8 +64,9 @@ def account(
 
     Args:
         event: an event of :mod:`dpassay.privacy.events`, or one of dp-accounting.
-        method: "best" (the minimum of all that apply), "pld", "fourier" (100 sampled Gaussian steps
-            or more), "exponential" (exponential mechanisms of one epsilon), "rdp", "zcdp", "gdp"
+        method: "best" (the minimum of all that apply, but for "exponential"), "pld", "fourier" (100
+            sampled Gaussian steps or more), "exponential" (exponential mechanisms of one epsilon,
+            the least of all there, and only by name), "rdp", "zcdp", "gdp"
             (Gaussian events only, exact), "optimal" (equal pure events only, exact), "advanced",
             "basic", or "gdp-clt" (an estimate that can lie below the truth).
         assumptions: what is taken as public (the label set, say); kept with the curve.
@@ -144,7 +154,7 @@ def _choose_proofs(leaves: Leaves, interval: float | None) -> tuple[AccountMetho
 
 
 # The methods, from what is exact to what is loose; "best" asks the proofs in this order.
-_PROOFS: dict[AccountMethod, Callable[[Leaves], Curve]] = {
+_PROVING: dict[AccountMethod, Callable[[Leaves], Curve]] = {
     "gdp": gdp.price,
     "pld": pld.price,
     "fourier": fourier.price,
@@ -156,6 +166,9 @@ _PROOFS: dict[AccountMethod, Callable[[Leaves], Curve]] = {
     "basic": theorems.basic,
 }
 _ESTIMATES: dict[AccountMethod, Callable[[Leaves], Curve]] = {"gdp-clt": clt.price}
-_PRICES = _PROOFS | _ESTIMATES
-PROOFS, ESTIMATES = tuple(_PROOFS), tuple(_ESTIMATES)
+_PRICES = _PROVING | _ESTIMATES
+# By name only: learners and synthesizers plan for what "best" says, and this says less.
+_BY_NAME: tuple[AccountMethod, ...] = ("exponential",)
+PROVING, ESTIMATES = tuple(_PROVING), tuple(_ESTIMATES)
+PROOFS: tuple[AccountMethod, ...] = tuple(method for method in PROVING if method not in _BY_NAME)
 METHODS: tuple[AccountMethod, ...] = ("best", *_PRICES)
