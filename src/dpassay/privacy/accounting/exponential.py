@@ -20,7 +20,7 @@ def price(leaves: Leaves) -> Curve:
     (leaf, count), *others = leaves.items()
     if others or not isinstance(leaf, events.BoundedRange) or not leaf.epsilon > 0:
         raise UnsupportedEvent(
-            f"method='exponential' prices exponential mechanisms of one epsilon, not {leaves!r}."
+            "method='exponential' prices exponential mechanisms of one epsilon, nothing else."
         )
     most, largest = range_composition.MOST_ANSWERS, range_composition.LARGEST_EPSILON
     if count > most or leaf.epsilon > largest:
