@@ -294,8 +294,8 @@ def test_adassp(honest, monkeypatch):
     pair = with_it, (with_it[0][:1], with_it[1][:1])
     seen, release = {}, SufficientStatistics.releases
 
-    def spy(self, X, y, rng):
-        seen["values"] = release(self, X, y, rng)
+    def spy(self, *given):
+        seen["values"] = release(self, *given)
         return seen["values"]
 
     monkeypatch.setattr(SufficientStatistics, "releases", spy)

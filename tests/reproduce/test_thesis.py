@@ -285,8 +285,8 @@ def test_a_slower_and_a_wider_one(flat):
     assert linear._slower(flat, falling).holds
     assert not linear._slower(falling, flat).holds
     wide = experiment(0.5 + 3 * (flat.seen.values - 0.5))
-    assert linear._shrunk(flat, wide).holds
-    assert not linear._shrunk(wide, flat).holds
+    assert linear._claim_shrinkage(flat, wide).holds
+    assert not linear._claim_shrinkage(wide, flat).holds
 
 
 # The run.

@@ -242,8 +242,11 @@ PLANS: dict[str, Callable[[LogisticFacts], Any]] = {
 
 
 def choose_solver(facts: LogisticFacts) -> str:
-    """What ``solver="auto"`` takes: full-batch gradient descent, whitened where noise is small."""
-    return "whitened" if is_better(facts) else "gd"
+    """What ``solver="auto"`` takes: full-batch gradient descent, whitened where noise is small.
+
+    Without delta there is no Gaussian noise to compare: :func:`plan_for` refuses either.
+    """
+    return "whitened" if facts.budget.delta > 0 and is_better(facts) else "gd"
 
 
 def plan_for(solver: str, facts: LogisticFacts) -> LogisticPlan:

@@ -48,7 +48,7 @@ from dpassay.optim.clipping import rounding
 from dpassay.optim.conditioning import column_sizes, typical_norm
 from dpassay.optim.gradient import noisy_gradient_descent, step_event
 from dpassay.optim.losses import Rows
-from dpassay.optim.products import PIECE, row_products, sum_of_pieces
+from dpassay.optim.products import PIECE, is_sparse, row_products, sum_of_pieces
 from dpassay.privacy import Event, Gaussian, Sequence
 from dpassay.types import FloatArray
 
@@ -207,11 +207,12 @@ def second_moments(rows: FloatArray, longest: float) -> FloatArray:
 
 
 def _in_single_precision(X: Features, order: Any, first: int) -> FloatArray:
-    """The rows in that order, after columns for what comes first."""
+    """The rows in that order, after columns for what comes first; dense, as whitened ones are."""
     n, p = X.shape
     rows = np.zeros((n, first + p), np.float32)
     for part in _parts(n):
-        rows[part, first:] = X.part(order[part])
+        values = X.part(order[part])
+        rows[part, first:] = values.toarray() if is_sparse(values) else values
     return rows
 
 
