@@ -102,7 +102,7 @@ def test_status_of_failures_and_of_other_runs(dpassay, tmp_path, monkeypatch):
     first, second = dpassay("status run.db --json").data["runs"]
     assert first["state"] == "stopped"
     assert first["n_failed"] > 10
-    assert first["note"].strip().endswith("in fails")
+    assert " in fails\nIts words are left out" in first["note"]
     assert "RuntimeError" in first["note"]
     assert "fire" not in first["note"]
     assert (second["state"], second["refuted"]) == ("unknown", None)
@@ -244,7 +244,8 @@ def test_foreign_files_are_left_alone_by_merge(dpassay, store):
 
 
 def test_report_from_a_log_and_from_its_data(dpassay, store):
-    verdict, *written = dpassay("report run.db -o one.html").out.splitlines()
+    verdict, following, *written = dpassay("report run.db -o one.html").out.splitlines()
+    assert following.startswith("Next: Look for the fault")
     assert written == ["Written: one.html", "Written: one.json"]
     data = json.loads(Path("one.json").read_text(encoding="utf-8"))
     assert data["audits"][0]["verdict"]["sentence"] in verdict

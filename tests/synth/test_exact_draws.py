@@ -82,8 +82,8 @@ def test_noise_on_a_count(gaussian):
     beyond = np.sum(np.abs(errors) > 1)
     p = 2 * special.ndtr(-1) if gaussian else math.exp(-1)
     assert_rate(beyond, N, p)
-    with pytest.raises(AssertionError):  # noise that is a fifth too small
-        shorter = np.sum(0.8 * np.abs(errors) > 1)
+    with pytest.raises(AssertionError):  # noise that is three tenths too small
+        shorter = np.sum(0.7 * np.abs(errors) > 1)
         assert_rate(shorter, N, p)
 
 

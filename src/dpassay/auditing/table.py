@@ -131,7 +131,7 @@ def audit_table(
             played. None takes "support", and "measurements" where the synthesizer takes noisy
             marginals first, else "rows".
         base: of all views but support, whose base is "empty": "filled" or "empty", see
-            :mod:`dpassay.auditing.table_pairs`.
+            ``dpassay.auditing.table_pairs``.
         n_records: of the tables that are made; None takes 300, or more where noise needs them.
         rows: how many are sampled in a play; None takes five times the number of records.
         answers: a function of the fitted object that returns numbers, for the view "answers" of

@@ -4,7 +4,7 @@ Columns of even size are not enough where columns nearly repeat each other: the 
 they differ are short, and hundreds of steps do not get there, however small the noise. Here a noisy
 second-moment matrix of the rows makes them even in *every* direction, after which 40 steps do.
 It costs a fifth of mu², so that it is taken only where noise is small:
-kappa = sqrt(p K)/u below 3e-4 (:func:`is_better`).
+kappa = sqrt(p K)/u below 3e-4 (``is_better``).
 
 With rows z = [c, x] of typical norm 1, B = 1 and d the number of their entries:
 

@@ -107,7 +107,7 @@ class PrivatePreprocessor(PrivateMixin, TransformerMixin, BaseEstimator):
         return self
 
     def transform(self, X: Any) -> FloatArray:
-        """The table as numbers, of l2 norm :attr:`row_norm` at most in every row."""
+        """The table as numbers, of l2 norm ``row_norm`` at most in every row."""
         check_is_fitted(self)
         X = self._read(X, reset=False)
         parts = [
