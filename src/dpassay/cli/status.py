@@ -253,9 +253,9 @@ def _say_verdict(state: State) -> str:
 def _last_words(note: str) -> str:
     """The end of a note; of an error its kind and where it was raised."""
     lines = note.strip().splitlines() or [""]
-    frames = [line for line in lines if line.startswith("  ")]
-    kinds = [line for line in lines if not line.startswith("  ")]
-    return f"{kinds[-1]} at {frames[-1].strip()}" if frames else lines[-1]
+    frames = [i for i, line in enumerate(lines) if line.startswith("  ")]
+    kinds = [line for line in lines[: frames[-1]] if not line.startswith("  ")] if frames else []
+    return f"{kinds[-1]} at {lines[frames[-1]].strip()}" if frames else lines[-1]
 
 
 def _print(states: list[State], store: str) -> None:
