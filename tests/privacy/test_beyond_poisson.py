@@ -359,3 +359,27 @@ def test_selections_that_are_refused():
     with pytest.raises(UnsupportedEvent, match="composes up to"):
         account(many, "exponential")
     assert account(many).epsilon(1e-6) > 0
+
+
+# ----------------------------------------------------------------------------- extremes
+
+
+@pytest.mark.parametrize("noise", [1e-160, 1e-20, 1e-7, 1e-3, 1e8, 1e150])
+@pytest.mark.parametrize("rate", [1e-300, 1e-12, 0.5, 1 - 1e-12])
+def test_no_noise_and_no_rate_is_too_extreme(noise, rate):
+    """Brackets stay brackets; where noise vanishes a sampled record is known: delta is the rate."""
+    x = np.array([0.0, 1e-300, 1e-9, 0.1, 1.0, 30.0, 700.0, 1e5])
+    remove, add = users.brackets(noise, users.binomial_law(3, rate))
+    gaussian = replaced.gaussian_bracket(noise, rate, x)
+    for low, high in (gaussian, remove(x, 0.0), add(x, 0.0)):
+        assert np.all((low >= 0) & (low <= high) & (high <= 1))
+    if noise <= 1e-3:
+        assert np.all(gaussian[1][:5] >= rate * (1 - 1e-9))
+        assert np.all(remove(x, 0.0)[1][:5] >= -math.expm1(3 * math.log1p(-rate)) * (1 - 1e-9))
+
+
+def test_selections_of_a_tiny_epsilon_are_left_to_others():
+    with pytest.raises(UnsupportedEvent, match="of epsilon 1e-05 to 20"):
+        account(events.Repeated(events.BoundedRange(1e-300), 5), "exponential")
+    low = lower_value(1e-5, 4, 6)
+    assert np.all(range_composition.delta(1e-5, 4, low[0][low[0] >= 0]) >= low[1][low[0] >= 0])

@@ -30,8 +30,9 @@ _FINEST, _COARSEST = 160, 6  # steps of the grid within one epsilon
 
 MOST_ANSWERS = int(math.sqrt(_CELLS / 2) / _COARSEST)
 """How many answers can be composed: those of which the coarsest table has so many cells."""
-LARGEST_EPSILON = 20.0
-"""Of one answer; beyond, a cell of the coarsest grid is so wide that nothing is gained."""
+SMALLEST_EPSILON, LARGEST_EPSILON = 1e-5, 20.0
+"""Of one answer. Below, p_t is all rounding; beyond, a cell of the coarsest grid is so wide that
+nothing is gained."""
 
 
 @lru_cache(maxsize=64)

@@ -37,6 +37,8 @@ from dpassay._special.margins import (
 from dpassay.privacy import gaussian
 from dpassay.types import FloatArray
 
+_STEEPEST = 1e6  # distances of means in deviations, beyond which nothing is computed
+
 
 def gaussian_bracket(
     noise_multiplier: float, q: float, x: FloatArray
@@ -49,9 +51,12 @@ def gaussian_bracket(
 
         H(x) = q D(log u - m²/2) + q e^x e^-y D(y),    y = log u + m²/2,
 
-    where D is the profile of the Gaussian pair of distance m. Both terms are positive.
+    where D is the profile of the Gaussian pair of distance m. Both terms are positive. H is never
+    above q, which is all that is said where squares of m would overflow.
     """
     m, finite = 1 / noise_multiplier, np.isfinite(x)
+    if m > _STEEPEST:
+        return np.zeros_like(x), np.where(finite, q, 0.0)
     x = np.where(finite, x, 0.0)
     log_u, error = _log_threshold(m, q, x)
     half, error = m * m / 2, error + 8 * UNIT * m * m
@@ -62,10 +67,10 @@ def gaussian_bracket(
     for (value, unsure), shift in ((first, 0.0), (second, x - log_u - half)):
         log_term = value + log_q + shift
         unsure = unsure + 2 * error + 4 * UNIT * (np.abs(value) - log_q + np.abs(shift))
-        with np.errstate(under="ignore"):
+        with np.errstate(under="ignore", over="ignore"):  # what overflows is clipped below
             lower = lower + np.exp(log_term - unsure)
             upper = upper + np.exp(log_term + unsure)
-    upper = np.where(finite, np.minimum(products_up(1.0, upper), 1.0), 0.0)
+    upper = np.where(finite, np.minimum(products_up(1.0, upper), q), 0.0)
     return np.where(finite, lower * (1 - CLOSED_FORM), 0.0), upper
 
 

@@ -32,6 +32,7 @@ from dpassay.types import FloatArray
 
 _AT_ONCE = 1 << 18  # numbers in one array
 _MOST_STEPS = 60
+_STEEPEST = 1e6  # records over noise, beyond which nothing is computed
 _DEEP = -20.0  # thresholds below which Mills' ratio overflows; nothing is claimed there
 
 Bracket = Callable[[FloatArray, Any], tuple[FloatArray, FloatArray]]
@@ -52,8 +53,16 @@ def brackets(noise_multiplier: float, law: Sequence[float]) -> tuple[Bracket, Br
     counts = [j for j in range(1, len(law)) if law[j] > 0]
     weights = np.array([law[j] for j in counts])
     numbers = np.array(counts, float)
+    if len(counts) * max(counts, default=0) > _STEEPEST * noise_multiplier:
+        return _known_to_be_in(weights), _known_to_be_in(weights)
     parts = partial(_chunked, 1 / noise_multiplier, numbers, weights)
     return partial(parts, _remove), partial(parts, _add)
+
+
+def _known_to_be_in(weights: FloatArray) -> Bracket:
+    """No profile is above W, whatever the noise: for noise whose square would underflow."""
+    most = min(float(up(math.fsum(weights))), 1.0)
+    return lambda x, slack: (np.zeros_like(x), np.where(np.isfinite(x), most, 0.0))
 
 
 def _chunked(
@@ -76,8 +85,11 @@ def _remove(m: float, j: FloatArray, w: FloatArray, x: FloatArray, sign: int) ->
     finite = np.isfinite(x)
     x = np.where(finite, x, 0.0)
     total = math.fsum(w)
+    far = np.maximum(x, 30.0)
     log_right = np.where(
-        x > 30, x + np.log1p((total - 1) * np.exp(-x)), np.log(total + np.expm1(np.minimum(x, 30)))
+        x > 30,
+        x + np.log1p((total - 1) * np.exp(-far)),
+        np.log(total + np.expm1(np.minimum(x, 30.0))),
     )
     y, error = _root(m, j, w, log_right)
     value = _sum(m, j, np.log(w)[:, None] + 0 * x, j[:, None] * y - _half(m, j), j, error, sign)
@@ -162,7 +174,7 @@ def _sum(
     of_term = of_value + 8 * UNIT * (np.abs(log_weight) + np.abs(log_value) + 8)
     if shifted:
         of_term = of_term + unsure
-    with np.errstate(under="ignore"):
+    with np.errstate(under="ignore", over="ignore"):  # what overflows is clipped below
         value = np.exp(log_term + sign * of_term).sum(axis=0)
     value = value * (1 + sign * (CLOSED_FORM + 2 * UNIT * j.size))
     deep = (epsilon / distance + distance / 2).min(axis=0) < _DEEP

@@ -22,11 +22,12 @@ def price(leaves: Leaves) -> Curve:
         raise UnsupportedEvent(
             "method='exponential' prices exponential mechanisms of one epsilon, nothing else."
         )
-    most, largest = range_composition.MOST_ANSWERS, range_composition.LARGEST_EPSILON
-    if count > most or leaf.epsilon > largest:
+    most = range_composition.MOST_ANSWERS
+    least, largest = range_composition.SMALLEST_EPSILON, range_composition.LARGEST_EPSILON
+    if count > most or not least <= leaf.epsilon <= largest:
         raise UnsupportedEvent(
-            f"method='exponential' composes up to {most} answers of epsilon {largest:g} or less, "
-            f"not {count} of {leaf.epsilon:g}."
+            f"method='exponential' composes up to {most} answers of epsilon {least:g} to "
+            f"{largest:g}, not {count} of {leaf.epsilon:g}."
         )
     name = f"{count} exponential mechanisms of epsilon {leaf.epsilon:g}"
     return Numeric(name, delta_at=partial(range_composition.delta, leaf.epsilon, count))
