@@ -11,6 +11,7 @@ from dpassay.privacy.calibration import (
 from dpassay.privacy.combined import Best
 from dpassay.privacy.curves import GDP, PLD, RDP, ZCDP, ApproxDP, PureDP
 from dpassay.privacy.events import (
+    Allocated,
     Approx,
     BoundedRange,
     Event,
@@ -28,10 +29,12 @@ from dpassay.privacy.events import (
     Sequence,
     Shuffled,
     ZeroConcentrated,
+    allocation_event,
     bandmf_event,
     dp_sgd_event,
     from_dict,
     sample_group,
+    shuffled_event,
 )
 from dpassay.privacy.groups import replace_one_from_add_remove
 from dpassay.privacy.ledger import Ledger
@@ -45,6 +48,7 @@ __all__ = [
     "RDP",
     "ZCDP",
     "Advantage",
+    "Allocated",
     "Approx",
     "ApproxDP",
     "AttackRate",
@@ -69,6 +73,7 @@ __all__ = [
     "Shuffled",
     "ZeroConcentrated",
     "account",
+    "allocation_event",
     "bandmf_event",
     "calibrate",
     "dp_sgd_event",
@@ -80,6 +85,7 @@ __all__ = [
     "randomized_response_noise",
     "replace_one_from_add_remove",
     "sample_group",
+    "shuffled_event",
     "strategy_sensitivity",
     "to_dp_accounting",
 ]
