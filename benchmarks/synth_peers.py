@@ -65,6 +65,7 @@ ENVIRONMENTS = {
             "pydantic>=2",
             "more-itertools",
             "tqdm",
+            "etils[epath]",
         ),
         "dpsynth",
     ),
