@@ -1,6 +1,7 @@
 """What is promised: privacy curves, events, accounting, composition, calibration."""
 
 from dpassay.privacy.accounting import account
+from dpassay.privacy.brackets import Bracket, bracket
 from dpassay.privacy.calibration import (
     calibrate,
     exponential_epsilon,
@@ -55,6 +56,7 @@ __all__ = [
     "BayesError",
     "Best",
     "BoundedRange",
+    "Bracket",
     "Event",
     "Gaussian",
     "Laplace",
@@ -75,6 +77,7 @@ __all__ = [
     "account",
     "allocation_event",
     "bandmf_event",
+    "bracket",
     "calibrate",
     "dp_sgd_event",
     "exponential_epsilon",

@@ -47,6 +47,8 @@ LEAST_NOISE = 0.05
 """With less noise, masses under Q underflow; and hardly anything is gained by allocating."""
 MOST_NOISE = 1e9
 """With more noise, losses are lost in the rounding of log S."""
+FARTHEST = 2**18
+"""Cells of a grid for lower bounds, on either side of 0."""
 _REACH = 13.4  # deviations of the noise that are looked at: 3e-41 lies beyond
 _FINENESS = 0.01  # of the last nodes: spreading adds about its square over 3 to a variance
 _BEND = 3.0  # log S from which on nodes are no longer as far apart as they are from 0
@@ -282,11 +284,16 @@ class AllocatedLosses:
         return LossPmf(interval, first, tails[:-1] - tails[1:], infinite)
 
     def round_down(self, add: bool, interval: float) -> LossPmf:
-        """Masses on a grid whose profile is not above the truth: losses are rounded down."""
+        """Masses on a grid whose profile is not above the truth: losses are rounded down.
+
+        Those above the grid count as its largest, those below it not at all.
+        """
         loss, mass, _, law = self._atoms(add, "lower")
         kept = np.cumsum(mass) > 1e-30
         loss, mass = (loss - law.shift)[kept], mass[kept] * (1 - law.share)
         cell = np.floor(loss / interval - 8 * UNIT * (1 + np.abs(loss) / interval))
+        near = cell >= -FARTHEST
+        cell, mass = np.minimum(cell[near], FARTHEST), mass[near]
         first = int(cell.min())
         probs = np.bincount((cell - first).astype(np.int64), mass)
         return LossPmf(interval, first, probs * (1 - 4 * UNIT * mass.size), 0.0)
