@@ -80,9 +80,9 @@ def test_one_batch_rounded_down():
     [
         without_replacement(0.05, 0.5, 3),
         without_replacement(1e4, 1e-3, 7),
-        without_replacement(0.5, 1e-6, 50),
+        without_replacement(1.0, 1e-3, 5),
         shuffled_event(0.3, 10**6, 3),
-        shuffled_event(50.0, 10, 100, neighbouring="replace-one"),
+        shuffled_event(50.0, 10, 20, neighbouring="replace-one"),
         allocation_event(2.0, 10**12, 2),
     ],
 )
