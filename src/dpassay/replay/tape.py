@@ -221,6 +221,27 @@ class Entry:
 
 
 @dataclass(frozen=True)
+class Side:
+    """One side of a comparison, entry by entry; ``entry`` is None for a bare draw."""
+
+    law: str
+    scale: Array
+    query: Array
+    ids: Array
+    entry: Entry | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two noisy values that were compared: ``above`` says where the left one is larger."""
+
+    left: Side
+    right: Side
+    above: Array
+    site: Site
+
+
+@dataclass(frozen=True)
 class Coins:
     """A row of coins with one entry per record: a batch that was drawn.
 
@@ -333,6 +354,7 @@ class Tape:
         self.entries: list[Entry] = []
         self.draws: list[RawDraw] = []
         self.coins: list[Coins] = []
+        self.comparisons: list[Comparison] = []  # of noisy values with noisy thresholds
         self.steps: list[Step] = []
         self.told: list[Told] = []
         self.batch_sizes: list[int] = []  # of loaders that were made
