@@ -672,3 +672,18 @@ def test_sizes_to_cut_to(n, shown):
     assert {size for size in (1, 2, 5) if size < n} <= set(sizes)
     first = next((number for number in shown if 1 < number < n and n % number), None)
     assert first is None or n - n % first in sizes
+
+
+def test_no_message_holds_a_path_of_this_machine(tmp_path, monkeypatch):
+    (tmp_path / "inside").mkdir()
+    monkeypatch.chdir(tmp_path / "inside")
+    lost = "def release(x, rng):\n    return x.sum() + float(rng.laplace())\n"
+    for folder in (tmp_path / "inside", tmp_path):
+        file = folder / "lost.py"
+        file.write_text(lost)
+        names = {}
+        exec(compile(lost, str(file), "exec"), names)
+        found = da.check(names["release"], np.linspace(0, 1, 10), "1", limit=3)
+        assert found.undecided
+        assert str(tmp_path) not in str(found)
+        assert "lost.py:2" in str(found)

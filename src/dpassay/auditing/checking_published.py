@@ -19,10 +19,12 @@ from itertools import pairwise
 import numpy as np
 
 from dpassay.replay import obligations, prices
+from dpassay.replay.entries import Array, Entry
 from dpassay.replay.likelihood import NoLikelihood, is_batch
 from dpassay.replay.outputs import first_difference, numbers_of
 from dpassay.replay.playing import Played, Player
-from dpassay.replay.tape import Array, Entry, Place, Tape
+from dpassay.replay.sites import Place
+from dpassay.replay.tape import Tape
 
 _FAR = (32.0, -32.0)  # in units of the noise: on either side of what a later step may clip to
 _NEAR = 3.0

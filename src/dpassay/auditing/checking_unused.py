@@ -11,9 +11,11 @@ import numpy as np
 
 from dpassay.auditing.checking_published import find_spots
 from dpassay.replay import obligations, prices
+from dpassay.replay.entries import Array, Entry
 from dpassay.replay.outputs import first_difference, numbers_of
 from dpassay.replay.playing import Played, Player
-from dpassay.replay.tape import Array, Entry, Place, Site, Tape
+from dpassay.replay.sites import Place, Site
+from dpassay.replay.tape import Tape
 
 _FAR = (32.0, -32.0)  # in units of the noise: on either side of what a later step may clip to
 _MANY = 16

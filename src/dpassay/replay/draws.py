@@ -15,18 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.replay.tape import (
-    Array,
-    Comparison,
-    Entry,
-    Side,
-    Site,
-    Tape,
-    Use,
-    current,
-    here,
-    part_of,
-)
+from dpassay.replay.entries import Array, Comparison, Entry, Side, Use, part_of
+from dpassay.replay.sites import Site, here
+from dpassay.replay.tape import Tape, current
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,9 @@ from typing import Any
 import numpy as np
 
 from dpassay.privacy import events
-from dpassay.replay.tape import Array, Entry, Site, Tape
+from dpassay.replay.entries import Array, Entry
+from dpassay.replay.sites import Site
+from dpassay.replay.tape import Tape
 from dpassay.replay.thresholds import price_answers
 from dpassay.types import Neighbouring
 

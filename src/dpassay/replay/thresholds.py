@@ -1,8 +1,8 @@
 """The price of noisy values that are only compared with a noisy threshold: the sparse vector.
 
 Let T + rho be the threshold, rho with Laplace noise of scale a, and q_i + nu_i the values compared
-with it, nu_i with Laplace noise of scale b_i. On D' the distance q_i - T moves by m_i. **The answers
-cost at most**
+with it, nu_i with Laplace noise of scale b_i. On D' the distance q_i - T moves by m_i. The
+answers cost at most
 
     min over t of  |t| / a + sum over answers "below" of (m_i - t)+ / b_i
                            + sum over answers "above" of (t - m_i)+ / b_i.
@@ -24,11 +24,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dpassay.replay.tape import Array, Comparison, Entry, Tape
+from dpassay.replay.entries import Array, Comparison, Entry
+from dpassay.replay.tape import Tape
 
 
 @dataclass(frozen=True)
-class Answers:
+class Price:
     """What the comparisons with one threshold cost, and the primitives that this pays for."""
 
     epsilon: float
@@ -37,7 +38,7 @@ class Answers:
 
 
 @dataclass(frozen=True)
-class _Answer:
+class Answer:
     """One bit: whether the query is above the threshold, and how far the two moved apart."""
 
     above: bool
@@ -48,7 +49,7 @@ class _Answer:
     scale: float
 
 
-def price_answers(now: Tape) -> list[Answers]:
+def price_answers(now: Tape) -> list[Price]:
     """The price of every threshold of a replay; thresholds without a price are left out."""
     then = [] if now.of is None else now.of.comparisons
     if not then or len(then) != len(now.comparisons):
@@ -58,7 +59,7 @@ def price_answers(now: Tape) -> list[Answers]:
         return []
     shared = Counter(i for comparison in then for i in _ids(comparison))
     answers = [(new, a) for old, new in pairs for a in _answers(old, new, shared)]
-    found: list[Answers] = []
+    found: list[Price] = []
     for threshold in dict.fromkeys(answer.threshold for _, answer in answers):
         mine = [(new, answer) for new, answer in answers if answer.threshold == threshold]
         made = _price(mine, shared)
@@ -66,7 +67,7 @@ def price_answers(now: Tape) -> list[Answers]:
     return found
 
 
-def _price(mine: Sequence[tuple[Comparison, _Answer]], shared: Counter[int]) -> Answers | None:
+def _price(mine: Sequence[tuple[Comparison, Answer]], shared: Counter[int]) -> Price | None:
     sides = [side for new, _ in mine for side in (new.left, new.right)]
     entries = [side.entry for side in sides if side.entry is not None]
     if any(side.law != "laplace" for side in sides) or not entries:
@@ -76,22 +77,22 @@ def _price(mine: Sequence[tuple[Comparison, _Answer]], shared: Counter[int]) -> 
     if any(shared[answer.query] != 1 for _, answer in mine):
         return None  # one noise for two answers
     cost = cost_of([answer for _, answer in mine])
-    return Answers(cost, entries[0], frozenset(entry.number for entry in entries))
+    return Price(cost, entries[0], frozenset(entry.number for entry in entries))
 
 
-def cost_of(answers: Sequence[_Answer]) -> float:
+def cost_of(answers: Sequence[Answer]) -> float:
     """The bound of the module for these answers, and for those with another last one."""
     last = answers[-1]
     other = [*answers[:-1], _turn(last)]
     return max(_cost(part, sign) for part in (answers, other) for sign in (1.0, -1.0))
 
 
-def _turn(answer: _Answer) -> _Answer:
-    return _Answer(not answer.above, answer.move, answer.threshold, answer.threshold_scale,
+def _turn(answer: Answer) -> Answer:
+    return Answer(not answer.above, answer.move, answer.threshold, answer.threshold_scale,
                    answer.query, answer.scale)  # fmt: skip
 
 
-def _cost(answers: Sequence[_Answer], sign: float) -> float:
+def _cost(answers: Sequence[Answer], sign: float) -> float:
     """The minimum over t; a convex function with corners at 0 and at the movements."""
     moves = sign * np.array([answer.move for answer in answers])
     above = np.array([answer.above for answer in answers])
@@ -104,7 +105,7 @@ def _cost(answers: Sequence[_Answer], sign: float) -> float:
     return float(costs.min())
 
 
-def _answers(old: Comparison, new: Comparison, shared: Counter[int]) -> list[_Answer]:
+def _answers(old: Comparison, new: Comparison, shared: Counter[int]) -> list[Answer]:
     """The bits of one comparison; the threshold is the side whose noise is compared more often."""
     shape = _shape(new)
 
@@ -120,7 +121,7 @@ def _answers(old: Comparison, new: Comparison, shared: Counter[int]) -> list[_An
         ids, sizes = (int(left[i]), int(right[i])), (float(scales[0][i]), float(scales[1][i]))
         at = 0 if shared[ids[0]] > shared[ids[1]] else 1  # where the threshold is
         sign = 1.0 if at == 1 else -1.0
-        made.append(_Answer(bool(above) is (at == 1), sign * float(moves[i]), ids[at], sizes[at],
+        made.append(Answer(bool(above) is (at == 1), sign * float(moves[i]), ids[at], sizes[at],
                             ids[1 - at], sizes[1 - at]))  # fmt: skip
     return made
 
