@@ -286,14 +286,14 @@ def test_top_by_order_is_not_checked():
     assert "order" in found.not_checked[0].message
 
 
-def test_answers_by_public_coins_are_undecided():
+def test_answers_by_public_coins_are_priced():
     def release(bits, rng):
         return np.array([b if rng.random() < 0.75 else 1 - b for b in bits])
 
     claim = da.PureDP(1.1, neighbouring="replace-one")
     found = da.check(release, CODES % 2, claim)
     assert found.findings == ()
-    assert found.undecided
+    assert found.epsilon_seen == pytest.approx(np.log(3))
 
 
 def by_where(x, rng):

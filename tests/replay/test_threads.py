@@ -48,7 +48,7 @@ def test_a_thread_without_noise_excuses_nothing():
         with ThreadPoolExecutor(1) as pool:
             return x.sum() + rng.laplace(), pool.submit(x.max).result()
 
-    found = da.check(release, DATA, "1", limit=6)
+    found = da.check(release, DATA, "1", bounds=(0, 1), limit=6)
     assert [finding.rule for finding in found.findings] == ["DPA301"]
 
 

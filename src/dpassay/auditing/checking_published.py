@@ -344,10 +344,9 @@ def _sum_of_changes(one: Changes, other: Changes, weight: float) -> Changes:
 
 def _exchange_rate(player: Player, first: Played, one: Changes, other: Changes) -> float | None:
     """How much of the second change does what the first one does, None if they do not compare."""
-    effects = [_effect(player, first, change) for change in (one, other)]
-    if effects[0] is None or effects[1] is None or effects[0].shape != effects[1].shape:
+    left, right = (_effect(player, first, change) for change in (one, other))
+    if left is None or right is None or left.shape != right.shape:
         return None
-    left, right = effects
     size = float(right @ right)
     if not (size > 0 and np.isfinite(size) and float(left @ left) > 0):
         return None

@@ -51,7 +51,7 @@ def _apart(doubtful: dict[int, Array]) -> list[dict[int, Array]]:
     size = sum(int(where.sum()) for where in doubtful.values())
     if 1 < size <= _MANY:
         return [{number: _only(where, at)} for number, where in doubtful.items()
-                for at in np.flatnonzero(where)]  # fmt: skip
+                for at in np.flatnonzero(where).tolist()]  # fmt: skip
     if 1 < len(doubtful) <= _MANY:
         return [{number: where} for number, where in doubtful.items()]
     return []
