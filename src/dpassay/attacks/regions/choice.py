@@ -20,8 +20,9 @@ from dpassay.types import FloatArray
 
 _CAUTIONS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
 _SCREENING = 3.0  # standard errors off, when scores are compared before thresholds are
-_KEPT = 3  # scores kept by their bound, and as many by how well they separate
-_CHANCE = 2.0  # standard errors by which trees must separate better than other scores
+_KEPT = 3  # scores kept by their bound, and as many by how well they separate, at least
+_MOST_KEPT = 6  # of those that separate as well as the best, up to chance
+_CHANCE = 2.0  # standard errors of an area within which scores separate equally well
 _LUCK = 1.5  # standard errors off the prediction, for having chosen
 _FEW = 10
 _PER_TAIL = 1000  # thresholds looked at in one tail of a score, at most
@@ -185,7 +186,8 @@ def learn_all(kinds: Iterable[tuple[str, Fit]], draws: Draws, worlds: Any) -> li
 def shortlist(found: Iterable[Candidate], draws: Draws, worlds: Any) -> list[Candidate]:
     """The candidates with the best cautious ratios and those that separate best.
 
-    Ratios of weak signals are noise at this size, areas are not: hence both. Trees are among them
+    Ratios of weak signals are noise at this size, areas less so: hence both, and of areas that
+    differ by no more than chance a few more. Trees are among them
     only if they separate better than all others by more than chance: in the tails, where the count
     will be, they have seen little.
     """
@@ -193,8 +195,11 @@ def shortlist(found: Iterable[Candidate], draws: Draws, worlds: Any) -> list[Can
     screened = [(one, *_screen(_clean(one.score(draws)), worlds)) for one in found]
     plain = max((area for one, _, area in screened if one.name != BOOSTING), default=0.0)
     kept = [item for item in screened if item[0].name != BOOSTING or item[2] > plain + chance]
+    kept = list({item[1:]: item for item in reversed(kept)}.values())  # one of equal scores
     by_ratio = sorted(kept, key=lambda item: -item[1])[:_KEPT]
-    by_area = sorted(kept, key=lambda item: -item[2])[:_KEPT]
+    by_area = sorted(kept, key=lambda item: -item[2])[:_MOST_KEPT]
+    least = by_area[0][2] - chance if by_area else 0.0
+    by_area = [item for i, item in enumerate(by_area) if i < _KEPT or item[2] >= least]
     return list({one.name: one for one, _, _ in [*by_ratio, *by_area]}.values())
 
 
