@@ -39,8 +39,8 @@ import numpy as np
 
 from benchmarks import _peers
 from benchmarks.synth import adult
-from benchmarks.synth_tables import DELTA, TABLES, halve, load, utility
-from dpassay.synth import ProductMixture, Schema, Workload, compare
+from benchmarks.synth_tables import DELTA, TABLES, halve, learn, load, utility
+from dpassay.synth import Schema, Workload, compare
 from dpassay.synth.models import Records
 
 
@@ -142,8 +142,8 @@ def draw(peer: str, problem: dict[str, Any], minutes: float) -> tuple[Any, float
 def draw_ours(schema: Schema, codes: Any, seed: int, **options: Any) -> tuple[Any, float]:
     """The same by ours."""
     start = time.process_time()
-    fitted = ProductMixture(schema, delta=DELTA, rng=seed, **options).fit(codes)
-    rows = fitted.model_.sample(len(codes), np.random.default_rng(seed))
+    model = learn(schema, codes, rng=seed, **options)
+    rows = model.sample(len(codes), np.random.default_rng(seed))
     return rows, time.process_time() - start
 
 
