@@ -8,7 +8,9 @@ Each peer runs in an environment of its own, which is made when it is first need
 ``DPASSAY_PEERS`` (by default ``.cache/dpassay/peers`` at home): the packages that are listed below,
 from PyPI. Two are not on PyPI: the mechanisms of mbi, which its package leaves out, and dpsynth.
 They run if the folder ``DPASSAY_PEER_SOURCES`` has a checkout of the one in ``mbi`` and of the
-other in ``dpsynth``. A peer that is missing, that fails or that does not end in time is said to.
+other in ``dpsynth``; mechanisms of mbi run on the library of their own checkout (those of July 2026
+ask for version 1.3.0 and fail on 2.0.0). A peer that is missing, that fails or that does not end in
+time is said to be.
 
 Tables and public bins are those of :mod:`benchmarks.synth_tables` (three quarters of the records),
 and Adult if ``DPASSAY_DATA`` names the folder of data sets; delta = 1e-6, add-remove neighbours.
@@ -46,15 +48,17 @@ from dpassay.synth.models import Records
 
 @dataclass(frozen=True)
 class Environment:
-    """What a peer needs: an interpreter, packages of PyPI, a folder of a checkout."""
+    """What a peer needs: an interpreter, packages of PyPI, folders of a checkout."""
 
     python: str
     packages: tuple[str, ...]
-    source: str = ""
+    sources: tuple[str, ...] = ()
 
 
 ENVIRONMENTS = {
-    "mbi": Environment("3.11", ("mbi==2.0.0", "pandas", "matplotlib"), "mbi/mechanisms"),
+    "mbi": Environment(
+        "3.11", ("mbi==2.0.0", "pandas", "matplotlib"), ("mbi/mechanisms", "mbi/src")
+    ),
     "dpsynth": Environment(
         "3.12",
         (
@@ -67,7 +71,7 @@ ENVIRONMENTS = {
             "tqdm",
             "etils[epath]",
         ),
-        "dpsynth",
+        ("dpsynth",),
     ),
     "dpmm": Environment("3.11", ("dpmm==0.1.9",)),
     "smartnoise": Environment("3.11", ("torch==2.13.0", "smartnoise-synth==1.0.8")),
@@ -86,7 +90,7 @@ def folder() -> Path:
 def prepare(name: str) -> tuple[Path, dict[str, str]]:
     """The interpreter of a peer's environment, which is made if it is not there, and variables."""
     needed = ENVIRONMENTS[name]
-    variables = os.environ | {"PYTHONPATH": _find_source(needed)}
+    variables = os.environ | {"PYTHONPATH": _find_sources(needed)}
     place = folder() / name
     python, mark = place / "bin" / "python", place / "packages.json"
     if not mark.exists() or json.loads(mark.read_text()) != list(needed.packages):
@@ -100,19 +104,22 @@ def prepare(name: str) -> tuple[Path, dict[str, str]]:
     return python, variables
 
 
-def _find_source(needed: Environment) -> str:
-    if not needed.source:
-        return ""
-    found = Path(os.environ.get("DPASSAY_PEER_SOURCES", "")) / needed.source
-    if "DPASSAY_PEER_SOURCES" not in os.environ or not found.is_dir():
-        raise Missing(f"not on PyPI, and DPASSAY_PEER_SOURCES has no checkout {needed.source}")
-    return str(found)
+def _find_sources(needed: Environment) -> str:
+    """The folders of a checkout, as a path of Python's."""
+    found = [Path(os.environ.get("DPASSAY_PEER_SOURCES", "")) / name for name in needed.sources]
+    if found and "DPASSAY_PEER_SOURCES" not in os.environ:
+        raise Missing("not on PyPI, and DPASSAY_PEER_SOURCES names no folder of checkouts")
+    for folder_of_source in found:
+        if not folder_of_source.is_dir():
+            raise Missing(f"not on PyPI, and there is no checkout in {folder_of_source.name}")
+    return os.pathsep.join(str(place) for place in found)
 
 
 def _run(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Missing(f"{' '.join(command[-4:])}: {(done.stderr or done.stdout).strip()[-200:]}")
+        why = " ".join((done.stderr or done.stdout).split())
+        raise Missing(f"{' '.join(command[-2:])} failed: {why[-200:]}")
 
 
 def draw(peer: str, problem: dict[str, Any], minutes: float) -> tuple[Any, float]:
