@@ -131,7 +131,8 @@ def _reach(profile: Profile, tail: float) -> float:
     floor = float(profile(np.array([np.inf]))[0])
     top = np.array([_LARGEST])
     # A few halvings do: stopping early leaves the upper end, which is far enough.
-    return float(first_true(lambda x: profile(x) - floor <= tail, np.zeros(1), top, most=22)[0])
+    beyond = first_true(lambda x: profile(x) - floor <= tail, np.zeros(1), top, most=22, ahead=4)
+    return float(beyond[0])
 
 
 def discretise(profile: Profile, opposite: Profile, interval: float, tail: float = TAIL) -> LossPmf:
