@@ -20,21 +20,26 @@ from dpassay.types import FloatArray
 __all__ = [
     "CHANCE",
     "FAILS",
+    "FEWEST",
     "HOLDS",
     "UNDECIDED",
     "Claim",
     "Estimate",
     "Picture",
     "Verdict",
+    "claim_exactly",
     "compare_deviations",
     "decide",
     "estimate",
     "estimate_difference",
+    "estimate_log_ratio",
     "estimate_rows",
+    "estimate_share",
     "judge_above",
     "judge_all",
     "judge_below",
     "judge_most",
+    "judge_order",
     "judge_within",
 ]
 
@@ -101,6 +106,11 @@ class Picture(figures.Picture):
         return found | ({"claims": [asdict(c) for c in self.claims]} if self.claims else {})
 
 
+def claim_exactly(text: str, criterion: str, holds: bool, measured: str) -> Claim:
+    """A statement that chance does not enter: it holds or fails."""
+    return Claim(text, criterion, decide(holds, not holds), measured)
+
+
 # Quantities that are known up to chance.
 
 
@@ -140,7 +150,7 @@ def estimate(values: Any, among: int = 1) -> Estimate:
 
     """
     x = np.asarray(values, float)
-    n, mean = x.size, float(np.mean(x))
+    n, mean = x.size, float(np.mean(x)) if x.size else math.nan
     if n < FEWEST or not np.isfinite(x).all():
         return Estimate(mean, -math.inf, math.inf)
     reach = -float(special.stdtrit(n - 1, CHANCE / (2 * among))) * float(x.std(ddof=1))
@@ -163,6 +173,24 @@ def estimate_difference(one: FloatArray, other: FloatArray) -> Estimate:
     rest = sum(v**2 / (len(x) - 1) for v, x in zip(parts, (one, other), strict=True))
     reach = -float(special.stdtrit(sum(parts) ** 2 / rest, CHANCE / 2)) * math.sqrt(sum(parts))
     return Estimate(difference, difference - reach, difference + reach)
+
+
+def estimate_share(k: int, n: int) -> Estimate:
+    """A probability of which k of n independent trials are known, with Clopper-Pearson's interval.
+
+    >>> print(estimate_share(0, 40))
+    0 in [0, 0.124]
+
+    """
+    low = float(special.betaincinv(k, n - k + 1, CHANCE / 2)) if k else 0.0
+    high = float(special.betaincinv(k + 1, n - k, 1 - CHANCE / 2)) if k < n else 1.0
+    return Estimate(k / n, low, high)
+
+
+def estimate_log_ratio(one: FloatArray, other: FloatArray) -> Estimate:
+    """The mean of log(one/other) over the cells that both have, which are taken as independent."""
+    ratios = np.log(np.asarray(one, float) / np.asarray(other, float)).ravel()
+    return estimate(ratios[np.isfinite(ratios)])
 
 
 def compare_deviations(one: FloatArray, other: FloatArray, factor: float = 1.0) -> Estimate:
@@ -206,6 +234,11 @@ def judge_all(verdicts: Iterable[Verdict]) -> Verdict:
     """Whether all parts hold: fails if one does."""
     every = list(verdicts)
     return decide(all(v == HOLDS for v in every), any(v == FAILS for v in every))
+
+
+def judge_order(first: Estimate, second: Estimate) -> Verdict:
+    """Whether one quantity is above another, their intervals apart."""
+    return decide(first.low > second.high, first.high < second.low)
 
 
 def judge_most(verdicts: Sequence[Verdict]) -> Verdict:

@@ -156,4 +156,3 @@ def save_index(
         folder / "index.html": page(album["title"], album["introduction"], sections),
     }
     return _files.write_all(texts)
-

@@ -5,7 +5,7 @@ them, with Student's interval (:mod:`dpassay_reproduce.claims`). "A is B" means 
 less than two per cent, the document's red band.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -145,6 +145,17 @@ def wider_at_small(text: str, seen: Sequence[Accuracies]) -> Claim:
     return Claim(text, criterion, judge_all(map(judge_above, more)), f"{found}.")
 
 
+def spreads_more(text: str, one: Accuracies, other: Accuracies) -> Claim:
+    """That repetitions of one experiment are farther from their averages than another's."""
+    more = compare_deviations(one.values, other.values)
+    found = (
+        f"highest less lowest is {100 * one.spread.mean():.1f} % on average against "
+        f"{100 * other.spread.mean():.1f} %; mean deviations are larger by {more.percent()}."
+    )
+    criterion = "repetitions deviate more from their averages; fails if they deviate less."
+    return Claim(text, criterion, judge_above(more), found)
+
+
 def is_straighter(text: str, flat: Accuracies, steep: Accuracies) -> Claim:
     """That the logarithmic fit of one experiment is flatter than that of another."""
     sizes = [each.slopes * np.sign(each.slopes.mean()) for each in (flat, steep)]
@@ -161,9 +172,7 @@ def _percents(*values: float) -> str:
     return " and ".join(f"{100 * value:+.2f} %" for value in values)
 
 
-def drops_by(
-    text: str, low: float, high: float, before: FloatArray, after: FloatArray
-) -> Claim:
+def drops_by(text: str, low: float, high: float, before: FloatArray, after: FloatArray) -> Claim:
     """That a quantity, known by independent repetitions, drops by an amount in [low, high]."""
     drop = estimate_difference(before, after)
     criterion = (
@@ -171,13 +180,3 @@ def drops_by(
         "is outside."
     )
     return Claim(text, criterion, judge_within(drop, low, high), f"it drops by {drop.percent()}.")
-
-
-def is_exact(text: str, criterion: str, holds: bool, measured: str) -> Claim:
-    """A statement that chance does not enter."""
-    return Claim(text, criterion, decide(holds, not holds), measured)
-
-
-def concatenated(seen: Iterable[Accuracies]) -> FloatArray:
-    """The accuracies of several learners as one table, (epsilons of all, repetitions)."""
-    return np.concatenate([each.values for each in seen])

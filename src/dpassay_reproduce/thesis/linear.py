@@ -336,7 +336,9 @@ def _draw_losses(ax: Any, found: Experiment, other: Experiment | None = None) ->
 
 
 def _most_in_band(found: Experiment) -> Claim:
-    inside = [judge_within(e, 0.5 - BAND, 0.5 + BAND) for e in map(estimate, found.seen.values)]
+    inside: list[Verdict] = [
+        judge_within(e, 0.5 - BAND, 0.5 + BAND) for e in map(estimate, found.seen.values)
+    ]
     return Claim(
         f"Most averages lie within 50 ± {100 * BAND:g} %.",
         f"more than half of the averages are within, with their intervals; {SEVERAL}",
