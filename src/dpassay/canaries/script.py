@@ -75,7 +75,11 @@ def audit_script(
             for shown, asked in known:
                 session.judge(shown, asked)
             return session.verdicts
-        log.begin(key, {"seed": session.seed}, {"audit": TRAINING, "target": script.path.name})
+        log.begin(
+            key,
+            {"seed": session.seed},
+            {"audit": TRAINING, "trials": 1, "target": script.path.name},
+        )
         try:
             _run(script, session.seed)
         finally:
