@@ -1,9 +1,9 @@
 """What canaries among the records of one training show, by kind of canary, and what they cost.
 
 Run with ``python -m benchmarks.example_canaries`` (ten minutes of CPU; ``--quick``: four, two seeds
-instead of five; names of tables, such as ``text``, run these alone). It needs ``dpassay[torch]`` and
-MNIST (``dpassay.datasets.load_mnist``). Trainings are Opacus' or plain torch; a number is a mean
-over seeds of one training each, nothing assumed.
+instead of five; names of tables, such as ``text``, run these alone). It needs ``dpassay[torch]``
+and MNIST (``dpassay.datasets.load_mnist``). Trainings are Opacus' or plain torch; a number is a
+mean over seeds of one training each, nothing assumed.
 """
 
 import functools

@@ -86,7 +86,11 @@ def audit_script(
         session.beside = _beside(store, key)
         for path in _left(session.beside):
             tell(judge_so_far(read_watch(path), session.ask(_NOT_ASKED)), path)
-        log.begin(key, {"seed": session.seed}, {"audit": TRAINING, "target": script.path.name})
+        log.begin(
+            key,
+            {"seed": session.seed},
+            {"audit": TRAINING, "trials": 1, "target": script.path.name},
+        )
         try:
             _run(script, session.seed)
         except BaseException:
