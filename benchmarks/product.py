@@ -4,7 +4,8 @@ Run with ``python -m benchmarks.product`` (ten minutes of CPU time; ``--quick``:
 a table runs that alone). Scores are Gaussian, coins fair, delta 1e-5, confidence 0.95. Tables:
 "shares", mean bound over epsilon by method; "default", the default where nothing is assumed as the
 number of canaries grows; "published", the fifteen rows of Xiang et al. (2025); "peer", bounds and
-CPU seconds of jax_privacy's ``CanaryScoreAuditor`` on the same scores (``pip install jax-privacy``).
+CPU seconds of jax_privacy's ``CanaryScoreAuditor`` on the same scores (``pip install
+jax-privacy``).
 """
 
 import sys
