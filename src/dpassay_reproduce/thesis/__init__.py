@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpassay import _check
+from dpassay.errors import InvalidArgument
 from dpassay.report.figures import FORMATS, Picture, house_style, save, save_index
 from dpassay_reproduce.thesis.frame import Setting
 
@@ -38,6 +39,14 @@ grows (it is 5 % lower).
 LITERAL = """
 This page was drawn with --literal: the document's δ and noise, which grows with ε.
 """
+_LOSSES = "drawn by 'dpassay reproduce slides'"
+ELSEWHERE = {
+    "1.1": f"{_LOSSES} (laplace-loss)",
+    "1.2": f"{_LOSSES} (gaussian-loss)",
+    "1.3": f"{_LOSSES} (loss-quantiles)",
+    "5.1": "measured by 'dpassay reproduce synth' (table 5.1)",
+}
+"""What the document numbers otherwise, by its number."""
 MODULES = ("linear", "logistic", "multinomial", "real")
 
 Figure = Callable[[Setting], Picture]
@@ -78,6 +87,7 @@ def run(
     setting = Setting(literal, repetitions, seed)
     known = figures()
     if figure is not None:
+        _refuse_elsewhere(figure)
         known = {figure: known[_check.choice("figure", figure, tuple(known))]}
     folder.mkdir(parents=True, exist_ok=True)
     done: list[Picture] = []
@@ -92,3 +102,11 @@ def run(
         files.append(save(done[-1], folder, image_format))
         page = save_index(done, folder, image_format=image_format, **about)
     return files + page
+
+
+def _refuse_elsewhere(figure: str) -> None:
+    """The figures of the document that are not of chapter 4 say where they are drawn."""
+    if figure in ELSEWHERE:
+        raise InvalidArgument(
+            f"figure={figure!r} must be one of chapter 4; this one is {ELSEWHERE[figure]}."
+        )
