@@ -39,14 +39,8 @@ grows (it is 5 % lower).
 LITERAL = """
 This page was drawn with --literal: the document's δ and noise, which grows with ε.
 """
-_LOSSES = "drawn by 'dpassay reproduce slides'"
-ELSEWHERE = {
-    "1.1": f"{_LOSSES} (laplace-loss)",
-    "1.2": f"{_LOSSES} (gaussian-loss)",
-    "1.3": f"{_LOSSES} (loss-quantiles)",
-    "5.1": "measured by 'dpassay reproduce synth' (table 5.1)",
-}
-"""What the document numbers otherwise, by its number."""
+ELSEWHERE = {"1.1": "loss-laplace", "1.2": "loss-gaussian", "1.3": "loss-over-cdf"}
+"""Figures of chapter 1, by their names among those of the slides."""
 MODULES = ("linear", "logistic", "multinomial", "real")
 
 Figure = Callable[[Setting], Picture]
@@ -105,8 +99,9 @@ def run(
 
 
 def _refuse_elsewhere(figure: str) -> None:
-    """The figures of the document that are not of chapter 4 say where they are drawn."""
+    """Say of a figure of chapter 1 where it is drawn."""
     if figure in ELSEWHERE:
         raise InvalidArgument(
-            f"figure={figure!r} must be one of chapter 4; this one is {ELSEWHERE[figure]}."
+            f"figure={figure!r} must be one of chapter 4. This one is {ELSEWHERE[figure]} of "
+            "'dpassay reproduce slides'."
         )
