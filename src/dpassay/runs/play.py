@@ -2,9 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import (
-    Executor,
-)
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,7 @@ from dpassay.runs.outcomes import Outcomes, Task
 from dpassay.runs.progress import Progress, progress_for
 from dpassay.runs.protocol import TrialLog
 from dpassay.runs.session import Session
-from dpassay.runs.workers import Workers, crew_for
+from dpassay.runs.workers import Players, crew_for
 from dpassay.runs.writer import this_writer
 
 _DEATHS = "deaths"  # the fact about a run that counts dead workers
@@ -94,7 +91,7 @@ def play(
     configuration: Mapping[str, Any] | None = None,
     description: Mapping[str, Any] | None = None,
     store: str | Path | TrialLog | None = None,
-    executor: Executor | Workers | Callable[[], Executor] | None = None,
+    executor: Players = None,
     workers: int | None = None,
     batch: int = 1,
     stop: Callable[[Outcomes], Any] | None = None,
@@ -124,8 +121,8 @@ def play(
         description: more of that, of which the latest stands. "writer" is added: who plays now.
         store: the log: a path, an open log, or None for memory.
         executor: who plays: any ``concurrent.futures.Executor`` (which cannot be replaced if it
-            breaks), a function that makes one, or :class:`Workers`. For Dask pass
-            ``client.get_executor(pure=False)``.
+            breaks), a function that makes one, :class:`Workers`, a ``dask.distributed.Client``,
+            "dask" (a cluster of processes on this machine) or "dask:tcp://host:8786".
         workers: number of processes of our own; 1 plays in this process. Default: one per core.
             Worker processes compute on one thread each. Where sums depend on the number of threads
             (large matrix products), set OMP_NUM_THREADS=1 to have the same bits in this process.
@@ -152,7 +149,7 @@ def play(
         InvalidArgument: an argument is out of range, or the task cannot be sent to workers.
         TaskError: the task returned the wrong number or kind of results.
         LogError: the log cannot be read or written.
-        RunError: workers cannot be had.
+        RunError: workers cannot be had, or (:class:`~dpassay.errors.EngineLost`) no longer.
 
     """
     numbers = _numbers(trials)
@@ -170,7 +167,7 @@ def play(
         try:
             ended = board.advance()
             if ended is None:
-                with crew_for(task, executor, workers, batch, timeout) as crew:
+                with crew_for(task, executor, workers, batch, timeout, replayable) as crew:
                     session = Session(key, log, board, crew, shown, recycle, replayable)
                     ended = session.play()
                     deaths = session.n_deaths

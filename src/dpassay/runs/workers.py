@@ -9,11 +9,18 @@ import signal
 import tempfile
 import threading
 import time
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import (
+    ALL_COMPLETED,
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+)
+from concurrent.futures import wait as wait_for
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from dpassay import _check
 from dpassay._scratch import remove_if_stale, temporary_folder
@@ -21,11 +28,34 @@ from dpassay.errors import InvalidArgument, RunError
 from dpassay.runs.guard import Rules, hung_trials, play_portion
 from dpassay.runs.outcomes import Outcomes, Task
 from dpassay.runs.parcel import Parcel, pack
+from dpassay.runs.schedule import PORTION_SECONDS
 
 ORPHAN_SECONDS = 0.5
-DASK_DEATHS = 4  # Dask tries a portion on so many workers before it reports a death.
 # One thread per worker: cores are shared out already, and sums do not depend on `workers`.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+class DaskClient(Protocol):
+    """What is asked of a ``dask.distributed.Client`` that is passed as an executor."""
+
+    @property
+    def status(self) -> str: ...
+
+    def submit(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
+
+    def nthreads(self, workers: Any = None) -> Any: ...
+
+
+class PortionLost(Exception):
+    """Whoever plays has lost a portion, and no worker is known to have died of it."""
+
+
+class WorkerDied(Exception):
+    """So many workers died one after the other while a portion was theirs."""
+
+    def __init__(self, deaths: int) -> None:
+        super().__init__(deaths)
+        self.deaths = deaths
 
 
 class Workers:
@@ -43,11 +73,17 @@ class Workers:
     """
 
     local = True
+    portion_seconds = PORTION_SECONDS  # that a portion should take
 
     def __init__(self, workers: int | None = None, *, separate: bool = False) -> None:
-        self.width = _cores() if workers is None else _check.count("workers", workers)
+        self._width = _cores() if workers is None else _check.count("workers", workers)
         self._separate = separate
         self._executor: Executor | None = None
+
+    @property
+    def width(self) -> int:
+        """How many trials are played at the same time."""
+        return self._width
 
     @property
     def in_process(self) -> bool:
@@ -62,10 +98,25 @@ class Workers:
     def submit(self, call: Callable[..., Any], *arguments: Any) -> "Future[Any]":
         """Have it called; an executor is made when it is first needed."""
         # Workers inherit that Ctrl-C is held back: they must not die of it while they start.
-        with _interrupts_held():
+        with interrupts_held():
             if self._executor is None:
                 self._executor = self._make()
             return self._executor.submit(call, *arguments)
+
+    def wait(
+        self, futures: "Collection[Future[Any]]", seconds: float, *, all: bool = False
+    ) -> "set[Future[Any]]":
+        """Those that have ended, after one of them has, all of them have, or time is up."""
+        return wait_for(futures, seconds, ALL_COMPLETED if all else FIRST_COMPLETED).done
+
+    def cancel(self, futures: "Collection[Future[Any]]") -> None:
+        """Take back what was not begun."""
+        for future in futures:
+            future.cancel()
+
+    def close(self) -> None:
+        """End the workers for good."""
+        self.stop()
 
     def stop(self) -> None:
         """End the workers, also in the middle of a trial; the next call gets new ones."""
@@ -91,7 +142,7 @@ class Workers:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self.stop()
+        self.close()
 
 
 class _Made(Workers):
@@ -150,29 +201,37 @@ class _Here(Executor):
         return future
 
 
-def workers_from(
-    executor: "Executor | Workers | Callable[[], Executor] | None", workers: int | None
-) -> Workers:
+Players = Executor | Workers | DaskClient | Callable[[], Executor] | str | None
+"""Who may play: see the argument ``executor`` of :func:`dpassay.runs.play`."""
+
+
+def workers_from(executor: Players, workers: int | None) -> Workers:
     """The workers that the arguments ``executor`` and ``workers`` of a run stand for."""
     if executor is None or isinstance(executor, Workers):
         return Workers(workers) if executor is None else executor
-    width = _check.count("workers", _width_of(executor) or workers or _cores())
+    client = _dask_client_of(executor)
+    if isinstance(executor, str) or client is not None:
+        from dpassay.runs.cluster import Cluster
+
+        return Cluster(client or str(executor), workers)
+    width = _check.count("workers", getattr(executor, "_max_workers", 0) or workers or _cores())
     if isinstance(executor, Executor):
         return _Given(executor, width)
     if callable(executor):
         return _Made(executor, width)
     raise InvalidArgument(
         f"executor={executor!r} must be a concurrent.futures.Executor, a function that makes one, "
-        "Workers, or None for worker processes of our own."
+        'a dask.distributed.Client, "dask", "dask:tcp://host:8786", Workers, or None for worker '
+        "processes of our own."
     )
 
 
-def _width_of(executor: Any) -> int:
-    """How many trials an executor plays at the same time; 0 if it does not say."""
-    client: Any = getattr(executor, "_client", None)  # Dask's
-    if hasattr(client, "nthreads"):
-        return sum(client.nthreads().values())
-    return getattr(executor, "_max_workers", 0)
+def _dask_client_of(executor: Any) -> Any:
+    """The Dask client that an executor is or wraps; None for all others."""
+    if not type(executor).__module__.startswith("distributed."):
+        return None
+    # The futures of the wrapper ``client.get_executor()`` are lost with a worker; the client's not.
+    return getattr(executor, "_client", executor)
 
 
 def _cores() -> int:
@@ -182,7 +241,7 @@ def _cores() -> int:
 
 
 @contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
+def interrupts_held() -> Iterator[None]:
     """Hold Ctrl-C back until the end of the block."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -229,7 +288,12 @@ class Crew:
 
 @contextlib.contextmanager
 def crew_for(
-    task: Task, executor: Any, workers: int | None, batch: int, timeout: float | None
+    task: Task,
+    executor: Players,
+    workers: int | None,
+    batch: int,
+    timeout: float | None,
+    replayable: bool,
 ) -> Iterator[Crew]:
     """A crew; workers made for it are ended with it."""
     who = workers_from(executor, workers)
@@ -239,25 +303,20 @@ def crew_for(
             folder = stack.enter_context(temporary_folder())
             notes = folder / "notes"
             notes.mkdir()
-        rules = Rules(batch, timeout, os.getpid(), notes and str(notes))
+        rules = Rules(batch, timeout, os.getpid(), notes and str(notes), replayable)
         packed = task if who.in_process else pack(task, folder)
         try:
             yield Crew(who, packed, rules)
         finally:
             if who is not executor:
-                who.stop()
+                who.close()
 
 
-def deaths_behind(error: BaseException) -> int:
+def deaths_behind(error: BaseException | None) -> int:
     """How many workers died over a portion that ended with this error; 0 if it has another cause.
 
     A death says nothing about the trials, except when it happens again and again.
     """
-    if isinstance(error, BrokenExecutor):
-        return 1
-    if type(error).__name__ == "KilledWorker":
-        return DASK_DEATHS
-    # Dask's executor trips over a result whose worker has died since.
-    frames = traceback.extract_tb(error.__traceback__)
-    lost = bool(frames) and Path(frames[-1].filename).parts[-2:] == ("distributed", "cfexecutor.py")
-    return int(lost)
+    if isinstance(error, WorkerDied):
+        return error.deaths
+    return int(isinstance(error, BrokenExecutor))
