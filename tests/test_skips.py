@@ -78,7 +78,7 @@ def test_lanes():
     assert not lanes.is_slow(HERE / "bounds" / "test_counts.py", HERE)
     src = HERE.parent / "src" / "dpassay"
     assert lanes.is_slow(src / "nets" / "network.py", HERE)
-    assert not lanes.is_slow(src / "privacy" / "events.py", HERE)
+    assert not lanes.is_slow(src / "privacy" / "profiles.py", HERE)
 
 
 def test_the_wide_lane():

@@ -134,7 +134,7 @@ def test_every_kind_of_event_can_be_written():
         for kind in vars(events).values()
         if isinstance(kind, type) and issubclass(kind, events.Event)
     }
-    assert kinds - {events.Event, events._Leaf} == set(events._KINDS)
+    assert kinds - {events.Event} == set(events._KINDS)
 
 
 def test_reading_checks_as_making_does():
