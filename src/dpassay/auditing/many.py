@@ -1,10 +1,8 @@
 """``audit``: play the game of a mechanism many times, bet against its claim, and give a verdict."""
 
-import contextlib
 import math
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -36,9 +34,10 @@ from dpassay.errors import InvalidArgument, VacuousAudit
 from dpassay.runs import (
     Outcomes,
     Played,
+    Players,
     RunRecord,
     TrialLog,
-    Workers,
+    hire,
     opened,
     run_key,
 )
@@ -66,7 +65,7 @@ def audit(
     confidence: float = 0.95,
     sequential: bool = True,
     measure: bool = False,
-    executor: Executor | Workers | Callable[[], Executor] | None = None,
+    executor: Players = None,
     workers: int = 1,
     store: str | Path | TrialLog | None = None,
     rng: int | np.random.Generator | None = 0,
@@ -111,7 +110,8 @@ def audit(
         sequential: stop as soon as the claim is refuted. False plays all trials and tests once.
         measure: go on after the claim has fallen, to four times as many trials (200 at least), so
             that the bound says how bad it is; the verdict stays what it was when the claim fell.
-        executor: who plays, any ``concurrent.futures.Executor``; see :func:`dpassay.runs.play`.
+        executor: who plays: any ``concurrent.futures.Executor``, a ``dask.distributed.Client``,
+            "dask" or "dask:tcp://host:8786"; see :func:`dpassay.runs.play`.
         workers: processes of our own; 1 plays in this one.
         store: a file that keeps the trials; the same call then goes on where it was, and with
             larger ``trials`` it extends the run. What the extension may still spend of the run's
@@ -181,7 +181,7 @@ def audit(
     about = {"target": _name(mechanism), "group": group} | dict(description or {})
     seed = _seed(rng)
 
-    with opened(store) as log, _crew(executor, workers) as who:
+    with opened(store) as log, hire(executor, workers) as who:
         engine = Engine(log, who, workers, timeout, recycle, max_failed_share, progress)
         if pair is None:
             configure(mechanism, score, trials, seed, sequential)  # what is wrong is said at once
@@ -311,16 +311,6 @@ class _Session:
         account = keep_account(self._engine.log, self._question.key, rules.account, trials)
         self._question = replace(self._question, rules=replace(rules, account=account))
         referee.rules = self._question.rules
-
-
-@contextlib.contextmanager
-def _crew(executor: Any, workers: int) -> Generator[Any, None, None]:
-    """Who plays, for learning and for testing: worker processes are started once."""
-    if executor is not None:
-        yield executor
-        return
-    with Workers(workers) as crew:
-        yield crew
 
 
 @dataclass(frozen=True)

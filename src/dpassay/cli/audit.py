@@ -38,7 +38,7 @@ from dpassay.cli.audit_options import (
 )
 from dpassay.cli.ending import STOPPED, ending
 from dpassay.cli.one_run import OneRun, refuse_elsewhere, was_given
-from dpassay.cli.options import Json, Neighbours, option
+from dpassay.cli.options import ExecutorName, Json, Neighbours, option
 from dpassay.cli.output import complain, emit, explain_failure, say
 from dpassay.cli.replayed import audit_by_replay
 from dpassay.cli.verdicts import About, Paper, Proof, exit_code, show
@@ -70,6 +70,7 @@ def audit(
     seed: Annotated[int, option("Seed of worlds and noise.")] = 0,
     secure: Secure = False,
     workers: Workers = None,
+    executor: ExecutorName = None,
     store: Store = None,
     neighbouring: Neighbours = "add-remove",
     group: Annotated[int, option("Records by which the data sets differ.")] = 1,
@@ -100,7 +101,7 @@ def audit(
 
     if one_run:
         files = {"command": command, "data": data, "data_prime": data_prime, "input": source}
-        given = {"score": score, "delta": delta, "workers": workers}
+        given = {"score": score, "delta": delta, "workers": workers, "executor": executor}
         flags = {"secure": secure, "fixed": fixed, "measure": measure, "dry_run": dry_run}
         refuse_elsewhere(files | given | {"timeout": timeout, "recycle": recycle} | flags)
         asked = confidence if was_given(context, "confidence") else None
@@ -119,7 +120,7 @@ def audit(
         raise typer.Exit(exit_code(verdict, anyway=anyway))
     said = {"target": target} | ({"claim": claim} if claim else {})
     try:
-        with _hearing_vacuous(anyway), _crew(target, workers, timeout) as crew:
+        with _hearing_vacuous(anyway), _crew(target, workers, timeout, executor) as crew:
             if dry_run:
                 each = rehearse(
                     mechanism,
@@ -206,12 +207,17 @@ def _hearing_vacuous(anyway: bool) -> Iterator[None]:
         yield
 
 
-def _crew(target: str, workers: int | None, timeout: float | None) -> AbstractContextManager[Any]:
+def _crew(
+    target: str, workers: int | None, timeout: float | None, executor: str | None
+) -> AbstractContextManager[Any]:
     """Who plays: processes of their own, so that no trial can hang or end the audit.
 
     The bundled learners are trusted and play here; None stands for that.
     """
-    from dpassay.runs import Workers
+    from dpassay.runs import Workers, hire
+
+    if executor is not None:
+        return hire(executor, workers)
 
     wanted = workers if workers is not None else int(not target.startswith("example:"))
     wanted = max(wanted, 1) if timeout is not None else wanted

@@ -10,7 +10,7 @@ once, whatever dies in between, and hands the outcomes over in number order.
 
 """
 
-from dpassay.errors import LogDamaged, LogError, LogLost, RunError, TaskError
+from dpassay.errors import EngineLost, LogDamaged, LogError, LogLost, RunError, TaskError
 from dpassay.runs.board import Ended
 from dpassay.runs.keys import fingerprint, run_key
 from dpassay.runs.log import open_log, opened
@@ -20,13 +20,14 @@ from dpassay.runs.play import Played, play, replayed
 from dpassay.runs.progress import Progress
 from dpassay.runs.protocol import RunRecord, TrialLog, merge
 from dpassay.runs.sqlite import SqliteLog
-from dpassay.runs.workers import Workers
+from dpassay.runs.workers import Players, Workers, hire
 from dpassay.runs.writer import is_at_work
 
 __all__ = [
     "NO_WORLD",
     "PAYLOAD_MAX",
     "Ended",
+    "EngineLost",
     "LogDamaged",
     "LogError",
     "LogLost",
@@ -34,6 +35,7 @@ __all__ = [
     "Outcome",
     "Outcomes",
     "Played",
+    "Players",
     "Progress",
     "RunError",
     "RunRecord",
@@ -43,6 +45,7 @@ __all__ = [
     "TrialLog",
     "Workers",
     "fingerprint",
+    "hire",
     "is_at_work",
     "merge",
     "open_log",

@@ -226,6 +226,17 @@ def workers_from(executor: Players, workers: int | None) -> Workers:
     )
 
 
+@contextlib.contextmanager
+def hire(executor: Players, workers: int | None = None) -> Iterator[Workers]:
+    """The workers for several runs, started or connected once; those made for it end with it."""
+    who = workers_from(executor, workers)
+    try:
+        yield who
+    finally:
+        if who is not executor:
+            who.close()
+
+
 def _dask_client_of(executor: Any) -> Any:
     """The Dask client that an executor is or wraps; None for all others."""
     if not type(executor).__module__.startswith("distributed."):
@@ -296,8 +307,8 @@ def crew_for(
     replayable: bool,
 ) -> Iterator[Crew]:
     """A crew; workers made for it are ended with it."""
-    who = workers_from(executor, workers)
     with contextlib.ExitStack() as stack:
+        who = stack.enter_context(hire(executor, workers))
         notes = folder = None
         if who.local and not who.in_process:
             folder = stack.enter_context(temporary_folder())
@@ -305,11 +316,7 @@ def crew_for(
             notes.mkdir()
         rules = Rules(batch, timeout, os.getpid(), notes and str(notes), replayable)
         packed = task if who.in_process else pack(task, folder)
-        try:
-            yield Crew(who, packed, rules)
-        finally:
-            if who is not executor:
-                who.close()
+        yield Crew(who, packed, rules)
 
 
 def deaths_behind(error: BaseException | None) -> int:
