@@ -31,6 +31,7 @@ from dpassay.cli import (
     schema,
     status,
     synth,
+    work,
     zoo,
 )
 from dpassay.cli.ending import INTERRUPTED, MISUSE, STOPPED, ending
@@ -42,7 +43,7 @@ from dpassay.errors import DEBUG, DpassayError, EngineLost, LogDamaged, LogLost,
 # In the order of the help: what is tested, what is proved, the rest. A module of a command holds
 # the function of its name and an EXAMPLE for its help; a group of commands holds an ``app``.
 MODULES = (
-    *(check, audit, status, report, merge, plan, bound, attack),
+    *(check, audit, work, status, report, merge, plan, bound, attack),
     *(account, calibrate, explain),
     *(synth, schema, query, ledger, zoo, demo, doctor),
 )

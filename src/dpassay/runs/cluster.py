@@ -317,6 +317,8 @@ class Cluster(Workers):
             client = self._given or self._own.enter_context(
                 _make_client(self._address, self._width)
             )
+        if client.status in ("closing", "closed"):
+            raise InvalidArgument("executor: the Dask client is closed. Pass one that is not.")
         if client.asynchronous:
             raise InvalidArgument("executor: an asynchronous Dask client cannot be used. Pass one "
                                   "made without asynchronous=True.")  # fmt: skip

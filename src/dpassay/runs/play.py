@@ -102,6 +102,7 @@ def play(
     max_failed_share: float = 0.1,
     progress: str | Progress = "quiet",
     note: Callable[[], str] | None = None,
+    part: str | None = None,
 ) -> Played:
     """Play the trials that are not in the log, and consume all of them in number order.
 
@@ -141,6 +142,7 @@ def play(
             ten failures are let pass until the end.
         progress: "auto", "bar", "lines", "quiet" or a :class:`Progress`.
         note: gives a text to show with the progress.
+        part: the name of the shard or range that these trials are, for the log.
 
     Returns:
         How it ended, with the outcomes that were consumed.
@@ -168,7 +170,7 @@ def play(
             ended = board.advance()
             if ended is None:
                 with crew_for(task, executor, workers, batch, timeout, replayable) as crew:
-                    session = Session(key, log, board, crew, shown, recycle, replayable)
+                    session = Session(key, log, board, crew, shown, recycle, replayable, part)
                     ended = session.play()
                     deaths = session.n_deaths
         except KeyboardInterrupt:

@@ -35,9 +35,10 @@ class Session:
         shown: Progress,
         recycle: int | None,
         replayable: bool,
+        part: str | None = None,
     ) -> None:
         self._board, self._crew, self._shown, self._recycle = board, crew, shown, recycle
-        self._written = _Writer(key, log, board)
+        self._written = _Writer(key, log, board, part)
         self._replayable = replayable
         most = None if recycle is None else max(1, recycle // crew.workers.depth)
         most = most if replayable else 1  # a death then costs no more than what is being played
@@ -188,8 +189,8 @@ class _Writer:
     trial first, and its outcome is the one that stands.
     """
 
-    def __init__(self, key: str, log: TrialLog, board: Board) -> None:
-        self._key, self._log, self._board = key, log, board
+    def __init__(self, key: str, log: TrialLog, board: Board, part: str | None) -> None:
+        self._key, self._log, self._board, self._part = key, log, board, part
         self._waiting: list[Outcomes] = []
         self._next = 0.0  # when to write again
 
@@ -204,7 +205,7 @@ class _Writer:
         if not self._waiting:
             return
         begin = time.monotonic()
-        self._board.put(self._log.add(self._key, columns.join(self._waiting)))
+        self._board.put(self._log.add(self._key, columns.join(self._waiting), self._part))
         self._waiting.clear()  # Not before: what is interrupted is done again, and changes nothing.
         end = time.monotonic()
         self._next = end + min((end - begin) / WRITE_SHARE, WRITE_SECONDS)

@@ -61,8 +61,8 @@ def make_call(versions: dict[str, str]) -> Callable[..., Any]:
 @functools.lru_cache(maxsize=8)
 def find_other_version(versions: tuple[tuple[str, str], ...]) -> str:
     """The first package whose version is another one here, with both; empty if there is none."""
-    for name, theirs in versions[1:]:
-        mine = _version(name)
+    for name, theirs in versions:
+        mine = __version__ if name == "dpassay" else _version(name)
         if mine != theirs:
             return f"{name} {mine}, the process that audits {theirs}"
     return ""
