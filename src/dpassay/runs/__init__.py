@@ -12,6 +12,7 @@ once, whatever dies in between, and hands the outcomes over in number order.
 
 from dpassay.errors import EngineLost, LogDamaged, LogError, LogLost, RunError, TaskError
 from dpassay.runs.board import Ended
+from dpassay.runs.crew import Players, hire
 from dpassay.runs.keys import fingerprint, run_key
 from dpassay.runs.log import open_log, opened
 from dpassay.runs.memory import MemoryLog
@@ -20,7 +21,7 @@ from dpassay.runs.play import Played, play, replayed
 from dpassay.runs.progress import Progress
 from dpassay.runs.protocol import RunRecord, TrialLog, merge
 from dpassay.runs.sqlite import SqliteLog
-from dpassay.runs.workers import Players, Workers, hire
+from dpassay.runs.workers import Workers
 from dpassay.runs.writer import is_at_work
 
 __all__ = [

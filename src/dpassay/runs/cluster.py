@@ -24,7 +24,8 @@ from dpassay._scratch import temporary_folder
 from dpassay.errors import EngineLost, InvalidArgument, MissingDependency, RunError, TaskError
 from dpassay.runs.outcomes import Outcomes
 from dpassay.runs.parcel import Parcel
-from dpassay.runs.there import make_call, versions_here
+from dpassay.runs.sent import make_call
+from dpassay.runs.there import versions_here
 from dpassay.runs.workers import PortionLost, WorkerDied, Workers, interrupts_held
 
 CONNECT_SECONDS = 10.0  # for the first connection

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from dpassay import _check
 from dpassay.errors import AuditStopped, InvalidArgument
 from dpassay.runs.board import Board, Ended
+from dpassay.runs.crew import Players, crew_for
 from dpassay.runs.log import opened
 from dpassay.runs.outcomes import Outcomes, Task
 from dpassay.runs.progress import Progress, progress_for
 from dpassay.runs.protocol import TrialLog
 from dpassay.runs.session import Session
-from dpassay.runs.workers import Players, crew_for
 from dpassay.runs.writer import this_writer
 
 _DEATHS = "deaths"  # the fact about a run that counts dead workers

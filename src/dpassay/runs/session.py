@@ -7,11 +7,12 @@ from concurrent.futures import BrokenExecutor, CancelledError, Future
 from dpassay.errors import LogError, RunError
 from dpassay.runs import outcomes as columns
 from dpassay.runs.board import Board, Ended
+from dpassay.runs.crew import Crew
 from dpassay.runs.outcomes import Outcomes
 from dpassay.runs.progress import Progress
 from dpassay.runs.protocol import TrialLog
 from dpassay.runs.schedule import DEATHS_ALONE, Schedule
-from dpassay.runs.workers import Crew, PortionLost, deaths_behind
+from dpassay.runs.workers import PortionLost, deaths_behind
 
 WRITE_SHARE = 0.05  # of the time may go into commits; outcomes wait in a group until it does
 WRITE_SECONDS = 0.2  # the longest that an outcome waits, however slow the disk

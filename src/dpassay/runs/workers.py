@@ -9,7 +9,7 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import (
     ALL_COMPLETED,
     FIRST_COMPLETED,
@@ -20,30 +20,16 @@ from concurrent.futures import (
 )
 from concurrent.futures import wait as wait_for
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from dpassay import _check
-from dpassay._scratch import remove_if_stale, temporary_folder
-from dpassay.errors import InvalidArgument, RunError
-from dpassay.runs.guard import Rules, hung_trials, play_portion
-from dpassay.runs.outcomes import Outcomes, Task
-from dpassay.runs.parcel import Parcel, pack
+from dpassay._scratch import remove_if_stale
+from dpassay.errors import RunError
 from dpassay.runs.schedule import PORTION_SECONDS
 
 ORPHAN_SECONDS = 0.5
 # One thread per worker: cores are shared out already, and sums do not depend on `workers`.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
-
-
-class DaskClient(Protocol):
-    """What is asked of a ``dask.distributed.Client`` that is passed as an executor."""
-
-    @property
-    def status(self) -> str: ...
-
-    def submit(self, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any: ...
-
-    def nthreads(self, workers: Any = None) -> Any: ...
 
 
 class PortionLost(Exception):
@@ -76,7 +62,7 @@ class Workers:
     portion_seconds = PORTION_SECONDS  # that a portion should take
 
     def __init__(self, workers: int | None = None, *, separate: bool = False) -> None:
-        self._width = _cores() if workers is None else _check.count("workers", workers)
+        self._width = count_cores() if workers is None else _check.count("workers", workers)
         self._separate = separate
         self._executor: Executor | None = None
 
@@ -145,7 +131,7 @@ class Workers:
         self.close()
 
 
-class _Made(Workers):
+class Made(Workers):
     """Executors that a function of the caller makes."""
 
     local = False
@@ -162,7 +148,7 @@ class _Made(Workers):
         executor.shutdown(wait=False)
 
 
-class _Given(Workers):
+class Given(Workers):
     """An executor of the caller: it is used, never shut down, and cannot be replaced."""
 
     local = False
@@ -201,51 +187,8 @@ class _Here(Executor):
         return future
 
 
-Players = Executor | Workers | DaskClient | Callable[[], Executor] | str | None
-"""Who may play: see the argument ``executor`` of :func:`dpassay.runs.play`."""
-
-
-def workers_from(executor: Players, workers: int | None) -> Workers:
-    """The workers that the arguments ``executor`` and ``workers`` of a run stand for."""
-    if executor is None or isinstance(executor, Workers):
-        return Workers(workers) if executor is None else executor
-    client = _dask_client_of(executor)
-    if isinstance(executor, str) or client is not None:
-        from dpassay.runs.cluster import Cluster
-
-        return Cluster(client or str(executor), workers)
-    width = _check.count("workers", getattr(executor, "_max_workers", 0) or workers or _cores())
-    if isinstance(executor, Executor):
-        return _Given(executor, width)
-    if callable(executor):
-        return _Made(executor, width)
-    raise InvalidArgument(
-        f"executor={executor!r} must be a concurrent.futures.Executor, a function that makes one, "
-        'a dask.distributed.Client, "dask", "dask:tcp://host:8786", Workers, or None for worker '
-        "processes of our own."
-    )
-
-
-@contextlib.contextmanager
-def hire(executor: Players, workers: int | None = None) -> Iterator[Workers]:
-    """The workers for several runs, started or connected once; those made for it end with it."""
-    who = workers_from(executor, workers)
-    try:
-        yield who
-    finally:
-        if who is not executor:
-            who.close()
-
-
-def _dask_client_of(executor: Any) -> Any:
-    """The Dask client that an executor is or wraps; None for all others."""
-    if not type(executor).__module__.startswith("distributed."):
-        return None
-    # The futures of the wrapper ``client.get_executor()`` are lost with a worker; the client's not.
-    return getattr(executor, "_client", executor)
-
-
-def _cores() -> int:
+def count_cores() -> int:
+    """How many cores this process may use."""
     import loky
 
     return loky.cpu_count()
@@ -280,43 +223,6 @@ def _end_with(parent: int) -> None:
     if tempfile.tempdir is not None:  # the folder of the run; nobody else is left to remove it
         remove_if_stale(Path(tempfile.tempdir))
     os._exit(1)
-
-
-class Crew:
-    """Workers with a task and the rules of play."""
-
-    def __init__(self, workers: Workers, task: Task | Parcel, rules: Rules) -> None:
-        self.workers, self._task, self._rules = workers, task, rules
-
-    def submit(self, trials: Sequence[int]) -> "Future[Outcomes]":
-        """Hand some trials to a worker process; the future holds their outcomes."""
-        return self.workers.submit(play_portion, self._task, trials, self._rules)
-
-    def hung_trials(self) -> dict[int, str]:
-        """The trials that made their worker end itself since this was last asked, with errors."""
-        return hung_trials(self._rules)
-
-
-@contextlib.contextmanager
-def crew_for(
-    task: Task,
-    executor: Players,
-    workers: int | None,
-    batch: int,
-    timeout: float | None,
-    replayable: bool,
-) -> Iterator[Crew]:
-    """A crew; workers made for it are ended with it."""
-    with contextlib.ExitStack() as stack:
-        who = stack.enter_context(hire(executor, workers))
-        notes = folder = None
-        if who.local and not who.in_process:
-            folder = stack.enter_context(temporary_folder())
-            notes = folder / "notes"
-            notes.mkdir()
-        rules = Rules(batch, timeout, os.getpid(), notes and str(notes), replayable)
-        packed = task if who.in_process else pack(task, folder)
-        yield Crew(who, packed, rules)
 
 
 def deaths_behind(error: BaseException | None) -> int:
