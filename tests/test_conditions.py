@@ -70,6 +70,19 @@ def test_a_column_that_is_not_there():
         read_condition("weight > 3").holds(TABLE)
 
 
+def test_moments_are_compared_to_the_second_and_may_be_missing():
+    early, late = "2024-05-01 09:00:00", "2024-05-01 10:00:00"
+    table = pd.DataFrame({"start": [early, late, early, None], "end": [late, early, None, late]})
+    table = table.apply(pd.to_datetime)
+    assert read_condition("start < end").holds(table).tolist() == [True, False, False, False]
+    assert read_condition("start != end").holds(table).tolist() == [True, True, False, False]
+    assert read_condition("start == '2024-05-01'").holds(table).tolist() == [True] * 3 + [False]
+    zoned = table.assign(end=table["end"].dt.tz_localize("UTC"))
+    assert read_condition("start < end").holds(zoned).tolist() == [True, False, False, False]
+    words = table.assign(end=["2024-05-02", "2024", "x", "y"])
+    assert read_condition("start < end").holds(words).tolist() == [True, False, True, False]
+
+
 CELLS = st.one_of(st.none(), st.sampled_from(["1", "2.5", "x", "", "-3", "nan", "1e400"]))
 
 

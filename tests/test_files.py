@@ -185,7 +185,8 @@ def test_a_temporary_folder_is_private_and_goes(temporary):
 
 
 HOLDER = """
-import sys, tempfile, time
+import signal, sys, tempfile, time
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # nohup has its children ignore it
 tempfile.tempdir = sys.argv[1]
 from pathlib import Path
 from dpassay import _files, _scratch

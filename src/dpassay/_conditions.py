@@ -8,8 +8,9 @@ change what the condition says of another: a query with a condition keeps its se
   ``or``, ``not``, brackets. Names with spaces stand in backticks.
 - With a number, a value is compared as a number; one that is no number fulfils no comparison.
 - With a text, it is compared as a text; days such as ``"2024-05-01"`` are in order that way.
-- Two columns are compared as numbers where both values are, as texts where neither is; a number
-  beside a text fulfils no comparison.
+- Two columns of days or moments are compared by their time.
+- Two other columns are compared as numbers where both values are, as texts where neither is; a
+  number beside a text fulfils no comparison.
 - A missing value fulfils no comparison, ``!=`` included.
 """
 
@@ -244,6 +245,8 @@ class _Evaluation:
         sides = [side if isinstance(side, ast.Name) else _plain(side) for side in (left, right)]
         if any(isinstance(side, float) for side in sides):
             return self._apply(compare, sides, self._numbers)
+        if all(self._is_moment(side) for side in sides):
+            return self._apply(compare, sides, self._moments)
         as_texts = self._apply(compare, sides, self._texts)
         if any(isinstance(side, str) for side in sides):
             return as_texts
@@ -263,14 +266,24 @@ class _Evaluation:
         values = read_numbers(self._column(side))
         return values, ~np.isnan(values)
 
+    def _is_moment(self, side: Any) -> bool:
+        return isinstance(side, ast.Name) and self._column(side).dtype.kind == "M"
+
+    def _moments(self, side: ast.Name) -> tuple[Any, Any]:
+        """Values of a column of days or moments (in UTC), and which of them are not missing."""
+        column = self._column(side)
+        if column.dt.tz is not None:
+            column = column.dt.tz_convert(None)
+        return column.to_numpy(), column.notna().to_numpy()
+
     def _texts(self, side: Any) -> tuple[Any, Any]:
-        """Values as texts, and which of them are not missing."""
+        """Values as texts, moments by their day, and which of them are not missing."""
         if isinstance(side, str):
             return side, np.True_
         column = self._column(side)
-        if column.dtype.kind == "M":
-            return column.dt.strftime("%Y-%m-%d").to_numpy(object), column.notna().to_numpy()
-        return column.astype(object).map(str).to_numpy(object), column.notna().to_numpy()
+        days = column.dt.strftime("%Y-%m-%d") if column.dtype.kind == "M" else column
+        # A text for missing values as well: they are never counted, but have to be comparable.
+        return days.astype(object).map(str).to_numpy(object), column.notna().to_numpy()
 
     def _column(self, side: ast.Name) -> Any:
         return self.table[self.meant.get(side.id, side.id)]

@@ -49,14 +49,22 @@ from dpassay.report.figures import (
     GREEN,
     ORANGE,
     RED,
-    Claim,
-    Picture,
     house_style,
     panels,
     save_all,
 )
 from dpassay.runs import Players, hire
 from dpassay.types import FloatArray, LowerBound, PrivacyCurve
+from dpassay_reproduce.claims import (
+    CHANCE,
+    Claim,
+    Estimate,
+    Picture,
+    claim_exactly,
+    estimate_share,
+    judge_above,
+    judge_below,
+)
 
 DELTA, RATE, STEPS, CLIP, LEARNING_RATE = 1e-5, 0.125, 80, 1.0, 2.0
 LENGTH = 10.0  # of rows on average, so that the model learns: pixels between 0 and about 1
@@ -242,37 +250,39 @@ def grid(
     return found
 
 
-def order_claim(found: Grid) -> Claim:
-    """Whether no adversary is clearly worse than a weaker one, on the mean over epsilon.
+def order_claims(found: Grid) -> tuple[Claim, ...]:
+    """Whether each adversary tells more than the one before it, on the mean over epsilon.
 
-    Areas under the ROC curve with DeLong's deviations; each comparison at the level of 0.05 shared
-    by all. (Adversaries play with the same coins, and the second and third look at the same
-    trainings: differences are known better than is taken here.)
+    Areas under the ROC curve with DeLong's deviations; all intervals hold together at 99 %.
+    (Adversaries play with the same coins, and the second and third look at the same trainings:
+    differences are known better than is taken here.)
     """
-    names, epsilons = list(ADVERSARIES), sorted({epsilon for _, epsilon in found})
-    areas = {
-        key: auc(*p.game.evidence.sides(), confidence=0.6827, method="delong")  # one deviation
-        for key, p in found.items()
-    }
-    means, deviations = {}, {}
-    for name in names:
-        row = [areas[name, e] for e in epsilons]
-        means[name] = float(np.mean([a.value for a in row]))
-        deviations[name] = math.hypot(*((a.upper - a.lower) / 2 for a in row)) / len(row)
-    limit = -float(special.ndtri(0.05 / (2 * (len(names) - 1))))
-    steps = {
-        strong: (means[strong] - means[weak]) / math.hypot(deviations[strong], deviations[weak])
-        for weak, strong in pairwise(names)
-    }
-    worse = [name for name, step in steps.items() if step < -limit]
-    better = [name for name, step in steps.items() if step > limit]
-    said = ", ".join(f"{n} {means[n]:.3f} ± {deviations[n]:.3f}" for n in names)
-    measured = (
-        f"mean areas under the ROC curve: {said}. Clearly above the one before: "
-        f"{', '.join(better) or 'none'}; clearly below: {', '.join(worse) or 'none'}."
+    pairs = list(pairwise(ADVERSARIES))
+    return tuple(_order_claim(found, weak, strong, len(pairs)) for weak, strong in pairs)
+
+
+def _order_claim(found: Grid, weak: str, strong: str, among: int) -> Claim:
+    (low, a), (high, b) = (mean_area(found, name) for name in (weak, strong))
+    reach = -float(special.ndtri(CHANCE / (2 * among))) * math.hypot(a, b)
+    more = Estimate(high - low, high - low - reach, high - low + reach)
+    return Claim(
+        f"{strong} shows more than {weak}.",
+        "the difference of their areas under the ROC curve, averaged over ε, is above 0, with its "
+        "interval; fails if it is below.",
+        judge_above(more),
+        f"{high:.3f} against {low:.3f}, more by {more}.",
     )
-    text = "the more an adversary may see and change, the more it shows (within intervals)."
-    return Claim(text, not worse, measured)
+
+
+def mean_area(found: Grid, name: str) -> tuple[float, float]:
+    """The area under an adversary's ROC curve, averaged over epsilon, and its deviation."""
+    row = [
+        auc(*p.game.evidence.sides(), confidence=0.6827, method="delong")  # one deviation
+        for (who, _), p in found.items()
+        if who == name
+    ]
+    deviation = math.hypot(*((a.upper - a.lower) / 2 for a in row)) / len(row)
+    return float(np.mean([a.value for a in row])), deviation
 
 
 def none_above_claim(found: Grid) -> Claim:
@@ -292,7 +302,12 @@ def none_above_claim(found: Grid) -> Claim:
         f"by all; the sequential test refutes the accountant's curve in {len(refuted)} of {n} "
         "games at 0.999." + "".join(f" Above: {name}." for name in above)
     )
-    return Claim("no adversary shows more than was proved.", not above and not refuted, measured)
+    return claim_exactly(
+        "no adversary shows more than was proved.",
+        "no bound is above ε at 0.95 shared by all, and no curve is refuted at 0.999 each.",
+        not above and not refuted,
+        measured,
+    )
 
 
 def _bounds(p: Played) -> dict[str, LowerBound]:
@@ -358,8 +373,8 @@ def order_picture(found: Grid, where: GameSetting, hidden: int) -> Picture:
         "most: where that gradient is longer than the clipping norm, the two are nearly the same."
     )
     title = f"How well each tells the worlds apart, {_model(hidden)} on {where.name}"
-    claim = order_claim(found)
-    return Picture(_name("order", hidden), title, caption, figure, facts, {}, (claim,))
+    name = _name("order", hidden)
+    return Picture(name, title, caption, figure, facts, {}, order_claims(found))
 
 
 def largest_area(curve: PrivacyCurve) -> float:
@@ -457,8 +472,13 @@ def one_run_picture(
     )
     above = sum(int((table > np.array(epsilons)[:, None]).sum()) for table in found.values())
     n = 2 * len(epsilons) * repeats
-    text = "a bound from one training exceeds the proved ε no more often than it may."
-    claim = Claim(text, above <= 3, f"{above} of {n} do, each with probability 0.05 at most.")
+    share = estimate_share(above, n)
+    claim = Claim(
+        "a bound from one training exceeds the proved ε no more often than it may.",
+        "the share of them is at most 0.05, with its interval; fails if it is above.",
+        judge_below(share, 0.05),
+        f"{above} of {n} do, a share of {share}.",
+    )
     title = "Many canaries in one training"
     return Picture("one-run", title, caption, figure, facts, {"bounds": found}, (claim,))
 

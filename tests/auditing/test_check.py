@@ -286,14 +286,14 @@ def test_top_by_order_is_not_checked():
     assert "order" in found.not_checked[0].message
 
 
-def test_answers_by_public_coins_are_undecided():
+def test_answers_by_public_coins_are_priced():
     def release(bits, rng):
         return np.array([b if rng.random() < 0.75 else 1 - b for b in bits])
 
     claim = da.PureDP(1.1, neighbouring="replace-one")
     found = da.check(release, CODES % 2, claim)
     assert found.findings == ()
-    assert found.undecided
+    assert found.epsilon_seen == pytest.approx(np.log(3))
 
 
 def by_where(x, rng):
@@ -672,3 +672,18 @@ def test_sizes_to_cut_to(n, shown):
     assert {size for size in (1, 2, 5) if size < n} <= set(sizes)
     first = next((number for number in shown if 1 < number < n and n % number), None)
     assert first is None or n - n % first in sizes
+
+
+def test_no_message_holds_a_path_of_this_machine(tmp_path, monkeypatch):
+    (tmp_path / "inside").mkdir()
+    monkeypatch.chdir(tmp_path / "inside")
+    lost = "def release(x, rng):\n    return x.sum() + float(rng.laplace())\n"
+    for folder in (tmp_path / "inside", tmp_path):
+        file = folder / "lost.py"
+        file.write_text(lost)
+        names = {}
+        exec(compile(lost, str(file), "exec"), names)
+        found = da.check(names["release"], np.linspace(0, 1, 10), "1", limit=3)
+        assert found.undecided
+        assert str(tmp_path) not in str(found)
+        assert "lost.py:2" in str(found)

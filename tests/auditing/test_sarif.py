@@ -13,7 +13,7 @@ import pytest
 
 import dpassay as da
 from dpassay.auditing.sarif import as_sarif
-from dpassay.replay.tape import Site
+from dpassay.replay.sites import Site
 
 KNOWN = {
     "log": {"$schema", "version", "runs", "inlineExternalProperties", "properties"},

@@ -105,7 +105,7 @@ def test_an_audit_of_a_pair_names_the_curve_and_the_log_remembers_it(tmp_path):
     solver = PrivateLogisticRegression(
         epsilon=4.0, delta=1e-5, data_norm=2.0, n_records=40, classes=[0, 1], solver="gd"
     )
-    options = {"claim": (4.0, 1e-5), "trials": 800, "max_failed_share": 0.5}
+    options = {"claim": (4.0, 1e-5), "trials": 100, "max_failed_share": 0.5}
     log = tmp_path / "a.db"
     verdict = da.audit(from_estimator(solver), PAIR, **options, store=log)
     assert not verdict.refuted

@@ -10,7 +10,7 @@ import dpassay as da
 from dpassay.auditing import judge
 from dpassay.canaries.script import audit_script
 from dpassay.cli.program import app
-from dpassay.errors import AuditStopped, InvalidArgument, InvalidTarget
+from dpassay.errors import AuditStopped, InvalidTarget
 from dpassay.runs import opened
 
 SCRIPT = """
@@ -142,8 +142,8 @@ def test_a_store_keeps_the_training(script, text):
         assert run(script, "--one-run", "--store", "run.db", *words).exit_code in (0, 1)
     with opened(script.parent / "run.db") as log:
         assert [record.n_done for record in log.runs()] == [1, 1, 1]
-        with pytest.raises(InvalidArgument, match="nothing is trained twice"):
-            judge(log)
+        kept = judge(log, log.runs()[0].key)
+    assert kept.bound.epsilon == json.loads(first.stdout)["epsilon_lower"]
 
 
 def test_what_was_judged_is_kept_when_a_script_fails_or_is_interrupted(script):

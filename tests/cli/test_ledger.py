@@ -41,7 +41,7 @@ def test_the_words_and_the_picture(dpassay, table, ledger, tmp_path, monkeypatch
         "It is within" in dpassay(f"query {table} --sum age --low 0 --high 99 --epsilon .1").words
     )
     dpassay(f"ledger amend {ledger} --epsilon 2 --delta 1e-6 --reason agreed")
-    shown = dpassay(f"ledger show {ledger} --svg {tmp_path / 'spent.svg'}").words
+    shown = dpassay(f"ledger show --svg {tmp_path / 'spent.svg'}").words  # of DPASSAY_LEDGER
     assert "of 2, for every patient" in shown
     assert "Amended" in shown
     assert "records by sex" in (tmp_path / "spent.svg").read_text()

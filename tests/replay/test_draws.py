@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpassay.replay.draws import mark_of, strip
+from dpassay.replay.entries import Edit
 from dpassay.replay.generator import Recorder, recorder
 from dpassay.replay.outputs import first_difference, settle
 from dpassay.replay.patches import recording
 from dpassay.replay.playing import Player
-from dpassay.replay.tape import Edit, Tape, current
+from dpassay.replay.tape import Tape, current
 
 DATA = np.arange(5.0)
 

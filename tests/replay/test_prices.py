@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from dpassay.privacy import events
+from dpassay.replay.entries import Edit
 from dpassay.replay.playing import Player
 from dpassay.replay.prices import event_of, price
-from dpassay.replay.tape import Edit
 
 SAME = Edit("given", -1, -1, -1)
 numbers = st.floats(-50, 50)

@@ -17,9 +17,10 @@ import dpassay as da
 from dpassay.privacy import account, events
 from dpassay.replay import tape as tapes
 from dpassay.replay.datasets import form_of
+from dpassay.replay.entries import Edit
 from dpassay.replay.outputs import first_difference, settle
 from dpassay.replay.playing import Player
-from dpassay.replay.tape import Edit, current
+from dpassay.replay.tape import current
 from replay.torch_programs import (
     BATCH,
     FEATURES,

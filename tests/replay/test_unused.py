@@ -45,7 +45,27 @@ def noise_of_two_values(x, rng):
     return (counts(x) + noise)[0]
 
 
-HONEST = [one_coordinate, some_coordinates, a_value_that_nobody_uses, a_row, noise_of_two_values]
+def without_a_partner(x, rng):
+    """The last value is taken out of the array, and left out by ``zip``."""
+    noisy = counts(x) + rng.laplace(scale=2.0, size=3)
+    return dict(zip(["n", "sum"], noisy.tolist(), strict=False))
+
+
+def sorted_beside(x, rng):
+    noisy = np.stack([counts(x), counts(x)]) + rng.laplace(scale=3.0, size=(2, 3))
+    np.sort(noisy, axis=1)
+    return {"first": noisy[0]}
+
+
+HONEST = [
+    without_a_partner,
+    sorted_beside,
+    one_coordinate,
+    some_coordinates,
+    a_value_that_nobody_uses,
+    a_row,
+    noise_of_two_values,
+]
 
 
 @pytest.mark.parametrize("mechanism", HONEST)

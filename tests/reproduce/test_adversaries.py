@@ -86,7 +86,7 @@ def test_claims_can_fail(grid):
     assert claim.holds  # by chance: not at the level that all bounds share
     assert claim.measured.startswith("1 of 6 have a bound above ε at 0.95 each, 0 at 0.95 shared")
     claim = adversaries.none_above_claim(grid | {last: replace(high, surely=10.5)})
-    assert not claim.holds
+    assert claim.fails
     assert "Above: malicious data at ε = 10" in claim.measured
 
     def with_scores(key, sign):
@@ -96,10 +96,10 @@ def test_claims_can_fail(grid):
         return {key: replace(grid[key], game=game)}
 
     turned = grid | with_scores(first, 1) | with_scores(("static poison", 10.0), -1)
-    claim = adversaries.order_claim(turned)
-    assert not claim.holds
-    assert "clearly below: static poison." in claim.measured
-    assert "Clearly above the one before: intermediate poison" in claim.measured
+    static, intermediate, *others = adversaries.order_claims(turned)
+    assert static.text == "static poison shows more than API access."
+    assert (static.fails, intermediate.holds) == (True, True)
+    assert len(others) == 3
 
 
 def test_a_bound_above_epsilon_is_asked_for_again_at_a_higher_level(monkeypatch):
@@ -110,7 +110,7 @@ def test_a_bound_above_epsilon_is_asked_for_again_at_a_higher_level(monkeypatch)
     assert found.steps.epsilon > found.surely > 1.0
     claim = adversaries.none_above_claim({("malicious data", 1.0): found})
     assert "Above: malicious data at ε = 1." in claim.measured
-    assert not claim.holds
+    assert claim.fails
 
 
 def test_trainings_are_calibrated_and_of_both_kinds():

@@ -129,6 +129,18 @@ def test_the_first_answer_is_above_as_often_as_the_noise_says(mechanism, thresho
     assert_rate(int(above.sum()), SIZE, p)
 
 
+def test_one_threshold_holds_for_all_answers():
+    """Where the technique stops, integrated over the noise that all answers share."""
+    grid = np.linspace(-800, 800, 100_001)
+    weights = np.exp(-np.abs(grid) / 20) / 40 * (grid[1] - grid[0])
+    data = [30.0, -20.0, 0.0]
+    below = [1 - laplace_tail(0.5 + grid - answer, 40) for answer in data]
+    rows = drawn(zoo.sparse_vector_1, data)
+    for place in range(3):
+        p = float((weights * np.prod(below[:place], axis=0) * (1 - below[place])).sum())
+        assert_rate(int((rows[:, place] == 1).sum()), SIZE, p)
+
+
 def test_the_technique_stops():
     rows = drawn(zoo.sparse_vector_1, [1] * 10, 5000)
     for row in rows:

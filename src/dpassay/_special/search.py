@@ -37,6 +37,10 @@ class Effort(TypedDict, total=False):
     even: bool
     """Halve the bracket itself from the start. Unless told, wide brackets of positive numbers are
     halved in the exponent, which finds tiny answers to as many digits as large ones."""
+    ahead: int
+    """Of a bracket that is an array of one number, not whole: ask in one call for all the middles
+    that so many halvings may come to. The answer is the same; it is for conditions whose time
+    hardly depends on the size of the array."""
 
 
 def first_true(
@@ -59,7 +63,8 @@ def first_true(
         high: the upper end, at least ``low``.
         guess: where the answer is thought to be. A narrow bracket around it is asked first, and
             taken only if the condition is false at its lower and true at its upper end.
-        effort: ``within``, ``absolute``, ``whole``, ``most`` and ``even``; see :class:`Effort`.
+        effort: ``within``, ``absolute``, ``whole``, ``most``, ``even`` and ``ahead``; see
+            :class:`Effort`.
 
     >>> float(first_true(lambda x: x * x >= 2, 0.0, 2.0)) ** 2
     2.0
@@ -119,6 +124,7 @@ def _bracket(
     """Narrow brackets: false at the lower end and true at the upper one, wherever it was asked."""
     within, absolute = effort.get("within", 0.0), effort.get("absolute", 0.0)
     whole, even = effort.get("whole", False), effort.get("even", False)
+    ahead, known = effort.get("ahead", 0), {}
     for _ in range(effort.get("most", _ENOUGH)):
         mid = np.floor((low + high) / 2) if whole else _middle(low, high, even)
         # An infinite end is no share of anything: such a bracket has no middle and stays.
@@ -127,9 +133,23 @@ def _bracket(
         moving = (mid > low) & (mid < high) & (high - low > enough)
         if not moving.any():
             break
-        holds = np.asarray(condition(mid), bool)
+        if ahead and mid.item() not in known:
+            known = _ask_ahead(condition, low, high, even, ahead)
+        holds = np.asarray(known[mid.item()] if ahead else condition(mid), bool)
         low, high = np.where(moving & ~holds, mid, low), np.where(moving & holds, mid, high)
     return low, high
+
+
+def _ask_ahead(
+    condition: Condition, low: Floats, high: Floats, even: bool, halvings: int
+) -> dict[float, bool]:
+    """What the condition says at every middle that so many halvings of one bracket can come to."""
+    middles: list[Floats] = []
+    for _ in range(halvings):
+        middles.append(_middle(low, high, even))
+        low, high = np.concatenate([low, middles[-1]]), np.concatenate([middles[-1], high])
+    points = np.concatenate(middles)
+    return dict(zip(points.tolist(), np.asarray(condition(points), bool).tolist(), strict=True))
 
 
 def _middle(low: Floats, high: Floats, even: bool) -> Floats:

@@ -60,6 +60,16 @@ class Shadows:
     def __len__(self) -> int:
         return len(self.inside)
 
+    def outputs_of(self, shadow: int) -> Outputs:
+        """What one of the shadows says."""
+        outputs = self.outputs
+        p, losses = outputs.probabilities, outputs.losses
+        return Outputs(
+            None if p is None else p[shadow],
+            None if losses is None else losses[shadow],
+            outputs.labels,
+        )
+
 
 def assign(n: int, n_shadows: int, design: str, seed: int) -> NDArray[np.int8]:
     """Which records each shadow is trained on: an (n_shadows, n) array of 1, 0 and -1.
@@ -156,7 +166,7 @@ def train_shadows(
         progress=progress,
     ).require_whole(n_shadows, "shadow trainings")
     seen = inside if observed is None else np.zeros((n_shadows, len(at[1])), np.int8)
-    return _gather([run.outcomes.payloads[i] for i in range(n_shadows)], seen, records_of(*at))
+    return gather([run.outcomes.payloads[i] for i in range(n_shadows)], seen, records_of(*at))
 
 
 def records_of(X: Any, y: Any) -> str:
@@ -204,7 +214,11 @@ class _Training:
     def description(self) -> dict[str, Any]:
         """What the log says of the run."""
         name = getattr(self.train, "__qualname__", type(self.train).__qualname__)
-        return {"audit": SHADOWS, "trials": len(self.inside), "target": name}
+        about = {"audit": SHADOWS, "trials": len(self.inside), "target": name}
+        if self.at[0] is not self.X:  # Nobody was trained on these: they test no claim.
+            return about
+        relation = "add-remove" if self.design == "halves" else "replace-one"
+        return about | {"n_records": len(self.y), "neighbouring": relation}
 
     def worlds(self, trial: int) -> NDArray[np.int8]:
         """Which records a shadow is trained on: 1 in, 0 out, -1 unused."""
@@ -256,7 +270,8 @@ def _check_classes(seen: Any, all_labels: Any) -> None:
         )
 
 
-def _gather(payloads: list[bytes], inside: NDArray[np.int8], records: str) -> Shadows:
+def gather(payloads: Sequence[bytes], inside: NDArray[np.int8], records: str = "") -> Shadows:
+    """The shadows that a log keeps, a payload and a row of ``inside`` each."""
     parts: dict[str, list[FloatArray]] = {}
     for payload in payloads:
         with np.load(io.BytesIO(payload), allow_pickle=False) as archive:

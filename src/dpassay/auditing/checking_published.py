@@ -19,16 +19,19 @@ from itertools import pairwise
 import numpy as np
 
 from dpassay.replay import obligations, prices
+from dpassay.replay.entries import Array, Entry
 from dpassay.replay.likelihood import NoLikelihood, is_batch
 from dpassay.replay.outputs import first_difference, numbers_of
 from dpassay.replay.playing import Played, Player
-from dpassay.replay.tape import Array, Entry, Place, Tape
+from dpassay.replay.sites import Place
+from dpassay.replay.tape import Tape
 
 _FAR = (32.0, -32.0)  # in units of the noise: on either side of what a later step may clip to
 _NEAR = 3.0
 _PARTS = 8  # values of one step that are tried one by one: the tensors of a small model
 _SAME = 1e-9
 _ANEW = 4
+_COUPLES = 2
 
 
 Spots = dict[tuple[int, int], set[int]]
@@ -295,35 +298,75 @@ def _try_alone(player: Player, first: Played, entry: Entry) -> tuple[set[int], s
 
 
 def find_summed(player: Player, first: Played, entries: list[Entry]) -> Entry | None:
-    """A noisy value that only enters a sum with another one; None if none was found.
+    """A noisy value that only enters a weighted sum with another one; None if none was found.
 
     Its noise alone is not what protects the sum: shares of noise are added by several parties, for
-    example. What one value gains another one loses, and nothing that follows changes.
+    example. What one value gains another one loses, by the weights that they show when each is
+    changed alone, and nothing that follows changes.
     """
     shown = find_shown(first)
     rest = [entry for entry in entries if entry.number not in shown and _can_move(entry)]
-    for changes in _exchanges(rest[:2]):
-        number, one = next(iter(changes.items()))
-        alone = {number: np.maximum(one, 0.0)}
-        if not _changes_anything(player, first, changes) and _changes_anything(
-            player, first, alone
-        ):
+    for one, other in _couples(rest):
+        weight = _exchange_rate(player, first, one, other)
+        if weight is None:
+            continue
+        number = next(iter(one))
+        if not _changes_anything(player, first, _sum_of_changes(one, other, -weight)):
             return first.tape.entries[number]
     return None
 
 
-def _exchanges(entries: list[Entry]) -> Iterator[dict[int, Array]]:
-    """What one of two values of a step gains and the other loses; or two rows of one value."""
-    for one, other in pairwise(entries):
+Changes = dict[int, Array]
+
+
+def _couples(entries: list[Entry]) -> Iterator[tuple[Changes, Changes]]:
+    """Changes of two values of a step, or of two rows of one value."""
+    for one, other in list(pairwise(entries))[:_COUPLES]:
         same = (one.sampled, one.step) == (other.sampled, other.step)
         if one.out.shape == other.out.shape and same:
             by = np.full(one.out.shape, _NEAR * (1 + float(np.max(one.scale))))
-            yield {one.number: by, other.number: -by}
+            yield {one.number: by}, {other.number: by}
     for entry in entries[:1]:
-        rows = np.zeros(entry.out.shape)
-        if rows.ndim and len(rows) > 1:
-            rows[0], rows[1] = 1.0, -1.0
-            yield {entry.number: rows * _NEAR * (1 + float(np.max(entry.scale)))}
+        if entry.out.ndim and len(entry.out) > 1:
+            by = _NEAR * (1 + float(np.max(entry.scale)))
+            rows = [np.zeros(entry.out.shape) for _ in range(2)]
+            rows[0][0], rows[1][1] = by, by
+            yield {entry.number: rows[0]}, {entry.number: rows[1]}
+
+
+def _sum_of_changes(one: Changes, other: Changes, weight: float) -> Changes:
+    """The first change, and the second one times a weight."""
+    both = {number: np.array(by) for number, by in one.items()}
+    for number, by in other.items():
+        both[number] = both[number] + weight * by if number in both else weight * by
+    return both
+
+
+def _exchange_rate(player: Player, first: Played, one: Changes, other: Changes) -> float | None:
+    """How much of the second change does what the first one does, None if they do not compare."""
+    left, right = (_effect(player, first, change) for change in (one, other))
+    if left is None or right is None or left.shape != right.shape:
+        return None
+    size = float(right @ right)
+    if not (size > 0 and np.isfinite(size) and float(left @ left) > 0):
+        return None
+    weight = float(left @ right) / size
+    return weight if np.allclose(left, weight * right, rtol=1e-6, atol=_SAME) else None
+
+
+def _effect(player: Player, first: Played, changes: Changes) -> Array | None:
+    """What a change adds to the numbers of the release and to later queries, in one row."""
+    played = player.replay_shifted(first, changes)
+    if played.error is not None or next(obligations.calls(played.tape), None) is not None:
+        return None
+    then, now = (np.array(numbers_of(part.output)) for part in (first, played))
+    pairs = played.tape.pairs()
+    if then.shape != now.shape or any(a.query.shape != b.query.shape for a, b in pairs):
+        return None
+    with np.errstate(invalid="ignore"):
+        moves = [now - then, *((b.query - a.query).ravel() for a, b in pairs)]
+    found = np.concatenate(moves)
+    return found if np.all(np.isfinite(found)) else None
 
 
 def _can_move(entry: Entry) -> bool:

@@ -8,8 +8,10 @@ may cost up to twice as much as its noise says; scales that account for it are k
 import numpy as np
 
 from dpassay.replay import prices
+from dpassay.replay.entries import Array, Entry
 from dpassay.replay.playing import Played, Player
-from dpassay.replay.tape import Array, Entry, Site, Tape
+from dpassay.replay.sites import Site
+from dpassay.replay.tape import Tape
 
 _CALLS = 3  # that are tried
 

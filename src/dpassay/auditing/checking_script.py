@@ -28,7 +28,8 @@ from dpassay.errors import DpassayError, InvalidArgument, InvalidTarget, ScriptF
 from dpassay.replay.datasets import data_like
 from dpassay.replay.outputs import settle
 from dpassay.replay.patches import disturb
-from dpassay.replay.tape import Site, Tape, current, play_on, stop
+from dpassay.replay.sites import Site
+from dpassay.replay.tape import Tape, current, play_on, stop
 
 _LINES = (
     "Add three lines:\n"

@@ -14,6 +14,7 @@ from dpassay import _rng
 from dpassay.auditing import checking_published as published
 from dpassay.auditing import checking_smaller as smaller
 from dpassay.auditing import checking_unused as unused
+from dpassay.auditing.checking_answers import price_answer
 from dpassay.auditing.checking_excuses import UNFOLLOWED, excuse
 from dpassay.auditing.checking_redrawn import find_redrawn
 from dpassay.auditing.checking_smaller import epsilon_of
@@ -22,11 +23,13 @@ from dpassay.errors import DpassayError, InvalidTarget
 from dpassay.privacy import account, events
 from dpassay.replay import neighbours as nearby
 from dpassay.replay import obligations, prices
+from dpassay.replay.entries import Array
 from dpassay.replay.neighbours import Neighbour
 from dpassay.replay.obligations import HIDDEN, Broken
 from dpassay.replay.outputs import first_difference, is_discrete, is_rearranged
 from dpassay.replay.playing import Played, Player
-from dpassay.replay.tape import SAMPLERS, Array, Place, Site, Tape
+from dpassay.replay.sites import Place, Site
+from dpassay.replay.tape import SAMPLERS, Tape
 from dpassay.types import Neighbouring, PrivacyCurve
 
 EXACT, DISCRETISED = 1 + 1e-6, 1 + 1e-3
@@ -35,6 +38,7 @@ EXACT, DISCRETISED = 1 + 1e-6, 1 + 1e-3
 _BY_NOISE = frozenset({"DPA101", "DPA103", "DPA202", "DPA402", "DPA403"})
 """Rules that a public draw breaks where it is taken for noise."""
 _CLEAR, _MORE_IF_CLEAR, _MORE = 2.0, 5, 10  # pairs after a price above, or far above, the claim
+_BEFORE_EMPTY_BATCHES = 5  # pairs that are played before the one on which batches are empty
 _STATE = "it seems that the mechanism keeps state between runs, such as a ledger or a counter"
 _NOT_STEADY = "it does not show each time, so that something random was not followed"
 
@@ -133,6 +137,8 @@ class Session:
         self.whole: Tape | None = None  # of D
         self.random_queries = False  # what is not seen enters queries: a batch, or more noise
         self.unused: dict[int, Array] | None = None  # noisy values that D never uses, once known
+        self.summed_answers: Site | None = None  # randomized answers of which a sum is published
+        self.cut_to: set[int] = set()  # sizes of cut data sets that were played
         self._disturbed = 0  # how often D was played with another seed for it
 
     def run(self) -> Check:
@@ -231,6 +237,8 @@ class Session:
             self._take(seen, first)
             if self.waiting and lines <= self.moved:
                 self._accept_waiting(first)
+            if self.pairs == _BEFORE_EMPTY_BATCHES:
+                smaller.search_empty_batches(self, first)
             if any(finding.rule != "DPA202" for finding in self.findings) or self._knows_enough():
                 break
         self._judge_price(first)
@@ -301,6 +309,7 @@ class Session:
             broken += self._too_far(bill)
             broken += obligations.norms(tape, self.question.neighbouring)
             broken += obligations.declared(tape)
+            broken = self._price_answers(first, played, neighbour, bill, broken)
         event = prices.event_of(bill, tape, self.question.neighbouring)
         low = prices.event_of(prices.lowered(bill), tape, self.question.neighbouring)
         return Seen(
@@ -311,6 +320,35 @@ class Session:
             bool(calls) and obligations.skips_empty_batches(tape),
             self.player.executions,
         )  # fmt: skip
+
+    def _price_answers(
+        self,
+        first: Played,
+        played: Played,
+        near: Neighbour,
+        bill: prices.Bill,
+        broken: list[Broken],
+    ) -> list[Broken]:
+        """What is left broken where the answer that differs is randomized by a coin."""
+        lost = [*first.tape.lost, *played.tape.lost, *first.tape.unseen, *played.tape.unseen]
+        by_output = [part for part in broken if part.rule == "DPA301"]
+        if self.question.rate is not None or lost or not by_output or self.unfollowed:
+            return broken
+        answer = price_answer(self.player, first, played, near.data)
+        if answer is None:
+            return broken
+        rest = [part for part in broken if part.rule != "DPA301"]
+        if not np.isfinite(answer.epsilon):
+            if not (near.ordinary and near.occurs):
+                self._leave_out("answers are randomized here; what becomes of values that do not "
+                                "occur in the data", answer.entry.site)  # fmt: skip
+                return rest
+            if not answer.alone:
+                return broken
+        bill.moved.add(answer.entry.site)
+        bill.parts.append(prices.Part(answer.entry, epsilon=answer.epsilon, law="answer"))
+        self.summed_answers = None if answer.alone else answer.entry.site
+        return rest
 
     def _is_per_record(self, first: Played, played: Played) -> bool:
         same = first_difference(first.output, played.output) is None
@@ -448,6 +486,11 @@ class Session:
             return "something random that is not followed enters a query"
         if any(part.is_bound for part in seen.bill.parts):
             return "what a library states for a larger movement was counted, which may be more"
+        if self.summed_answers is not None:
+            return (
+                f"the answers that are randomized at {self.summed_answers} are not published one "
+                "by one, and their sum may cost less"
+            )
         n = first.tape.n if self.question.neighbouring == "replace-one" else 0
         sites = {part.entry.site for part in seen.bill.parts}
         hidden = unused.find_unpublished(self.player, first, sites, n or 0, self.unused or {})
@@ -609,6 +652,10 @@ def _moved(part: prices.Part) -> str:
         return f"The query moves by {far:.4g}; its noise has {noise} {scale:.4g}."
     if part.law in ("coin", "choice"):
         return f"The probabilities change by a factor of {np.exp(min(part.epsilon, 700)):.4g}."
+    if part.law == "answer":
+        return (
+            f"The answers of D and D' differ by a factor of {np.exp(min(part.epsilon, 700)):.4g}."
+        )
     return f"The noisy values move by {part.epsilon:.4g} times their noise."
 
 

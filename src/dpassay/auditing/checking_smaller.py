@@ -25,16 +25,31 @@ def search(session: "Session", first: Played) -> None:
 
     Not where one record is replaced by another: there n is public, and the claim is about n.
     """
-    n, question = session.question.n, session.question
-    if question.given is not None or n is None or question.neighbouring != "add-remove":
-        return
-    for size in nearby.smaller_sizes(n, first.tape.shown):
+    question = session.question
+    for size in nearby.smaller_sizes(_n_to_cut(session), first.tape.shown):
         if session.pairs >= question.limit or session.findings:
             return
-        _play(session, first, nearby.take(question.data, range(size)), size)
+        if size not in session.cut_to:
+            _play(session, first, nearby.take(question.data, range(size)), size)
+
+
+def _n_to_cut(session: "Session") -> int:
+    """The number of records, 0 where the data must not be cut."""
+    question = session.question
+    fixed = question.given is not None or question.neighbouring != "add-remove"
+    return 0 if fixed else question.n or 0
+
+
+def search_empty_batches(session: "Session", first: Played) -> None:
+    """Play one record, with Poisson batches that are then mostly empty: noise may be skipped."""
+    rates = [float(coins.rate.max()) for coins in first.tape.coins if coins.rate.size]
+    known = session.findings or session.too_dear_at is not None
+    if _n_to_cut(session) > 1 and len(rates) > 1 and max(rates) < 1 and not known:
+        _play(session, first, nearby.take(session.question.data, range(1)), 1)
 
 
 def _play(session: "Session", first: Played, base: Any, size: int) -> None:
+    session.cut_to.add(size)
     neighbour = nearby.telling(base, session.question.data, session.question.bounds)
     try:
         cut = session.player.record(base, size)

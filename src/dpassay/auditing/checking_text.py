@@ -1,10 +1,8 @@
 """A check in words. No value of a record is in them."""
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dpassay.replay.tape import Site
+from dpassay.replay.sites import Site
 
 if TYPE_CHECKING:
     from dpassay.auditing.findings import Check, Finding, Open
@@ -13,18 +11,8 @@ _WIDTH = 88
 
 
 def place(site: Site | None) -> str:
-    """A line as file:line, relative to the working folder where it lies in it."""
-    if site is None:
-        return "the output"
-    return f"{relative(site.file)}:{site.line}"
-
-
-def relative(file: str) -> str:
-    """A path relative to the working folder where it lies in it."""
-    try:
-        return Path(file).resolve().relative_to(os.getcwd()).as_posix()
-    except ValueError:
-        return Path(file).as_posix()
+    """A line as file:line, as messages show it."""
+    return "the output" if site is None else str(site)
 
 
 def text(check: "Check") -> str:

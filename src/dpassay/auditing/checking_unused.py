@@ -9,11 +9,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dpassay.auditing.checking_published import find_shown
+from dpassay.auditing.checking_published import find_spots
 from dpassay.replay import obligations, prices
+from dpassay.replay.entries import Array, Entry
 from dpassay.replay.outputs import first_difference, numbers_of
 from dpassay.replay.playing import Played, Player
-from dpassay.replay.tape import Array, Entry, Place, Site, Tape
+from dpassay.replay.sites import Place, Site
+from dpassay.replay.tape import Tape
 
 _FAR = (32.0, -32.0)  # in units of the noise: on either side of what a later step may clip to
 _MANY = 16
@@ -22,21 +24,46 @@ _FEW = 8  # records; as many values may well be something else
 
 def places(player: Player, first: Played) -> dict[int, Array]:
     """Which places of the noisy values of D nothing depends on, by primitive."""
-    untouched = prices.untouched(first.tape)
-    dropped = {n: where for n, where in _dropped(first).items() if n not in untouched}
-    return _free(player, first, untouched) | _free(player, first, dropped)
+    free = _free(player, first, prices.untouched(first.tape))
+    return _join(free, _free(player, first, _dropped(first, free)))
+
+
+def _join(one: dict[int, Array], other: dict[int, Array]) -> dict[int, Array]:
+    both = {number: one[number] | other[number] for number in one.keys() & other.keys()}
+    return one | other | both
 
 
 def _free(player: Player, first: Played, doubtful: dict[int, Array]) -> dict[int, Array]:
-    """Of these places those that nothing depends on."""
-    alone = [_with_comparisons(first.tape, number, where) for number, where in doubtful.items()]
-    every = {number: where for one in alone for number, where in one.items()}
+    """Of these places those that nothing depends on: all, or as many as can be tried alone."""
+    every = _with_all_comparisons(first.tape, doubtful)
     if not doubtful or not _matters(player, first, every):
         return every
-    if not 1 < len(alone) <= _MANY:
-        return {}
-    free = [one for one in alone if not _matters(player, first, one)]
-    return {number: where for one in free for number, where in one.items()}
+    free: dict[int, Array] = {}
+    for one in _apart(doubtful):
+        alone = _with_all_comparisons(first.tape, one)
+        if not _matters(player, first, alone):
+            free = _join(free, alone)
+    return free
+
+
+def _apart(doubtful: dict[int, Array]) -> list[dict[int, Array]]:
+    """The places one by one, or primitive by primitive, if there are few; none if not."""
+    size = sum(int(where.sum()) for where in doubtful.values())
+    if 1 < size <= _MANY:
+        return [{number: _only(where, at)} for number, where in doubtful.items()
+                for at in np.flatnonzero(where).tolist()]  # fmt: skip
+    if 1 < len(doubtful) <= _MANY:
+        return [{number: where} for number, where in doubtful.items()]
+    return []
+
+
+def _only(where: Array, at: int) -> Array:
+    return (np.arange(where.size) == at).reshape(where.shape)
+
+
+def _with_all_comparisons(tape: Tape, doubtful: dict[int, Array]) -> dict[int, Array]:
+    alone = [_with_comparisons(tape, number, where) for number, where in doubtful.items()]
+    return {number: where for one in alone for number, where in one.items()}
 
 
 def _with_comparisons(tape: Tape, number: int, where: Array) -> dict[int, Array]:
@@ -49,23 +76,28 @@ def _with_comparisons(tape: Tape, number: int, where: Array) -> dict[int, Array]
     return found
 
 
-def _dropped(first: Played) -> dict[int, Array]:
-    """Values that are not in the release, of calls whose other values are, or may be.
+def _dropped(first: Played, free: dict[int, Array]) -> dict[int, Array]:
+    """Places that are not in the release, of calls whose other values are, or may be.
 
-    ``np.vectorize``, for example, calls a function once more to see what type it returns. Where no
-    value of a call is in the release as it is, its first and its last one are looked at.
+    ``np.vectorize``, for example, calls a function once more to see what type it returns, and
+    ``zip`` leaves out what has no partner. Where no value of a call is in the release as it is,
+    its first and its last one are looked at.
     """
-    shown = find_shown(first)
-    calls: dict[Place, list[Entry]] = {}
+    spots = find_spots(first)
+    calls: dict[Place, list[tuple[Entry, Array]]] = {}
     for entry in first.tape.entries:
         if _can_be_shifted(entry):
-            calls.setdefault(entry.site.exact, []).append(entry)
-    found: list[Entry] = []
+            hidden = np.array([not spots.get((entry.chain, i)) for i in range(entry.out.size)])
+            calls.setdefault(entry.site.exact, []).append((entry, hidden.reshape(entry.out.shape)))
+    found: list[tuple[Entry, Array]] = []
     for entries in calls.values():
-        hidden = [entry for entry in entries if entry.number not in shown]
-        all_hidden = len(hidden) == len(entries)
-        found += (hidden[:1] + hidden[1:][-1:]) * (len(hidden) > 1) if all_hidden else hidden
-    return {entry.number: np.ones(entry.out.shape, bool) for entry in found}
+        hidden = [(entry, where) for entry, where in entries if where.any()]
+        if all(where.all() for _, where in entries):
+            hidden = (hidden[:1] + hidden[1:][-1:]) * (len(hidden) > 1)
+        found += hidden
+    none = np.zeros((), bool)
+    known = {entry.number: where & ~free.get(entry.number, none) for entry, where in found}
+    return {number: where for number, where in known.items() if where.any()}
 
 
 def _matters(player: Player, first: Played, doubtful: dict[int, Array]) -> bool:

@@ -9,7 +9,7 @@ from dpassay.privacy import events
 from dpassay.privacy.curves import Curve
 from dpassay.replay.obligations import RULES
 from dpassay.replay.primitives import Primitive
-from dpassay.replay.tape import Site
+from dpassay.replay.sites import Site
 from dpassay.types import PrivacyCurve, Verdict
 
 

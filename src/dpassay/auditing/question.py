@@ -328,12 +328,17 @@ class Change:
         if self.claim is None:
             delta = about["delta"] if self.delta is None else _check.delta(self.delta)
             return _read_claim(record), delta, _check.confidence(level)
-        if self.claim.neighbouring != about["neighbouring"]:
-            raise InvalidArgument(
-                f"claim.neighbouring={self.claim.neighbouring!r} must be that of the data sets "
-                f"that were played, {about['neighbouring']!r}."
-            )
+        check_relation(self.claim, about["neighbouring"])
         return self.claim, claimed_delta(self.claim, self.delta), _check.confidence(level)
+
+
+def check_relation(claim: PrivacyCurve, played: str) -> None:
+    """Raise unless a claim is about the neighbours that were played."""
+    if claim.neighbouring != played:
+        raise InvalidArgument(
+            f"claim.neighbouring={claim.neighbouring!r} must be that of the data sets that were "
+            f"played, {played!r}."
+        )
 
 
 def _read_claim(record: RunRecord) -> PrivacyCurve:

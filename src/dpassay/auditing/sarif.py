@@ -9,10 +9,9 @@ from typing import Any
 from urllib.parse import quote
 
 from dpassay import __version__
-from dpassay.auditing.checking_text import relative
 from dpassay.auditing.findings import Check, Finding, Open
 from dpassay.replay.obligations import RULES
-from dpassay.replay.tape import Site
+from dpassay.replay.sites import Site, shorten
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 _IDS = tuple(RULES)
@@ -90,7 +89,7 @@ def _open_result(entry: Open, word: str) -> dict[str, Any]:
 
 
 def _location(site: Site) -> dict[str, Any]:
-    path = quote(relative(site.file))
+    path = quote(shorten(site.file))
     artifact = {"uri": path, "uriBaseId": "%SRCROOT%"}
     if path.startswith("/"):  # outside of the working folder: absolute, without a base
         artifact = {"uri": f"file://{path}"}

@@ -15,6 +15,7 @@ h sqrt(T log(1/eta) / 2) (Hoeffding 1963). The bracket rises in L, so that
 rounding of double precision, for which there is a margin.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 
@@ -71,6 +72,7 @@ def epsilon_of_phases(phases: Sequence[Phase], delta: float) -> float:
     shift = max(sum(steps * remainder for (_, remainder), steps in each) - spread, 0.0)
     needed = delta * (1 + _MARGIN + (_ETA if shift > 0 else 0.0))
 
+    @functools.cache  # the ends of the bracket are asked for several times
     def height(epsilon: float) -> float:
         return math.log(needed / max(composed.delta_lower(epsilon - shift), TINY))
 

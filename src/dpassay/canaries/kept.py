@@ -2,14 +2,18 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from dpassay.auditing.claims import Claim
+from dpassay.auditing.question import Change
 from dpassay.canaries.session import Asked, Showing
 from dpassay.canaries.shown import Shown
 from dpassay.canaries.texts import read_claim, write_claim
 from dpassay.canaries.watch_verdict import Seen
-from dpassay.runs import Outcomes, TrialLog
+from dpassay.errors import AuditStopped
+from dpassay.runs import Outcomes, RunRecord, TrialLog
+from dpassay.types import Verdict
 
 _KINDS: Final = {"records": Shown, "gradients": Seen}
 Judged = tuple[Showing, Asked]
@@ -28,6 +32,53 @@ def recall(log: TrialLog, key: str, claim: Claim | None) -> list[Judged] | None:
     """
     payload = log.outcomes(key).payloads.get(0)
     return None if payload is None else [_read(part, claim) for part in json.loads(payload)]
+
+
+@dataclass(frozen=True)
+class TrainingQuestion:
+    """What a script asked of its one training, or what is asked instead."""
+
+    key: str
+    change: Change
+
+    def judge(self, log: TrialLog) -> Verdict:
+        """The verdict on what the log keeps; of several the strongest, each at its share of alpha.
+
+        Raises:
+            AuditStopped: the script ended before it had judged anything.
+
+        """
+        known = recall(log, self.key, self.change.claim)
+        if not known:
+            raise AuditStopped(
+                f"run {self.key[:12]} is of a script that ended before it had judged anything. "
+                "Give its command again: dpassay audit train.py --one-run with this store."
+            )
+        asked = [self._ask(question) for _, question in known]
+        if len(known) == 1:
+            return known[0][0].judge(asked[0])
+        confidence = min(question.confidence for question in asked)
+        shared = 1 - (1 - confidence) / len(known)
+        verdicts = [
+            shown.judge(replace(question, confidence=shared))
+            for (shown, _), question in zip(known, asked, strict=True)
+        ]
+        best = max(verdicts, key=lambda verdict: (verdict.refuted, verdict.tightness))
+        bound = replace(best.bound, confidence=confidence)
+        return replace(best, bound=bound, confidence=confidence)
+
+    def _ask(self, asked: Asked) -> Asked:
+        delta, confidence = self.change.delta, self.change.confidence
+        return Asked(
+            asked.claim,  # recall() has put the changed one here
+            asked.delta if delta is None else delta,
+            asked.confidence if confidence is None else confidence,
+        )
+
+
+def training_question_of(record: RunRecord, change: Change) -> TrainingQuestion:
+    """The question that a script asked of its training, or a changed one."""
+    return TrainingQuestion(record.key, change)
 
 
 def _write(shown: Showing, asked: Asked) -> dict[str, Any]:

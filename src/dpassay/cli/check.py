@@ -180,7 +180,7 @@ def _leave_if_its_own(error: Exception) -> None:
     """End with 3 if the mechanism raised on its own data; its message may hold records."""
     from dpassay.auditing.checking_text import place
     from dpassay.replay import playing
-    from dpassay.replay.tape import Site
+    from dpassay.replay.sites import Site
 
     frames, trace = [], error.__traceback__
     while trace is not None:
@@ -290,13 +290,13 @@ def _finding(finding: "Finding", kind: str) -> dict[str, Any]:
 
 
 def _open(entry: "Open | Finding", kind: str) -> dict[str, Any]:
-    from dpassay.auditing.checking_text import relative
+    from dpassay.replay.sites import shorten
 
     site = entry.site
     return {
         "rule": entry.rule,
         "kind": kind,
-        "file": None if site is None else relative(site.file),
+        "file": None if site is None else shorten(site.file),
         "line": None if site is None else site.line,
         "message": entry.message,
     }

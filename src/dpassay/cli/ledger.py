@@ -21,6 +21,10 @@ app = group(
     "ledger", "What all releases of one data set cost together, and the most that they may.", NEW
 )
 At = Annotated[Path, typer.Argument(metavar="LEDGER", help="The file of the ledger.")]
+Known = Annotated[
+    Path,
+    typer.Argument(metavar="LEDGER", help="The file of the ledger.", envvar="DPASSAY_LEDGER"),
+]
 Epsilon = Annotated[float, option("The most that may be spent in all.")]
 Delta = Annotated[float, option("The delta of the budget; 0 takes pure releases alone.")]
 _BAR = 30  # characters
@@ -59,7 +63,7 @@ def new(
 
 @app.command("show", epilog=example(SHOW))
 def show(
-    path: At,
+    path: Known,
     delta: Annotated[
         float | None, option("State epsilons at this delta; else the budget's.")
     ] = None,
@@ -89,7 +93,7 @@ def show(
 
 @app.command("amend", epilog=example(AMEND))
 def amend(
-    path: At,
+    path: Known,
     epsilon: Epsilon,
     reason: Annotated[str, option("Why; it stays in the ledger.")],
     delta: Delta = 0.0,

@@ -20,8 +20,9 @@ import numpy as np
 from dpassay.privacy import events
 from dpassay.replay.draws import strip
 from dpassay.replay.primitives import note_noise
+from dpassay.replay.sites import here
 from dpassay.replay.stated import keep_entry, keep_stated, quietly
-from dpassay.replay.tape import Tape, current, here
+from dpassay.replay.tape import Tape, current
 
 
 def _library(part: str = "") -> Any:

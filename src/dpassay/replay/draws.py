@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.replay.tape import Array, Entry, Site, Tape, Use, current, here, part_of
+from dpassay.replay.entries import Array, Comparison, Entry, Side, Use, part_of
+from dpassay.replay.sites import Site, here
+from dpassay.replay.tape import Tape, current
 
 
 @dataclass(frozen=True)
@@ -301,6 +303,7 @@ def _compare(tape: Tape, name: str, inputs: Any, marks: Any, value: Any) -> Any:
         for mark in marks:
             note(mark, "noisy comparison")
             tape.followed |= mark.draws if isinstance(mark, Draw) else frozenset()
+        _keep_comparison(tape, name, marks, value)
         return value
     mark, plain = (left, inputs[1]) if left is not None else (right, inputs[0])
     if isinstance(mark, Noisy) and (mark.scaled or mark.entry.kind != "add"):
@@ -311,6 +314,27 @@ def _compare(tape: Tape, name: str, inputs: Any, marks: Any, value: Any) -> Any:
         return toss(tape, mark, _chance(plain, below), value)
     assert mark is not None  # one of the operands has a mark
     return _compare_with_plain(tape, mark, strip(plain), value)
+
+
+def _keep_comparison(tape: Tape, name: str, marks: tuple[Mark, Mark], value: Any) -> None:
+    """Write two noisy values down that were compared, such as a query and a noisy threshold."""
+    shape = np.shape(value)
+    above = np.array(value) == (name in ("greater", "greater_equal"))
+    left, right = (_side(mark, shape) for mark in marks)
+    tape.comparisons.append(Comparison(left, right, above, here()))
+
+
+def _side(mark: Mark, shape: tuple[int, ...]) -> Side:
+    if isinstance(mark, Draw):
+        return Side(mark.law, mark.scale, np.zeros(shape), mark.ids, None)
+    entry = mark.entry
+    at = np.broadcast_to(mark.where, shape).ravel()
+    law = f"a multiple of {entry.law}" if mark.scaled else entry.law
+
+    def taken(values: Array) -> Array:
+        return np.broadcast_to(values, entry.out.shape).ravel()[at].reshape(shape)
+
+    return Side(law, taken(entry.scale), taken(entry.query), taken(entry.ids), entry)
 
 
 def _chance(plain: Any, below: bool) -> Array:

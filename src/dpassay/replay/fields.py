@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpassay._records import is_table, record_at
-from dpassay.replay.tape import Array
+from dpassay.replay.entries import Array
 
 UNSEEN = "\u2020"
 _ALONE = 3  # so many fields are varied one by one, all others at once: pairs are few

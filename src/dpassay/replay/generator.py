@@ -18,7 +18,9 @@ from dpassay.replay.draws import (
     toss,
     wrap,
 )
-from dpassay.replay.tape import Array, Entry, RawDraw, Tape, current, here, is_seed
+from dpassay.replay.entries import Array, Entry, RawDraw
+from dpassay.replay.sites import here
+from dpassay.replay.tape import Tape, current, is_seed
 
 LOCATED = ("laplace", "normal", "gumbel", "logistic")
 SCALED = ("exponential",)

@@ -18,7 +18,8 @@ from jax.experimental import io_callback
 from dpassay.errors import InvalidTarget
 from dpassay.replay.draws import Draw, add_primitive, strip
 from dpassay.replay.generator import draw_coin, draw_indices
-from dpassay.replay.tape import Site, Tape, here, play_on, stop
+from dpassay.replay.sites import Site, here
+from dpassay.replay.tape import Tape, play_on, stop
 
 _ADVICE = (
     "a draw of jax.random is passed to a function of JAX, where a check cannot follow it. Scale it "

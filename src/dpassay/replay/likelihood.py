@@ -21,11 +21,12 @@ from typing import Any
 import numpy as np
 
 from dpassay.replay import neighbours as nearby
+from dpassay.replay.entries import Array, Coins, Edit, Entry
 from dpassay.replay.neighbours import Neighbour
 from dpassay.replay.obligations import calls, shapes
 from dpassay.replay.playing import Played, Player
 from dpassay.replay.prices import rounding_of
-from dpassay.replay.tape import SAMPLERS, Array, Coins, Edit, Entry, Tape, is_seed
+from dpassay.replay.tape import SAMPLERS, Tape, is_seed
 
 ROUNDING = 1e-9
 ROUNDING_SINGLE = 1e-5

@@ -24,8 +24,8 @@ from dpassay._records import (
 )
 from dpassay.errors import InvalidArgument
 from dpassay.replay import fields
+from dpassay.replay.entries import Array, Edit
 from dpassay.replay.outputs import first_difference
-from dpassay.replay.tape import Array, Edit
 
 _ADVICE = (
     "Pass an array (one record per row), a data frame, a list or a pair (X, y); for anything else "

@@ -11,16 +11,10 @@ from typing import Literal
 
 import numpy as np
 
+from dpassay.replay.entries import Entry, RawDraw
 from dpassay.replay.prices import ROUNDING, Bill, rounding_of
-from dpassay.replay.tape import (
-    CONTINUOUS,
-    SAMPLERS,
-    Entry,
-    RawDraw,
-    Site,
-    Tape,
-    is_telling,
-)
+from dpassay.replay.sites import Site
+from dpassay.replay.tape import CONTINUOUS, SAMPLERS, Tape, is_telling
 
 Level = Literal["error", "warning"]
 

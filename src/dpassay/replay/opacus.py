@@ -14,7 +14,9 @@ import opacus.accountants
 import opacus.optimizers
 import torch
 
-from dpassay.replay.tape import Entry, Step, Tape, Told, current, here
+from dpassay.replay.entries import Entry, Step, Told
+from dpassay.replay.sites import here
+from dpassay.replay.tape import Tape, current
 from dpassay.replay.tensors import array_of, fill
 
 

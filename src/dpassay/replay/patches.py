@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dpassay.replay.draws import mark_of, note, strip, wrap
+from dpassay.replay.entries import Array
 from dpassay.replay.generator import (
     Recorder,
     draw_indices,
@@ -24,7 +25,7 @@ from dpassay.replay.generator import (
 )
 from dpassay.replay.instances import Functions, legacy_functions, random_class, random_state_class
 from dpassay.replay.primitives import Primitive
-from dpassay.replay.tape import Array, Tape, play_on, recorded, stop
+from dpassay.replay.tape import Tape, play_on, recorded, stop
 from dpassay.replay.traced import TracedArray, gather
 
 

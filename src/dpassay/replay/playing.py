@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from dpassay.replay.entries import Array, Edit
 from dpassay.replay.generator import recorder
 from dpassay.replay.outputs import settle
 from dpassay.replay.patches import recording
 from dpassay.replay.primitives import Primitive
-from dpassay.replay.tape import Array, Edit, Place, Tape
+from dpassay.replay.sites import Place
+from dpassay.replay.tape import Tape
 
 Places = frozenset[tuple[str, int]]
 
@@ -99,17 +101,24 @@ class Player:
         return self._replay_once(first, first.data, Edit("same", -1, size, size), None, -1,
                                  shifts=shifts)  # fmt: skip
 
-    def replay(self, first: Played, data: Any, edit: Edit, forced: int = -1) -> Played:
+    def replay(
+        self,
+        first: Played,
+        data: Any,
+        edit: Edit,
+        forced: int = -1,
+        shifts: Mapping[int, Array] | None = None,
+    ) -> Played:
         """Play on D' with all noisy values as on D; played again where chains end elsewhere.
 
-        ``forced`` is a record whose coins are all forced in. Raises Relocated if the location of a
-        draw turned out to be a query.
+        ``forced`` is a record whose coins are all forced in; ``shifts`` are added to frozen values.
+        Raises Relocated if the location of a draw turned out to be a query.
         """
-        played = self._replay_once(first, data, edit, None, forced)
+        played = self._replay_once(first, data, edit, None, forced, shifts=shifts)
         stages = played.tape.n_stages
         then = first.tape.n_stages
         if any(stages[chain] != then[chain] for chain in stages.keys() & then.keys()):
-            played = self._replay_once(first, data, edit, stages, forced)
+            played = self._replay_once(first, data, edit, stages, forced, shifts=shifts)
         new = played.tape.moved_locations - self.located
         if new:
             raise Relocated(new)

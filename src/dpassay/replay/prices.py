@@ -8,6 +8,7 @@ Laplace, two-sided geometric ||movement||_1 / scale
 argmax of noisy values       (largest - smallest movement) / scale: it ignores a common shift
 one comparison               the log ratio of the two distribution functions, exactly
 a coin, a choice             the log ratio of the probabilities
+answers of a sparse vector   :mod:`dpassay.replay.thresholds`
 ============================ =================================================================
 
 The supremum over what the noise may show is taken, so that nothing depends on the seed. Other laws
@@ -23,7 +24,10 @@ from typing import Any
 import numpy as np
 
 from dpassay.privacy import events
-from dpassay.replay.tape import Array, Entry, Site, Tape
+from dpassay.replay.entries import Array, Entry
+from dpassay.replay.sites import Site
+from dpassay.replay.tape import Tape
+from dpassay.replay.thresholds import price_answers
 from dpassay.types import Neighbouring
 
 ALIKE = 1e-7  # movements over noise that differ by less are equal; rounding is below 1e-12
@@ -119,6 +123,9 @@ def price(tape: Tape, unused: Mapping[int, Array] | None = None) -> Bill:
     entangled = {entry.number for entry in tape.entangled()}
     pairs = [pair for pair in tape.pairs() if pair[0].query.shape == pair[1].query.shape]
     seen = _Seen()
+    answers = price_answers(tape)
+    paid = {number for part in answers for number in part.entries}
+    bill.parts += [Part(a.entry, epsilon=a.epsilon, law="threshold") for a in answers if a.epsilon]
     for then, now in sorted(pairs, key=_strength):
         if now.stated is not None and then.stated is not None:
             _price_stated(bill, then, now)
@@ -131,6 +138,8 @@ def price(tape: Tape, unused: Mapping[int, Array] | None = None) -> Bill:
         moves = movement(then, now)
         if np.any(moves != 0):
             bill.moved.add(now.site)
+        if now.number in paid:
+            continue
         if now.number in entangled:
             if np.any(moves != 0):
                 bill.unpriced.append((now, "sums of draws that other noisy values share"))

@@ -12,7 +12,9 @@ import numpy as np
 from dpassay import _check
 from dpassay.errors import InvalidArgument
 from dpassay.replay.draws import Draw, add_primitive, strip
-from dpassay.replay.tape import Step, Tape, current, here, play_on, stop
+from dpassay.replay.entries import Step
+from dpassay.replay.sites import here
+from dpassay.replay.tape import Tape, current, play_on, stop
 
 LAWS = ("normal", "laplace")
 

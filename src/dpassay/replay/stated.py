@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.replay.tape import Entry, Stated, Tape, here, play_on, stop
+from dpassay.replay.entries import Entry, Stated
+from dpassay.replay.sites import here
+from dpassay.replay.tape import Tape, play_on, stop
 
 
 def quietly(work: Callable[[], Any]) -> Any:

@@ -6,7 +6,8 @@ import numpy as np
 import torch
 
 from dpassay.replay.draws import Mark, strip
-from dpassay.replay.tape import Array, Tape
+from dpassay.replay.entries import Array
+from dpassay.replay.tape import Tape
 
 
 class Mode(Protocol):

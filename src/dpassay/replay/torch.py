@@ -17,7 +17,9 @@ from torch.overrides import TorchFunctionMode
 
 from dpassay.replay import torch_draws
 from dpassay.replay.draws import PASSIVE, Draw, Mark, Noisy, mark_of, note, operate, wrap
-from dpassay.replay.tape import Array, Tape, current, is_users_call
+from dpassay.replay.entries import Array
+from dpassay.replay.sites import is_users_call
+from dpassay.replay.tape import Tape, current
 from dpassay.replay.tensors import array_of, fill, is_inside_transform, is_weights
 from dpassay.replay.traced import TracedArray
 

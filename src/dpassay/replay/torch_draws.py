@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from dpassay.replay.generator import draw_coin, draw_indices, draw_noise, draw_other
-from dpassay.replay.tape import here
+from dpassay.replay.sites import here
 from dpassay.replay.tensors import Mode, array_of, fill, is_inside_transform, is_weights
 
 _HOME = str(Path(torch.__file__).parent)

@@ -22,7 +22,8 @@ from dpassay.replay.draws import (
     strip,
     wrap,
 )
-from dpassay.replay.tape import Array, Entry, Tape, current, part_of
+from dpassay.replay.entries import Array, Entry, part_of
+from dpassay.replay.tape import Tape, current
 
 
 class TracedArray(Traced, np.ndarray):

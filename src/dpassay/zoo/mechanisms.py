@@ -122,8 +122,7 @@ def _with_exponential(data: FloatArray, rng: np.random.Generator, size: int) -> 
 
 def sparse_vector_1(data: FloatArray, rng: np.random.Generator, size: int) -> FloatArray:
     """Algorithm 1: noise in the threshold and in every answer; stops after one above it."""
-    above = _above(data, rng, size, 2 / EPSILON, 4 / EPSILON, threshold=0.5)
-    return np.where(_before_stop(above, 1), above.astype(float), ABORTED)
+    return _flags(_ask(data, rng, size, 2 / EPSILON, 4 / EPSILON, threshold=0.5))
 
 
 def sparse_vector_2(data: FloatArray, rng: np.random.Generator, size: int) -> FloatArray:
@@ -131,26 +130,21 @@ def sparse_vector_2(data: FloatArray, rng: np.random.Generator, size: int) -> Fl
 
     With one answer above the threshold nothing follows the new draw.
     """
-    above = _above(data, rng, size, 2 / EPSILON, 4 / EPSILON)
-    return np.where(_before_stop(above, 1), above.astype(float), ABORTED)
+    return _flags(_ask(data, rng, size, 2 / EPSILON, 4 / EPSILON))
 
 
 def sparse_vector_3(
     data: FloatArray, rng: np.random.Generator, size: int, most: int = 1
 ) -> FloatArray:
     """Algorithm 3: releases the noisy answer that was above the threshold, with its noise."""
-    noisy = _with_noise(data, rng, size, 2 * most / EPSILON)
-    above = noisy >= 1.0 + _laplace(rng, 2 / EPSILON, (size, 1))
-    shown = np.where(above, noisy, BELOW)
-    return np.where(_before_stop(above, most), shown, STOPPED)
+    return _ask(data, rng, size, 2 / EPSILON, 2 * most / EPSILON, most)
 
 
 def sparse_vector_4(
     data: FloatArray, rng: np.random.Generator, size: int, most: int = 1
 ) -> FloatArray:
     """Algorithm 4: the answers' noise does not grow with how many may be above."""
-    above = _above(data, rng, size, 4 / EPSILON, 4 / (3 * EPSILON))
-    return np.where(_before_stop(above, most), above.astype(float), ABORTED)
+    return _flags(_ask(data, rng, size, 4 / EPSILON, 4 / (3 * EPSILON), most))
 
 
 def sparse_vector_5(data: FloatArray, rng: np.random.Generator, size: int) -> FloatArray:
@@ -166,9 +160,12 @@ def sparse_vector_6(data: FloatArray, rng: np.random.Generator, size: int) -> Fl
 def sparse_vector_numerical(data: FloatArray, rng: np.random.Generator, size: int) -> FloatArray:
     """An answer above the threshold is released with noise of its own; at most two."""
     answers = np.asarray(data, float)
-    above = _above(answers, rng, size, 3 / EPSILON, 12 / EPSILON)
-    released = _with_noise(answers, rng, size, 6 / EPSILON)
-    return np.where(_before_stop(above, 2), np.where(above, released, 0.0), BELOW)
+    shown = _ask(answers, rng, size, 3 / EPSILON, 12 / EPSILON, most=2)
+    row, place = np.nonzero((shown != BELOW) & (shown != STOPPED))
+    released = answers[place] + _laplace(rng, 6 / EPSILON, place.shape)
+    shown = np.where(shown == STOPPED, BELOW, 0.0)
+    shown[row, place] = released
+    return shown
 
 
 def sparse_vectors_in_parallel(data: FloatArray, rng: np.random.Generator, size: int) -> FloatArray:
@@ -184,15 +181,41 @@ def _above(
     size: int,
     threshold_scale: float,
     answer_scale: float,
-    threshold: float = 1.0,
 ) -> FloatArray:
-    limits = threshold + _laplace(rng, threshold_scale, (size, 1))
+    limits = 1.0 + _laplace(rng, threshold_scale, (size, 1))
     return _with_noise(data, rng, size, answer_scale) >= limits
 
 
-def _before_stop(above: FloatArray, most: int) -> FloatArray:
-    """Where the technique still answers: fewer than ``most`` were above, earlier in the row."""
-    return np.cumsum(above, axis=1, dtype=np.int16) - above < most
+def _ask(
+    data: FloatArray,
+    rng: np.random.Generator,
+    size: int,
+    threshold_scale: float,
+    answer_scale: float,
+    most: int = 1,
+    threshold: float = 1.0,
+) -> FloatArray:
+    """Noisy answers above a noisy threshold, BELOW for others, STOPPED once ``most`` were above.
+
+    Noise is drawn only for answers that are asked for: most outputs stop early.
+    """
+    answers = np.asarray(data, float)
+    shown = np.full((size, answers.size), STOPPED)
+    limits = threshold + _laplace(rng, threshold_scale, (size,))
+    asked, left = np.arange(size), np.full(size, most, np.int8)
+    for place, answer in enumerate(answers.tolist()):
+        noisy = answer + _laplace(rng, answer_scale, limits.shape)
+        above = noisy >= limits
+        shown[asked, place] = np.where(above, noisy, BELOW)
+        left -= above
+        go_on = left > 0
+        asked, left, limits = asked[go_on], left[go_on], limits[go_on]
+    return shown
+
+
+def _flags(shown: FloatArray) -> FloatArray:
+    """1 above the threshold, 0 below it, ABORTED after the end."""
+    return np.where(shown == STOPPED, ABORTED, (shown != BELOW).astype(float))
 
 
 # RAPPOR: a Bloom filter whose bits are answered at random (Erlingsson, Pihur, Korolova 2014).

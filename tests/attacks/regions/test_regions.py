@@ -9,6 +9,7 @@ from dpassay.attacks.regions.bins import (
     count_columns,
     count_pooled,
     cuts_of,
+    heights_around_halves,
     heights_of,
     leave_out,
     log_ratio_of,
@@ -17,6 +18,7 @@ from dpassay.attacks.regions.bins import (
 from dpassay.attacks.regions.choice import (
     Candidate,
     _cut_at,
+    _luck_of,
     _screen,
     _Tails,
     choose_region,
@@ -164,7 +166,6 @@ def test_columns_that_say_nothing_are_left_out():
     assert counts.speak == [False, True, False]
     some = leave_out(counts.fine(), counts.speak)
     assert np.unique(some(draws)).size == 2
-    assert leave_out(some, [True] * 3) is None
     assert leave_out(some, [False] * 3) is None
 
 
@@ -238,6 +239,41 @@ def test_bins_must_promise_more_than_the_feature_itself():
     kinds = dict(families(folds[0][0]))
     found = learn_all([(name, kinds[name]) for name in ("histogram", "entry 0")], *folds[0])
     assert choose_region(found, folds, forecast(10**7)).candidate.name == "entry 0"
+
+
+def test_the_best_of_many_scores_owes_more_to_luck():
+    """No region is chosen for a tail that one of many meaningless scores is lucky in."""
+    assert _luck_of(1) == _luck_of(3) == 1.5
+    assert _luck_of(11) == pytest.approx(math.sqrt(2 * math.log(11)))
+    rng, rounds = np.random.default_rng(3), 4000
+    assert rng.normal(size=(rounds, 11)).max(axis=1).mean() < _luck_of(11)
+    plain = forecast(10_000)
+    assert plain(80, 20, 1000, 2.0) < plain(80, 20, 1000) == plain(80, 20, 1000, 1.5)
+
+
+def test_of_equal_scores_one_is_kept():
+    """Copies of one score leave room for the next best."""
+    rng = np.random.default_rng(4)
+    worlds = rng.integers(0, 2, 20_000)
+    rows = rng.normal(size=(20_000, 3)) + worlds[:, None] * np.array([0.5, 0.3, 0.2])
+    draws = Draws(rows, NO_FLAGS)
+    copies = [Candidate(f"copy {k}", None, Single("entry 0")) for k in range(4)]
+    others = [Candidate(f"entry {j}", None, Single(f"entry {j}")) for j in (1, 2)]
+    assert {one.name for one in shortlist([*copies, *others], draws, worlds)} == {
+        "copy 0",
+        "entry 1",
+        "entry 2",
+    }
+
+
+def test_bins_are_drawn_towards_their_half_and_not_towards_nothing():
+    """Twenty bins that say the same little, each less than its own noise."""
+    ones, zeros = np.full(20, 1030.0), np.full(20, 1000.0)
+    ones[:10], zeros[:10] = zeros[:10], ones[:10].copy()
+    assert np.abs(heights_of(ones, zeros)).max() < 0.02
+    around = heights_around_halves(ones, zeros, 0.0)
+    assert around[10:] == pytest.approx(math.log(1.03), rel=0.25)
+    assert around[:10] == pytest.approx(-math.log(1.03), rel=0.25)
 
 
 def test_no_draw_judges_what_it_has_taught():

@@ -50,7 +50,9 @@ def log_ratio_of(ones: Any, zeros: Any) -> Any:
     return np.log((ones + 0.5) / (zeros + 0.5))
 
 
-def heights_of(ones: FloatArray, zeros: FloatArray, balance: float = 0.0) -> FloatArray:
+def heights_of(
+    ones: FloatArray, zeros: FloatArray, balance: float | FloatArray = 0.0
+) -> FloatArray:
     """Log ratios of a column's bins, each drawn towards 0 as far as it may be noise.
 
     Empirical Bayes: the true log ratios of a column are taken as normal around 0. A sum over many
@@ -60,6 +62,18 @@ def heights_of(ones: FloatArray, zeros: FloatArray, balance: float = 0.0) -> Flo
     seen, noise = log_ratio_of(ones, zeros) - balance, 1 / (ones + 0.5) + 1 / (zeros + 0.5)
     true = _variance_beyond(seen, noise)
     return seen * true / (true + noise)
+
+
+def heights_around_halves(ones: FloatArray, zeros: FloatArray, balance: float) -> FloatArray:
+    """Heights of a column's bins around those of its two halves.
+
+    What both halves say is known from many draws. Each bin adds to it what its own draws say
+    beyond noise: many bins that say the same little would all be drawn towards 0 by themselves.
+    """
+    total = ones + zeros
+    upper = (np.cumsum(total) - total / 2 > total.sum() / 2).astype(int)
+    halves = heights_of(np.bincount(upper, ones), np.bincount(upper, zeros), balance)
+    return halves[upper] + heights_of(ones, zeros, balance + halves[upper])
 
 
 def _variance_beyond(seen: FloatArray, noise: FloatArray) -> float:
@@ -227,11 +241,12 @@ def _count_pool(draws: Draws, worlds: Any, of_differences: bool) -> _Counts:
 
 
 def leave_out(whole: Additive, speak: list[bool]) -> Additive | None:
-    """The sum over the columns that speak; None if all do, or none does.
+    """The sum over the columns that speak; None if none does.
 
-    The noise of the others would split the ties that make up the best region.
+    The noise of the others would split the ties that make up the best region. More draws may make
+    more columns speak, in the end all of them.
     """
-    if all(speak) or not any(speak):
+    if not any(speak):
         return None
     chosen = zip(whole.heights, speak, strict=True)
     return Additive(whole.binning, tuple(height if used else None for height, used in chosen))

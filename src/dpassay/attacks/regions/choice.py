@@ -20,9 +20,10 @@ from dpassay.types import FloatArray
 
 _CAUTIONS = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
 _SCREENING = 3.0  # standard errors off, when scores are compared before thresholds are
-_KEPT = 3  # scores kept by their bound, and as many by how well they separate
-_CHANCE = 2.0  # standard errors by which trees must separate better than other scores
-_LUCK = 1.5  # standard errors off the prediction, for having chosen
+_KEPT = 3  # scores kept by their bound, and as many by how well they separate, at least
+_MOST_KEPT = 6  # of those that separate as well as the best, up to chance
+_CHANCE = 2.0  # standard errors of an area within which scores separate equally well
+_LUCK = 1.5  # standard errors off the prediction, for having chosen a threshold
 _FEW = 10
 _PER_TAIL = 1000  # thresholds looked at in one tail of a score, at most
 # A learned score must promise so many times as much as a feature that is taken as it is: bins end
@@ -185,16 +186,20 @@ def learn_all(kinds: Iterable[tuple[str, Fit]], draws: Draws, worlds: Any) -> li
 def shortlist(found: Iterable[Candidate], draws: Draws, worlds: Any) -> list[Candidate]:
     """The candidates with the best cautious ratios and those that separate best.
 
-    Ratios of weak signals are noise at this size, areas are not: hence both. Trees are among them
-    only if they separate better than all others by more than chance: in the tails, where the count
-    will be, they have seen little.
+    Ratios of weak signals are noise at this size, areas less so: hence both, and of areas that
+    differ by no more than chance a few more. Trees are among them only if they separate better
+    than all others by more than chance: in the tails, where the count will be, they have seen
+    little.
     """
     chance = _CHANCE / np.sqrt(3 * max(len(worlds), 1))  # standard errors of an area, about
     screened = [(one, *_screen(_clean(one.score(draws)), worlds)) for one in found]
     plain = max((area for one, _, area in screened if one.name != BOOSTING), default=0.0)
     kept = [item for item in screened if item[0].name != BOOSTING or item[2] > plain + chance]
+    kept = list({item[1:]: item for item in reversed(kept)}.values())  # one of equal scores
     by_ratio = sorted(kept, key=lambda item: -item[1])[:_KEPT]
-    by_area = sorted(kept, key=lambda item: -item[2])[:_KEPT]
+    by_area = sorted(kept, key=lambda item: -item[2])[:_MOST_KEPT]
+    least = by_area[0][2] - chance if by_area else 0.0
+    by_area = [item for i, item in enumerate(by_area) if i < _KEPT or item[2] >= least]
     return list({one.name: one for one, _, _ in [*by_ratio, *by_area]}.values())
 
 
@@ -218,14 +223,14 @@ class Forecast:
     draws: int
     bound: Any
 
-    def __call__(self, more: float, fewer: float, seen: int) -> float:
-        """The predicted limit, less what choosing among many regions flatters."""
+    def __call__(self, more: float, fewer: float, seen: int, luck: float = _LUCK) -> float:
+        """The predicted limit, less what choosing flatters: so many standard errors."""
         if more <= 0:
             return -np.inf
         fewer = fewer + (fewer < _FEW)
         scale = self.draws / max(seen, 1)
-        luck = _LUCK * np.sqrt(1 / more + 1 / max(fewer, 1))
-        return float(self.bound(scale * more, scale * fewer)) - luck
+        error = np.sqrt(1 / more + 1 / max(fewer, 1))
+        return float(self.bound(scale * more, scale * fewer)) - luck * error
 
 
 @dataclass(frozen=True, eq=False)
@@ -277,20 +282,31 @@ def choose_region(
         forecast: what the final count would show.
 
     """
-    best: Choice | None = None
-    for candidate in sorted(found, key=lambda one: not isinstance(one.score, Single)):
+    ordered = sorted(found, key=lambda one: not isinstance(one.score, Single))
+    luck, best = _luck_of(len(ordered)), None
+    for candidate in ordered:
         scores = candidate.relearn(*folds[1]), candidate.score
         tails = [
             _Tails.of(_clean(score(draws)), worlds)
             for score, (draws, worlds) in zip(scores, folds, strict=True)
         ]
-        for choice in _choices(candidate, tails, forecast):
+        for choice in _choices(candidate, tails, forecast, luck):
             if best is None or choice.predicted > _needed(best, candidate, folds[0][0].width):
                 best = choice
     return best
 
 
-def _choices(candidate: Candidate, tails: list[_Tails], forecast: Forecast) -> Iterable[Choice]:
+def _luck_of(candidates: int) -> float:
+    """Standard errors by which the best of so many is lucky.
+
+    The largest of n standard normal numbers is sqrt(2 log n) at most, on average.
+    """
+    return max(_LUCK, float(np.sqrt(2 * np.log(max(candidates, 1)))))
+
+
+def _choices(
+    candidate: Candidate, tails: list[_Tails], forecast: Forecast, luck: float
+) -> Iterable[Choice]:
     """Every kind of region, with thresholds from one fold counted on the other."""
     proposed = [_propose(one) for one in tails]
     seen = sum(one.ranked.size for one in tails)
@@ -298,7 +314,7 @@ def _choices(candidate: Candidate, tails: list[_Tails], forecast: Forecast) -> I
         above, world, _ = kind
         first = tails[0].inside(above, proposed[1][kind])
         counts = first + tails[1].inside(above, proposed[0][kind])
-        value = forecast(counts[world], counts[1 - world], seen)
+        value = forecast(counts[world], counts[1 - world], seen, luck)
         yield Choice(candidate, above, world, float(counts.sum()) / seen, value)
 
 

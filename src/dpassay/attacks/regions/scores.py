@@ -18,6 +18,7 @@ from dpassay.attacks.regions.bins import (
     count_bins,
     count_columns,
     cuts_of,
+    heights_around_halves,
     heights_of,
     log_ratio_of,
     sums,
@@ -143,13 +144,20 @@ def fit_pattern(draws: Draws, worlds: Any) -> Pattern | None:
     table = _table_of(keys, worlds)
     if table is None:
         return None
-    place, _ = table.places(keys)
+    table, place = _shrink(table, keys, worlds)
     within = {
         number: _columns_within(draws, worlds, at)
         for number, at in _groups(place)
         if at.size >= _PATTERN_ROWS
     }
     return Pattern(table, within)
+
+
+def _shrink(table: Table, keys: FloatArray, worlds: Any) -> tuple[Table, Any]:
+    """The table with the heights of rare patterns drawn towards 0, and where each row stands."""
+    place, _ = table.places(keys)
+    both = np.bincount(place * 2 + worlds, minlength=2 * table.keys.size).reshape(-1, 2)
+    return Table(table.keys, heights_of(both[:, 1], both[:, 0])), place
 
 
 def _columns_within(draws: Draws, worlds: Any, at: Any) -> dict[int, _Column]:
@@ -165,7 +173,7 @@ def _columns_within(draws: Draws, worlds: Any, at: Any) -> dict[int, _Column]:
         values = draws.columns[j, at]
         cuts = cuts_of(values, COARSE["coarse bins"])
         zeros, ones = count_bins(cuts, values, sides)
-        found[j] = _Column(cuts, heights_of(ones, zeros, balance))
+        found[j] = _Column(cuts, heights_around_halves(ones, zeros, balance))
     return found
 
 

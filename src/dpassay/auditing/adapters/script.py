@@ -88,9 +88,10 @@ class Script:
         folder = _copy_for(root_of(self.path))
         folder.restore()
         copy = from_script(folder.copy_of(self.path), self.arguments)
-        before, known = Path.cwd(), self._pop_modules()
-        os.chdir(folder.scratch)
+        before, known = Path.cwd(), self._own_modules()
         try:
+            self._forget_modules()
+            os.chdir(folder.scratch)
             return run(copy)
         finally:
             sys.modules.update(known)
@@ -116,25 +117,30 @@ class Script:
     def as_program(self) -> Generator[None, None, None]:
         """The process as a program finds it at its start; afterwards as it was before."""
         argv, path, folder, environment = sys.argv, list(sys.path), os.getcwd(), dict(os.environ)
-        known = self._pop_modules()
-        sys.argv = [str(self.path), *self.arguments]
-        sys.path.insert(0, str(self.path.parent))
-        try:
+        known = self._own_modules()
+        try:  # Time may run out at any line from here on.
+            self._forget_modules()
+            sys.argv = [str(self.path), *self.arguments]
+            sys.path.insert(0, str(self.path.parent))
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # whatever the filters of the auditor are
                 yield
         finally:
-            self._pop_modules()
-            sys.modules.update(known)
             sys.argv, sys.path[:] = argv, path
+            self._forget_modules()
+            sys.modules.update(known)
             os.chdir(folder)
             _restore_environment(environment)
 
-    def _pop_modules(self) -> dict[str, ModuleType]:
-        """Forget the modules beside the script: what they hold must not pass between trials."""
+    def _own_modules(self) -> dict[str, ModuleType]:
+        """The modules beside the script that are loaded."""
         own = {str(module) for module in self.modules}
-        names = [n for n, m in sys.modules.items() if getattr(m, "__file__", None) in own]
-        return {name: sys.modules.pop(name) for name in names}
+        return {n: m for n, m in sys.modules.items() if getattr(m, "__file__", None) in own}
+
+    def _forget_modules(self) -> None:
+        """Unload the modules beside the script: what they hold must not pass between trials."""
+        for name in self._own_modules():
+            del sys.modules[name]
 
 
 @functools.cache

@@ -48,17 +48,32 @@ def rank(
 ) -> Ranking:
     """The ranking from the highest score down, right at the given cuts (None: everywhere).
 
-    Canaries of equal score come in random order. It must not depend on membership, and the order
-    in which they were passed may: people write the members first.
+    Canaries of equal score come in random order where a cut parts them. It must not depend on
+    membership, and the order in which they were passed may: people write the members first.
     """
-    size = scores.size
-    shuffled = rng.permutation(size)
-    falling = -scores[shuffled]
-    inner = None if cuts is None else sorted({int(c) for c in cuts if 0 < c < size})
-    if inner is None or len(inner) > _SORT_FROM:
-        order = np.argsort(falling)
-    else:
-        order = np.argpartition(falling, inner) if inner else np.arange(size)
-    counts = np.zeros(size + 1, np.int64)
-    np.cumsum(members[shuffled[order]], out=counts[1:])
+    inner = None if cuts is None else sorted({int(c) for c in cuts if 0 < c < scores.size})
+    order = _order(scores, inner)
+    if _parts_equals(scores[order], inner):
+        shuffled = rng.permutation(scores.size)
+        # Stable: other sorts break ties by the instructions that the processor has.
+        order = shuffled[np.argsort(-scores[shuffled], kind="stable")]
+    counts = np.zeros(scores.size + 1, np.int64)
+    np.cumsum(members[order], out=counts[1:])
     return Ranking(counts)
+
+
+def _order(scores: FloatArray, cuts: list[int] | None) -> IntArray:
+    """Places from the highest score down, in order at the cuts, or everywhere."""
+    if cuts is None or len(cuts) > _SORT_FROM:
+        return np.argsort(-scores)
+    return np.argpartition(-scores, cuts) if cuts else np.arange(scores.size)
+
+
+def _parts_equals(falling: FloatArray, cuts: list[int] | None) -> bool:
+    """Whether two equal scores lie on both sides of a cut; by parts they fall."""
+    if cuts is None or len(cuts) > _SORT_FROM:
+        return bool(np.any(falling[1:] == falling[:-1]))
+    if not cuts:
+        return False
+    least_above = np.minimum.reduceat(falling[: cuts[-1]], [0, *cuts[:-1]])
+    return bool(np.any(least_above == falling[cuts]))
