@@ -51,7 +51,7 @@ from dpassay.report.figures import (
     panels,
     save_all,
 )
-from dpassay.runs import Workers
+from dpassay.runs import Players, hire
 from dpassay.types import FloatArray, LowerBound, PrivacyCurve
 from dpassay_reproduce import stated
 from dpassay_reproduce.claims import Claim, Picture, claim_exactly, estimate_share, judge_below
@@ -460,6 +460,7 @@ def run(
     n_records: int = 2000,
     canaries: int = CANARIES,
     workers: int | None = None,
+    executor: Players = None,
 ) -> list[Path]:
     """The files written: the figures, ``capabilities.txt``, ``numbers.json`` and ``index.html``.
 
@@ -475,6 +476,7 @@ def run(
         n_records: of the data set.
         canaries: of one training.
         workers: processes; None for one per core, 1 plays in this one.
+        executor: who plays instead, see :func:`dpassay.runs.play`.
 
     """
     where = setting(data or usual_data(), n_records)
@@ -482,7 +484,7 @@ def run(
     store = folder / "trials.db"
     n = (PER_WORLD_FULL if full else PER_WORLD) if per_world is None else per_world
     pictures = []
-    with Workers(workers) as crew:  # through all games: what they compile is compiled once
+    with hire(executor, workers) as crew:  # through all games: what they compile is compiled once
         for units in hidden:
             options = {"per_world": n, "hidden": units, "store": store, "executor": crew}
             found = grid(where, epsilons, progress, **options)

@@ -58,6 +58,10 @@ class Seen:
         """The verdict on what was seen; see :meth:`dpassay.canaries.watch.Watch.judge`."""
         return _judge(self, asked.delta, asked.claim, asked.confidence)
 
+    def with_note(self, note: str) -> "Seen":
+        """The same, with one more thing to say."""
+        return replace(self, notes=(*self.notes, note))
+
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain JSON."""
         kept = {name: getattr(self, name) for name in self.__dataclass_fields__}
