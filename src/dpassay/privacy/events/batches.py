@@ -121,6 +121,10 @@ class Shuffled(Event):
 
     It is priced as ``event`` alone, one participation: whoever knows the batches gains that, and
     nothing less is proved for sums of batches. The price of Poisson sampling is *not* valid for it.
+
+    The batches of the other records must not depend on the record: under add-remove it is one more
+    in its batch, or one less. A list that is cut anew into batches of one size moves others from
+    batch to batch when it gets longer; only under replace-one does this event describe it.
     """
 
     event: Event

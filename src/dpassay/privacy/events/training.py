@@ -125,6 +125,9 @@ def shuffled_event(
 ) -> Repeated:
     """The event of DP-SGD whose batches are cut from a shuffled list, or always the same.
 
+    The batches of the others must not depend on a record: see :class:`Shuffled`, which says what
+    that means under add-remove.
+
     Args:
         noise_multiplier: deviation of the noise over the clipping norm; over twice it under
             replace-one.
