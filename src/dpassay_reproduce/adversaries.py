@@ -8,17 +8,15 @@ steps, and what one training with many canaries shows.
 Trainings are kept in the folder: stopped, the same command goes on; with ``full`` it adds to them.
 """
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import cycle, pairwise
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from dpassay import _check, _files, nets
 from dpassay.adversaries import (
@@ -55,16 +53,8 @@ from dpassay.report.figures import (
 )
 from dpassay.runs import Players, hire
 from dpassay.types import FloatArray, LowerBound, PrivacyCurve
-from dpassay_reproduce.claims import (
-    CHANCE,
-    Claim,
-    Estimate,
-    Picture,
-    claim_exactly,
-    estimate_share,
-    judge_above,
-    judge_below,
-)
+from dpassay_reproduce import stated
+from dpassay_reproduce.claims import Claim, Picture, claim_exactly, estimate_share, judge_below
 
 DELTA, RATE, STEPS, CLIP, LEARNING_RATE = 1e-5, 0.125, 80, 1.0, 2.0
 LENGTH = 10.0  # of rows on average, so that the model learns: pixels between 0 and about 1
@@ -250,41 +240,6 @@ def grid(
     return found
 
 
-def order_claims(found: Grid) -> tuple[Claim, ...]:
-    """Whether each adversary tells more than the one before it, on the mean over epsilon.
-
-    Areas under the ROC curve with DeLong's deviations; all intervals hold together at 99 %.
-    (Adversaries play with the same coins, and the second and third look at the same trainings:
-    differences are known better than is taken here.)
-    """
-    pairs = list(pairwise(ADVERSARIES))
-    return tuple(_order_claim(found, weak, strong, len(pairs)) for weak, strong in pairs)
-
-
-def _order_claim(found: Grid, weak: str, strong: str, among: int) -> Claim:
-    (low, a), (high, b) = (mean_area(found, name) for name in (weak, strong))
-    reach = -float(special.ndtri(CHANCE / (2 * among))) * math.hypot(a, b)
-    more = Estimate(high - low, high - low - reach, high - low + reach)
-    return Claim(
-        f"{strong} shows more than {weak}.",
-        "the difference of their areas under the ROC curve, averaged over ε, is above 0, with its "
-        "interval; fails if it is below.",
-        judge_above(more),
-        f"{high:.3f} against {low:.3f}, more by {more}.",
-    )
-
-
-def mean_area(found: Grid, name: str) -> tuple[float, float]:
-    """The area under an adversary's ROC curve, averaged over epsilon, and its deviation."""
-    row = [
-        auc(*p.game.evidence.sides(), confidence=0.6827, method="delong")  # one deviation
-        for (who, _), p in found.items()
-        if who == name
-    ]
-    deviation = math.hypot(*((a.upper - a.lower) / 2 for a in row)) / len(row)
-    return float(np.mean([a.value for a in row])), deviation
-
-
 def none_above_claim(found: Grid) -> Claim:
     """Whether every bound is below the epsilon that was proved, and no curve was refuted."""
     n = len(found)
@@ -308,6 +263,11 @@ def none_above_claim(found: Grid) -> Claim:
         not above and not refuted,
         measured,
     )
+
+
+def _stated_claims(found: Grid) -> tuple[Claim, ...]:
+    games = {key: p.game for key, p in found.items()}
+    return stated.claim_results(games, {key: p.free.epsilon for key, p in found.items()})
 
 
 def _bounds(p: Played) -> dict[str, LowerBound]:
@@ -345,7 +305,7 @@ def summary_picture(found: Grid, where: GameSetting, hidden: int, per_world: int
         figure,
         facts,
         curves,
-        (none_above_claim(found),),
+        (none_above_claim(found), *_stated_claims(found)),
     )
 
 
@@ -374,7 +334,8 @@ def order_picture(found: Grid, where: GameSetting, hidden: int) -> Picture:
     )
     title = f"How well each tells the worlds apart, {_model(hidden)} on {where.name}"
     name = _name("order", hidden)
-    return Picture(name, title, caption, figure, facts, {}, order_claims(found))
+    claims = stated.claim_orders({key: p.game for key, p in found.items()})
+    return Picture(name, title, caption, figure, facts, {}, claims)
 
 
 def largest_area(curve: PrivacyCurve) -> float:
