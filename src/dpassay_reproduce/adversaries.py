@@ -8,17 +8,15 @@ steps, and what one training with many canaries shows.
 Trainings are kept in the folder: stopped, the same command goes on; with ``full`` it adds to them.
 """
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import cycle, pairwise
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from dpassay import _check, _files, nets
 from dpassay.adversaries import (
@@ -53,18 +51,10 @@ from dpassay.report.figures import (
     panels,
     save_all,
 )
-from dpassay.runs import Workers
+from dpassay.runs import Players, hire
 from dpassay.types import FloatArray, LowerBound, PrivacyCurve
-from dpassay_reproduce.claims import (
-    CHANCE,
-    Claim,
-    Estimate,
-    Picture,
-    claim_exactly,
-    estimate_share,
-    judge_above,
-    judge_below,
-)
+from dpassay_reproduce import stated
+from dpassay_reproduce.claims import Claim, Picture, claim_exactly, estimate_share, judge_below
 
 DELTA, RATE, STEPS, CLIP, LEARNING_RATE = 1e-5, 0.125, 80, 1.0, 2.0
 LENGTH = 10.0  # of rows on average, so that the model learns: pixels between 0 and about 1
@@ -250,41 +240,6 @@ def grid(
     return found
 
 
-def order_claims(found: Grid) -> tuple[Claim, ...]:
-    """Whether each adversary tells more than the one before it, on the mean over epsilon.
-
-    Areas under the ROC curve with DeLong's deviations; all intervals hold together at 99 %.
-    (Adversaries play with the same coins, and the second and third look at the same trainings:
-    differences are known better than is taken here.)
-    """
-    pairs = list(pairwise(ADVERSARIES))
-    return tuple(_order_claim(found, weak, strong, len(pairs)) for weak, strong in pairs)
-
-
-def _order_claim(found: Grid, weak: str, strong: str, among: int) -> Claim:
-    (low, a), (high, b) = (mean_area(found, name) for name in (weak, strong))
-    reach = -float(special.ndtri(CHANCE / (2 * among))) * math.hypot(a, b)
-    more = Estimate(high - low, high - low - reach, high - low + reach)
-    return Claim(
-        f"{strong} shows more than {weak}.",
-        "the difference of their areas under the ROC curve, averaged over ε, is above 0, with its "
-        "interval; fails if it is below.",
-        judge_above(more),
-        f"{high:.3f} against {low:.3f}, more by {more}.",
-    )
-
-
-def mean_area(found: Grid, name: str) -> tuple[float, float]:
-    """The area under an adversary's ROC curve, averaged over epsilon, and its deviation."""
-    row = [
-        auc(*p.game.evidence.sides(), confidence=0.6827, method="delong")  # one deviation
-        for (who, _), p in found.items()
-        if who == name
-    ]
-    deviation = math.hypot(*((a.upper - a.lower) / 2 for a in row)) / len(row)
-    return float(np.mean([a.value for a in row])), deviation
-
-
 def none_above_claim(found: Grid) -> Claim:
     """Whether every bound is below the epsilon that was proved, and no curve was refuted."""
     n = len(found)
@@ -308,6 +263,11 @@ def none_above_claim(found: Grid) -> Claim:
         not above and not refuted,
         measured,
     )
+
+
+def _stated_claims(found: Grid) -> tuple[Claim, ...]:
+    games = {key: p.game for key, p in found.items()}
+    return stated.claim_results(games, {key: p.free.epsilon for key, p in found.items()})
 
 
 def _bounds(p: Played) -> dict[str, LowerBound]:
@@ -345,7 +305,7 @@ def summary_picture(found: Grid, where: GameSetting, hidden: int, per_world: int
         figure,
         facts,
         curves,
-        (none_above_claim(found),),
+        (none_above_claim(found), *_stated_claims(found)),
     )
 
 
@@ -374,7 +334,8 @@ def order_picture(found: Grid, where: GameSetting, hidden: int) -> Picture:
     )
     title = f"How well each tells the worlds apart, {_model(hidden)} on {where.name}"
     name = _name("order", hidden)
-    return Picture(name, title, caption, figure, facts, {}, order_claims(found))
+    claims = stated.claim_orders({key: p.game for key, p in found.items()})
+    return Picture(name, title, caption, figure, facts, {}, claims)
 
 
 def largest_area(curve: PrivacyCurve) -> float:
@@ -499,6 +460,7 @@ def run(
     n_records: int = 2000,
     canaries: int = CANARIES,
     workers: int | None = None,
+    executor: Players = None,
 ) -> list[Path]:
     """The files written: the figures, ``capabilities.txt``, ``numbers.json`` and ``index.html``.
 
@@ -514,6 +476,7 @@ def run(
         n_records: of the data set.
         canaries: of one training.
         workers: processes; None for one per core, 1 plays in this one.
+        executor: who plays instead, see :func:`dpassay.runs.play`.
 
     """
     where = setting(data or usual_data(), n_records)
@@ -521,7 +484,7 @@ def run(
     store = folder / "trials.db"
     n = (PER_WORLD_FULL if full else PER_WORLD) if per_world is None else per_world
     pictures = []
-    with Workers(workers) as crew:  # through all games: what they compile is compiled once
+    with hire(executor, workers) as crew:  # through all games: what they compile is compiled once
         for units in hidden:
             options = {"per_world": n, "hidden": units, "store": store, "executor": crew}
             found = grid(where, epsilons, progress, **options)

@@ -12,7 +12,8 @@ from dpassay.datasets import DatasetMissing, made_up_profiles
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP
 from dpassay.runs import opened
-from dpassay_reproduce import adversaries, experiment
+from dpassay_reproduce import adversaries, experiment, stated
+from dpassay_reproduce.claims import HOLDS, UNDECIDED
 from extras import needs
 
 QUICK = {
@@ -96,10 +97,16 @@ def test_claims_can_fail(grid):
         return {key: replace(grid[key], game=game)}
 
     turned = grid | with_scores(first, 1) | with_scores(("static poison", 10.0), -1)
-    static, intermediate, *others = adversaries.order_claims(turned)
+    games = {key: p.game for key, p in turned.items()}
+    static, intermediate, *others = stated.claim_orders(games)
     assert static.text == "static poison shows more than API access."
     assert (static.fails, intermediate.holds) == (True, True)
     assert len(others) == 3
+    chance, adaptive, marginal, *numbers = stated.claim_results(games, {("gradient", 1.0): 0.4})
+    assert chance.fails  # it was given the worlds
+    assert adaptive.holds
+    assert not marginal.fails
+    assert [claim.verdict for claim in numbers[:2]] == [HOLDS, UNDECIDED]
 
 
 def test_a_bound_above_epsilon_is_asked_for_again_at_a_higher_level(monkeypatch):

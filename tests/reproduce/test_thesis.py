@@ -14,7 +14,7 @@ from dpassay.optim.gradient import step_event
 from dpassay.optim.l1_ball import project_l1
 from dpassay.optim.polytopes import L1Ball
 from dpassay.privacy import account
-from dpassay_reproduce import thesis
+from dpassay_reproduce import slides, thesis
 from dpassay_reproduce.claims import UNDECIDED, Claim
 from dpassay_reproduce.thesis import linear, noise, regression
 from dpassay_reproduce.thesis.frame import Accuracies, Setting
@@ -341,6 +341,9 @@ def test_what_was_drawn_is_kept_when_a_run_is_stopped(tmp_path, monkeypatch, dra
 def test_unknown_figures_are_refused_with_the_names(tmp_path):
     with pytest.raises(InvalidArgument, match=r"figure='5\.1' must be one of '4\.1'"):
         thesis.run(tmp_path, figure="5.1")
+    with pytest.raises(InvalidArgument, match="loss-laplace of 'dpassay reproduce slides'"):
+        thesis.run(tmp_path, figure="1.1")
+    assert set(thesis.ELSEWHERE.values()) < set(slides.TEXTS)
 
 
 def test_figures_are_named_once_and_in_order():
