@@ -2,8 +2,9 @@
 
     python -m benchmarks accounting
 
-Peers that are not installed are left out and named; the first case of each has its imports in its time. Goals: calibration to a risk takes at most a
-tenth of riskcal's CPU time, at no more noise; no price is below what our own brackets prove.
+Peers that are not installed are left out and named; the time of a peer's first case includes its
+imports. Goals: calibration to a risk takes at most a tenth of riskcal's CPU time, at no more noise;
+no price is below what is proved from below.
 """
 
 import time
