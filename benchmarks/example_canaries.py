@@ -1,8 +1,9 @@
 """What canaries among the records of one training show, by kind of canary, and what they cost.
 
 Run with ``python -m benchmarks.example_canaries`` (ten minutes of CPU; ``--quick``: four, two seeds
-instead of five). It needs ``dpassay[torch]`` and MNIST (``dpassay.datasets.load_mnist``). Trainings
-are Opacus' or plain torch; a number is a mean over seeds of one training each, nothing assumed.
+instead of five; names of tables, such as ``text``, run these alone). It needs ``dpassay[torch]``
+and MNIST (``dpassay.datasets.load_mnist``). Trainings are Opacus' or plain torch; a number is a
+mean over seeds of one training each, nothing assumed.
 """
 
 import functools
@@ -11,7 +12,7 @@ import re
 import sys
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -300,16 +301,18 @@ def _tell(what: str, rows: list[Row]) -> None:
     print(f"{what:44} {means} {each or ''}", flush=True)
 
 
-def main(quick: bool = False) -> None:
-    """All tables."""
+def main(quick: bool = False, names: Sequence[str] = ()) -> None:
+    """The named tables, or all."""
     import torch
 
     torch.set_num_threads(1)
     warnings.filterwarnings("ignore")  # Opacus says that its noise is not secure
     for table in (images, too_little_noise, utility, text):
+        if names and table.__name__ not in names:
+            continue
         print(f"-- {table.__name__}", flush=True)
         table(quick)
 
 
 if __name__ == "__main__":
-    main("--quick" in sys.argv)
+    main("--quick" in sys.argv, [name for name in sys.argv[1:] if name != "--quick"])

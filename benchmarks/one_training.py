@@ -1,8 +1,8 @@
-"""One training with canary gradients: shares of epsilon, refutations, coverage and seconds.
+"""One training with canary gradients: shares of epsilon, refutations, utility and seconds.
 
-``python -m benchmarks one_training`` prints all rows (200 trainings for the coverage: an hour on
-one core), with ``--quick`` a few trainings each; ``python -m benchmarks.one_training sampled``
-those that are named. With ``DPASSAY_DATA`` set the records are MNIST's (see
+``python -m benchmarks one_training`` prints all rows, with ``--quick`` a few trainings each;
+``python -m benchmarks.one_training sampled`` those that are named. How often it errs is counted by
+:mod:`benchmarks.coverage_watch`. With ``DPASSAY_DATA`` set the records are MNIST's (see
 :mod:`dpassay.datasets`), else scikit-learn's digits, padded with pixels that are 0: the networks
 are the same.
 """
@@ -139,41 +139,6 @@ def half_noise(data, seeds, epsilon=4, steps=25):
         row(f"{name}, half the noise, 1000 canaries", watches, epsilon)
 
 
-def coverage(data, seeds, epsilon=4, steps=25, canaries=50_000, hidden=64):
-    """p-values at the true noise over many trainings, raw and with the data subtracted."""
-    from scipy import stats
-
-    from dpassay.bounds import DPSGDForm, one_run
-
-    mu = mu_of(epsilon)
-    found = {"known": [], "released": []}
-    for seed in range(seeds):
-        watch, _ = train(
-            data,
-            noise=steps**0.5 / mu,
-            batch=len(data[0]),
-            steps=steps,
-            canaries=canaries,
-            seed=seed,
-            hidden=hidden,
-        )
-        form = DPSGDForm(phases=tuple(watch.history))
-        for view, bounds in found.items():
-            scores = watch.scores(view)
-            bounds.append(
-                one_run(scores, watch.coins, delta=DELTA, method="product", family=form, centre=0.0)
-            )
-    for view, bounds in found.items():
-        p = np.array([bound.p_value for bound in bounds])
-        above = sum(bound.epsilon > epsilon for bound in bounds)
-        print(
-            f"{view:9} {len(p)} trainings: {above} bounds above epsilon, {np.sum(p <= 0.05)} "
-            f"p-values at most .05, mean p {p.mean():.3f}, smallest {p.min():.4f}, "
-            f"Kolmogorov-Smirnov p {stats.kstest(p, 'uniform').pvalue:.3f}",
-            flush=True,
-        )
-
-
 def utility(data, test, seeds, epsilon=4, rate=1 / 40, steps=200):
     """What a canary in each parameter costs: the share of right answers with and without."""
     import torch
@@ -204,7 +169,6 @@ def main(quick=False, rows=()):
         "sampled": lambda: sampled(many, seeds),
         "half_noise": lambda: half_noise(data, 2 if quick else 20),
         "utility": lambda: utility(many, test, seeds),
-        "coverage": lambda: coverage(data, 3 if quick else 200),
     }
     for name in rows or tables:
         tables[name]()

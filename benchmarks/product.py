@@ -3,8 +3,9 @@
 Run with ``python -m benchmarks.product`` (ten minutes of CPU time; ``--quick``: one; a name of
 a table runs that alone). Scores are Gaussian, coins fair, delta 1e-5, confidence 0.95. Tables:
 "shares", mean bound over epsilon by method; "default", the default where nothing is assumed as the
-number of canaries grows; "peer", bounds and CPU seconds of jax_privacy's ``CanaryScoreAuditor`` on
-the same scores (``pip install jax-privacy``).
+number of canaries grows; "published", the fifteen rows of Xiang et al. (2025); "peer", bounds and
+CPU seconds of jax_privacy's ``CanaryScoreAuditor`` on the same scores (``pip install
+jax-privacy``).
 """
 
 import sys
@@ -15,6 +16,8 @@ import numpy as np
 
 from benchmarks.onerun import HINT, auditor, cpu, gaussian
 from dpassay.bounds import lower_bound_gaussian_location, one_run
+from dpassay.bounds.onerun.certainty import Certainty
+from dpassay.bounds.onerun.product import LARGEST, FixedCount
 from dpassay.privacy import GDP
 from dpassay.privacy import gaussian as formulae
 
@@ -22,6 +25,25 @@ DELTA, LEVEL = 1e-5, 0.05
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
 SEEDS = {1000: 30, 10_000: 12, 100_000: 4}
 Row = dict[str, Any]
+
+# mu, canaries, guesses (half of each kind), wrong ones, and the epsilon of Xiang et al. (2025).
+PUBLISHED = (
+    (0.5, 1000, 100, 26, 1.1926),
+    (0.5, 1000, 1000, 401, 1.414),
+    (0.5, 10_000, 2500, 755, 1.8052),
+    (0.5, 100_000, 25_000, 7545, 1.9348),
+    (1.0, 1000, 100, 10, 3.1645),
+    (1.0, 1000, 250, 36, 3.6327),
+    (1.0, 1000, 1000, 309, 3.67),
+    (1.0, 10_000, 1000, 97, 4.0141),
+    (1.0, 10_000, 2500, 364, 4.1371),
+    (1.0, 100_000, 10_000, 967, 4.2662),
+    (1.0, 100_000, 50_000, 10_343, 4.3144),
+    (2.0, 1000, 250, 4, 7.9541),
+    (2.0, 10_000, 1000, 5, 8.7173),
+    (2.0, 100_000, 10_000, 51, 9.5899),
+    (2.0, 100_000, 50_000, 2016, 9.8905),
+)
 
 
 def mu_of(epsilon: float) -> float:
@@ -67,6 +89,22 @@ def default(quick: bool = False) -> Iterator[Row]:
             yield {"mu": mu, "epsilon": truth, "canaries": canaries, "none": float(np.mean(found))}
 
 
+def published(quick: bool = False) -> Iterator[Row]:
+    """Our bound from the same counts of wrong guesses, and shares of epsilon."""
+    found = []
+    for mu, canaries, guesses, wrong, theirs in PUBLISHED:
+        count = FixedCount(canaries, guesses, wrong)
+        mu_lower = count.largest_refuted(
+            lambda mu: Certainty.of_curve(GDP(mu=mu)), LEVEL, LARGEST, 1e-6
+        )
+        truth, ours = (GDP(mu=value).epsilon(DELTA) for value in (mu, mu_lower))
+        found.append((ours / truth, theirs / truth))
+        row: Row = {"mu": mu, "canaries": canaries, "guesses": guesses, "wrong": wrong}
+        yield row | {"ours": ours, "theirs": theirs, "share": ours / truth}
+    ours, theirs = np.mean(found, axis=0)
+    yield {"mean share, ours": float(ours), "theirs": float(theirs)}
+
+
 def peer(quick: bool = False) -> Iterator[Row]:
     """Bounds and CPU seconds on the same scores; each as it comes without options."""
     for mu in (0.5, 1.0):
@@ -97,11 +135,11 @@ def _calls(draw: Any) -> dict[str, Callable[[], Any]]:
 
 
 def run(quick: bool = False) -> dict[str, list[Row]]:
-    """All three tables."""
+    """All tables."""
     return {name: list(rows(quick)) for name, rows in TABLES.items()}
 
 
-TABLES = {"shares": shares, "default": default, "peer": peer}
+TABLES = {"shares": shares, "default": default, "published": published, "peer": peer}
 
 
 def main(quick: bool = False, names: tuple[str, ...] = tuple(TABLES)) -> None:

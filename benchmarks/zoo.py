@@ -77,10 +77,10 @@ ROWS = (
     Row("noisy argmax, exponential", 0.0975, draws=16_000_000),
     Row("noisy max, Laplace", 0.2478, draws=64_000_000),
     Row("noisy max, exponential", 0.3463, 1.5, draws=40_000_000),
-    Row("sparse vector 1", 0.0858, draws=72_000_000),
-    Row("sparse vector 2", 0.0859, draws=72_000_000),
+    Row("sparse vector 1", 0.0858, draws=32_000_000),
+    Row("sparse vector 2", 0.0859, draws=32_000_000),
     Row("sparse vector 3", 0.1716, 0.2, draws=12_000_000),
-    Row("sparse vector 4", 0.1687, draws=64_000_000),
+    Row("sparse vector 4", 0.1687, draws=48_000_000),
     Row("sparse vector 5", 1.7612, 12.0, draws=36_000_000),
     Row("sparse vector 6", 0.2720, 0.31, draws=16_000_000),
     Row("RAPPOR", 0.2930, 0.294, draws=48_000_000),
@@ -88,7 +88,7 @@ ROWS = (
     Row("parallel Laplace", 0.0350, 0.045, draws=16_000_000),
     Row("sparse vectors 3 and 4", 0.2610, draws=20_000_000),
     Row("prefix sums", 0.5040, 0.9, draws=24_000_000),
-    Row("numerical sparse vector", 0.0343, draws=32_000_000),
+    Row("numerical sparse vector", 0.0343, draws=16_000_000),
 )
 
 

@@ -22,6 +22,7 @@ __all__ = [
     "CommandFailed",
     "DatasetMissing",
     "DpassayError",
+    "EngineLost",
     "InvalidArgument",
     "InvalidTarget",
     "LogDamaged",
@@ -82,6 +83,10 @@ class TaskError(DpassayError):
 
 class RunError(DpassayError):
     """A run cannot go on, through no fault of its trials; the log keeps what was played."""
+
+
+class EngineLost(RunError):
+    """Whoever plays cannot be reached any more; the log keeps what was played, and can go on."""
 
 
 class AuditStopped(DpassayError):

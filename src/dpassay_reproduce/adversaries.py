@@ -8,17 +8,15 @@ steps, and what one training with many canaries shows.
 Trainings are kept in the folder: stopped, the same command goes on; with ``full`` it adds to them.
 """
 
-import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import cycle, pairwise
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import special
 
 from dpassay import _check, _files, nets
 from dpassay.adversaries import (
@@ -49,14 +47,14 @@ from dpassay.report.figures import (
     GREEN,
     ORANGE,
     RED,
-    Claim,
-    Picture,
     house_style,
     panels,
     save_all,
 )
-from dpassay.runs import Workers
+from dpassay.runs import Players, hire
 from dpassay.types import FloatArray, LowerBound, PrivacyCurve
+from dpassay_reproduce import stated
+from dpassay_reproduce.claims import Claim, Picture, claim_exactly, estimate_share, judge_below
 
 DELTA, RATE, STEPS, CLIP, LEARNING_RATE = 1e-5, 0.125, 80, 1.0, 2.0
 LENGTH = 10.0  # of rows on average, so that the model learns: pixels between 0 and about 1
@@ -242,39 +240,6 @@ def grid(
     return found
 
 
-def order_claim(found: Grid) -> Claim:
-    """Whether no adversary is clearly worse than a weaker one, on the mean over epsilon.
-
-    Areas under the ROC curve with DeLong's deviations; each comparison at the level of 0.05 shared
-    by all. (Adversaries play with the same coins, and the second and third look at the same
-    trainings: differences are known better than is taken here.)
-    """
-    names, epsilons = list(ADVERSARIES), sorted({epsilon for _, epsilon in found})
-    areas = {
-        key: auc(*p.game.evidence.sides(), confidence=0.6827, method="delong")  # one deviation
-        for key, p in found.items()
-    }
-    means, deviations = {}, {}
-    for name in names:
-        row = [areas[name, e] for e in epsilons]
-        means[name] = float(np.mean([a.value for a in row]))
-        deviations[name] = math.hypot(*((a.upper - a.lower) / 2 for a in row)) / len(row)
-    limit = -float(special.ndtri(0.05 / (2 * (len(names) - 1))))
-    steps = {
-        strong: (means[strong] - means[weak]) / math.hypot(deviations[strong], deviations[weak])
-        for weak, strong in pairwise(names)
-    }
-    worse = [name for name, step in steps.items() if step < -limit]
-    better = [name for name, step in steps.items() if step > limit]
-    said = ", ".join(f"{n} {means[n]:.3f} ± {deviations[n]:.3f}" for n in names)
-    measured = (
-        f"mean areas under the ROC curve: {said}. Clearly above the one before: "
-        f"{', '.join(better) or 'none'}; clearly below: {', '.join(worse) or 'none'}."
-    )
-    text = "the more an adversary may see and change, the more it shows (within intervals)."
-    return Claim(text, not worse, measured)
-
-
 def none_above_claim(found: Grid) -> Claim:
     """Whether every bound is below the epsilon that was proved, and no curve was refuted."""
     n = len(found)
@@ -292,7 +257,17 @@ def none_above_claim(found: Grid) -> Claim:
         f"by all; the sequential test refutes the accountant's curve in {len(refuted)} of {n} "
         "games at 0.999." + "".join(f" Above: {name}." for name in above)
     )
-    return Claim("no adversary shows more than was proved.", not above and not refuted, measured)
+    return claim_exactly(
+        "no adversary shows more than was proved.",
+        "no bound is above ε at 0.95 shared by all, and no curve is refuted at 0.999 each.",
+        not above and not refuted,
+        measured,
+    )
+
+
+def _stated_claims(found: Grid) -> tuple[Claim, ...]:
+    games = {key: p.game for key, p in found.items()}
+    return stated.claim_results(games, {key: p.free.epsilon for key, p in found.items()})
 
 
 def _bounds(p: Played) -> dict[str, LowerBound]:
@@ -330,7 +305,7 @@ def summary_picture(found: Grid, where: GameSetting, hidden: int, per_world: int
         figure,
         facts,
         curves,
-        (none_above_claim(found),),
+        (none_above_claim(found), *_stated_claims(found)),
     )
 
 
@@ -358,8 +333,9 @@ def order_picture(found: Grid, where: GameSetting, hidden: int) -> Picture:
         "most: where that gradient is longer than the clipping norm, the two are nearly the same."
     )
     title = f"How well each tells the worlds apart, {_model(hidden)} on {where.name}"
-    claim = order_claim(found)
-    return Picture(_name("order", hidden), title, caption, figure, facts, {}, (claim,))
+    name = _name("order", hidden)
+    claims = stated.claim_orders({key: p.game for key, p in found.items()})
+    return Picture(name, title, caption, figure, facts, {}, claims)
 
 
 def largest_area(curve: PrivacyCurve) -> float:
@@ -457,8 +433,13 @@ def one_run_picture(
     )
     above = sum(int((table > np.array(epsilons)[:, None]).sum()) for table in found.values())
     n = 2 * len(epsilons) * repeats
-    text = "a bound from one training exceeds the proved ε no more often than it may."
-    claim = Claim(text, above <= 3, f"{above} of {n} do, each with probability 0.05 at most.")
+    share = estimate_share(above, n)
+    claim = Claim(
+        "a bound from one training exceeds the proved ε no more often than it may.",
+        "the share of them is at most 0.05, with its interval; fails if it is above.",
+        judge_below(share, 0.05),
+        f"{above} of {n} do, a share of {share}.",
+    )
     title = "Many canaries in one training"
     return Picture("one-run", title, caption, figure, facts, {"bounds": found}, (claim,))
 
@@ -479,6 +460,7 @@ def run(
     n_records: int = 2000,
     canaries: int = CANARIES,
     workers: int | None = None,
+    executor: Players = None,
 ) -> list[Path]:
     """The files written: the figures, ``capabilities.txt``, ``numbers.json`` and ``index.html``.
 
@@ -494,6 +476,7 @@ def run(
         n_records: of the data set.
         canaries: of one training.
         workers: processes; None for one per core, 1 plays in this one.
+        executor: who plays instead, see :func:`dpassay.runs.play`.
 
     """
     where = setting(data or usual_data(), n_records)
@@ -501,7 +484,7 @@ def run(
     store = folder / "trials.db"
     n = (PER_WORLD_FULL if full else PER_WORLD) if per_world is None else per_world
     pictures = []
-    with Workers(workers) as crew:  # through all games: what they compile is compiled once
+    with hire(executor, workers) as crew:  # through all games: what they compile is compiled once
         for units in hidden:
             options = {"per_world": n, "hidden": units, "store": store, "executor": crew}
             found = grid(where, epsilons, progress, **options)

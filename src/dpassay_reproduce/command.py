@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from dpassay.cli.options import Json, option
+from dpassay.cli.options import ExecutorName, Json, option
 from dpassay.cli.output import emit, example, say, working
 from dpassay.errors import InvalidArgument
 
@@ -50,6 +50,7 @@ def reproduce(
             "--full",
         ),
     ] = False,
+    executor: ExecutorName = None,
     as_json: Json = False,
 ) -> None:
     """Draw the figures of a source document anew, with the numbers behind them."""
@@ -59,8 +60,10 @@ def reproduce(
 
     module = experiment(name)
     _check.choice("image_format", image_format, FORMATS)
-    options = _options(module, name, figure=figure, literal=literal, data=data, full=full)
-    folder = out if out is not None else Path(_folder(name, **options))
+    options = _options(
+        module, name, figure=figure, literal=literal, data=data, full=full, executor=executor
+    )
+    folder = out if out is not None else Path(_folder(name, figure, literal, data))
     with working(f"running {name}") as shown:
         if _takes(module, "progress"):
             options["progress"] = lambda part: shown.update(f"running {name}: {part} …")
@@ -93,6 +96,7 @@ _FOR = {
     "literal": "thesis",
     "data": "adversaries",
     "full": "adversaries and synth",
+    "executor": "adversaries",
 }
 
 
@@ -101,7 +105,6 @@ def _folder(
     figure: str | None = None,
     literal: bool = False,
     data: str | None = None,
-    full: bool = False,
 ) -> str:
     """A folder of its own for every choice, so that no page is written over by another.
 

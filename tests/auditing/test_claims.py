@@ -5,6 +5,7 @@ import dpassay as da
 from dpassay.auditing import judge
 from dpassay.auditing.claims import as_claim, parse_claim
 from dpassay.errors import InvalidArgument
+from dpassay.privacy import events
 
 
 @pytest.mark.parametrize(
@@ -28,13 +29,45 @@ def test_dp_sgd():
     assert full.mu == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(
+    ("text", "event"),
+    [
+        ("allocation:noise_multiplier=1,steps=100,epochs=10", events.allocation_event(1, 100, 10)),
+        ("allocation:noise_multiplier=1,steps=9,k=2", events.allocation_event(1, 9, 1, 2)),
+        ("shuffled:noise_multiplier=1,steps=9,epochs=2", events.shuffled_event(1, 9, 2)),
+        (
+            "bandmf:noise_multiplier=1,sampling_rate=.005,steps=2000,bands=10",
+            events.bandmf_event(1, 0.005, 2000, 10),
+        ),
+    ],
+)
+def test_trainings_by_name(text, event):
+    assert parse_claim(text).epsilon(1e-5) == da.account(event).epsilon(1e-5)
+
+
+def test_shuffled_batches_are_no_exact_price():
+    assert parse_claim("shuffled:noise_multiplier=1,steps=9").kind == "upper bound"
+    claim = parse_claim("shuffled:noise_multiplier=1,steps=9", neighbouring="replace-one")
+    assert claim.neighbouring == "replace-one"
+
+
+@pytest.mark.parametrize("word", ["allocation", "bandmf"])
+def test_trainings_of_one_relation(word):
+    options = "noise_multiplier=1,steps=9" + (",sampling_rate=.1,bands=2" * (word == "bandmf"))
+    with pytest.raises(InvalidArgument, match=f"add-remove.*{word}:"):
+        parse_claim(f"{word}:{options}", neighbouring="replace-one")
+
+
 def test_neighbouring_is_kept():
     assert parse_claim("1,1e-5", neighbouring="replace-one").neighbouring == "replace-one"
 
 
 BAD = """| x | 1,2,3 | -1 | 1,1 | nan | mu:1 | gdp: | gdp:-1 | rho:nan | dp-sgd:steps=3
 | dp-sgd:noise_multiplier=0,sampling_rate=.1,steps=3
-| dp-sgd:noise_multiplier=1,sampling_rate=2,steps=3"""
+| dp-sgd:noise_multiplier=1,sampling_rate=2,steps=3
+| allocation:noise_multiplier=1 | allocation:noise_multiplier=1,steps=3,bands=2
+| allocation:noise_multiplier=1,steps=3,k=4 | shuffled:noise_multiplier=1,steps=2.5
+| bandmf:noise_multiplier=1,sampling_rate=.2,steps=9,bands=9 | shuffled:noise_multiplier=1"""
 
 
 @pytest.mark.parametrize("text", [part.strip() for part in BAD.split("|")])

@@ -3,6 +3,7 @@
 import shlex
 import sys
 import textwrap
+import warnings
 
 import numpy as np
 import pytest
@@ -32,6 +33,9 @@ LINES = {
     "release": "probe.release(sum(records) + noise)",
 }
 TARGET = """
+    import itertools
+    import numpy as np
+
     class Model:
         pass
 
@@ -51,6 +55,15 @@ TARGET = """
         if len(data) == 3:
             raise ValueError(f"record {data}")
         return rng.laplace()
+
+    def no_noise(data, rng):
+        return len(data) + 0.5
+
+    def repeats(data, rng, seeds=itertools.cycle(range(10))):
+        return len(data) + np.random.default_rng(next(seeds)).laplace()
+
+    def constant(data, rng):
+        return 7.0
 
     def largest(answers, rng):
         return 0.0 * sum(answers) + rng.laplace()
@@ -167,7 +180,7 @@ def test_a_function_that_fails(folder):
     assert (out, code) == ("", 3)
     assert said == (
         "dpassay: 4 of 4 trials failed. The first error was: ValueError "
-        f"{folder.resolve() / 'my_new_target.py'}:15 in fails Its words are left out, since they "
+        f"{folder.resolve() / 'my_new_target.py'}:18 in fails Its words are left out, since they "
         "may quote a record; with DPASSAY_DEBUG=1 they are shown."
     )
 
@@ -269,3 +282,54 @@ def test_an_interrupted_audit_is_to_be_gone_on_with():
 def test_a_seed_that_is_fixed_in_python():
     with pytest.raises(AuditStopped, match="your code fixes its seed, or adds no noise"):
         da.audit(lambda data, rng: len(data), ([1, 2], [1]), claim="1", trials=60)
+
+
+@pytest.mark.parametrize(
+    ("target", "claim", "trials", "sentence"),
+    [
+        ("no_noise", "1", 60, FIXED.removeprefix("dpassay: ")),
+        (
+            "repeats",
+            "1",
+            200,
+            "outputs came back bit for bit, and not at random: trials are not independent, so that "
+            "no bound on them would hold. Look for a seed that is used again (a counter, the time) "
+            "or a cache.",
+        ),
+        (
+            "count",
+            "3",
+            20,
+            "this audit is vacuous: even a perfect attack could not refute the claim in 20 trials. "
+            "Play at least 152 trials.",
+        ),
+        (
+            "constant",
+            "1",
+            60,
+            "Every output was the same, in both worlds: return what depends on the data, and see "
+            "that the pair differs in what the target uses.",
+        ),
+    ],
+)
+def test_python_and_the_command_line_say_the_same(folder, target, claim, trials, sentence):
+    call = f"my_new_target.py:{target} --data pair.npz --claim {claim} --trials {trials}"
+    out, said, code = run(f"{call} --quiet")
+    assert code == 3
+    assert sentence in said + " ".join(out.split())
+    assert sentence in _said_in_python(target, claim, trials)
+
+
+def _said_in_python(target, claim, trials):
+    """The warning, the error or the next step of the same audit."""
+    space = {}
+    exec(textwrap.dedent(TARGET), space)
+    try:
+        with warnings.catch_warnings(record=True) as warned:
+            warnings.simplefilter("always")
+            pair = np.arange(3), np.arange(2)
+            verdict = da.audit(space[target], pair, claim=claim, trials=trials)
+    except AuditStopped as stopped:
+        return str(stopped)
+    assert verdict.power.vacuous
+    return " ".join([*(str(one.message) for one in warned), verdict.next_step])

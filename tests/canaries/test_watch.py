@@ -272,3 +272,27 @@ def test_the_state_of_another_watch_is_refused():
     state = Watch(900, 300).state_dict()
     with pytest.raises(InvalidArgument, match="n_canaries=300, this watch has 200"):
         Watch(900, 200).load_state_dict(state)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_one_value_that_overflowed_does_not_hide_the_others(value):
+    watch, rng = Watch(300, 300), np.random.default_rng(3)
+    for step in range(6):
+        drawn = watch.draw(1.0)
+        seen = drawn + 1.5 * rng.standard_normal(300)  # half of the stated noise
+        seen[0] = value if step == 2 else seen[0]
+        watch.take(seen, drawn, 3.0, 1.0, known=seen)
+    assert watch.judge(delta=1e-5).refuted
+
+
+def test_a_pure_claim_is_judged_by_what_it_says_at_another_delta():
+    watch, rng = Watch(300, 300), np.random.default_rng(3)
+    for _ in range(6):
+        drawn = watch.draw(1.0)
+        seen = drawn + 3 * rng.standard_normal(300)
+        watch.take(seen, drawn, 3.0, 1.0, known=seen)
+    verdict = watch.judge(claim="1")
+    assert verdict.refuted
+    assert verdict.bound.delta == 1e-5
+    with pytest.raises(InvalidArgument, match="delta=0"):
+        watch.judge(claim="1", delta=0)

@@ -2,7 +2,8 @@ import math
 
 import pytest
 
-from dpassay.cli.account import NOTES, Query, in_words, prices
+from dpassay.cli.account import NOTES, Query, prices
+from dpassay.cli.event_words import in_words
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import accounting, events
 
@@ -121,3 +122,26 @@ def test_prices_are_sorted_within_proofs():
 def test_events_in_words():
     event = events.Repeated(events.RandomizedResponse(0.5, 4), 3)
     assert in_words(event) == "3 × RandomizedResponse(noise_probability=0.5, n_categories=4)"
+
+
+def test_batches_of_an_epoch(dpassay):
+    """Allocated batches cost less than shuffled ones, of which the lower bound is known too."""
+    options = "--noise-multiplier 1 --steps 20 --epochs 2 --delta 1e-5 --json"
+    found = {name: dpassay(f"account {name} {options}").data for name in ("allocation", "shuffled")}
+    allocated, shuffled = found["allocation"], found["shuffled"]
+    assert allocated["epsilon_lower"] <= allocated["epsilon"] < shuffled["epsilon"]
+    assert shuffled["epsilon_lower"] == pytest.approx(allocated["epsilon_lower"], rel=0.05)
+    assert "the truth lies between" in shuffled["sentence"]
+
+
+def test_bandmf(dpassay):
+    options = "--sampling-rate .005 --steps 2000 --bands 10 --delta 1e-6 --json"
+    data = dpassay(f"account bandmf --noise-multiplier 1 --method pld {options}").data
+    assert data["epsilon"] == pytest.approx(5.485859, rel=1e-4)
+
+
+def test_a_bracket_without_replacement(dpassay):
+    batches = "--scheme without-replacement --neighbouring replace-one --method best"
+    options = f"--noise-multiplier 1 --sampling-rate .1 --steps 20 --delta 1e-5 {batches}"
+    data = dpassay(f"account dp-sgd {options} --json").data
+    assert 0.8 * data["epsilon"] < data["epsilon_lower"] < data["epsilon"]

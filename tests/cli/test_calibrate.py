@@ -84,3 +84,11 @@ def test_a_schedule_is_given_in_one_way(dpassay, given, says):
     result = dpassay(f"account dp-sgd --noise-multiplier 1 --delta 1e-5 {given}")
     assert result.code == 2
     assert says in result.err
+
+
+def test_allocation_and_bandmf(dpassay):
+    data = dpassay("calibrate allocation --epsilon 2 --delta 1e-5 --steps 8 --json").data
+    assert 1.99 <= data["epsilon"] <= 2
+    options = "--advantage .2 --sampling-rate .01 --steps 1000 --bands 5 --json"
+    data = dpassay(f"calibrate bandmf {options}").data
+    assert 0.199 <= data["reached"] <= 0.2

@@ -66,6 +66,14 @@ def test_names_and_norm():
     )
 
 
+def test_the_norm_of_declared_columns_is_known_before_the_fit():
+    ready = PrivatePreprocessor(**DECLARED)
+    assert ready.row_norm == math.sqrt(3)
+    assert ready.fit(TABLE).row_norm == math.sqrt(3)
+    with pytest.raises(InvalidArgument, match="before the fit"):
+        PrivatePreprocessor((0.0, 1.0)).row_norm  # noqa: B018
+
+
 @pytest.mark.parametrize(
     ("options", "match"),
     [

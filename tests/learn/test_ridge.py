@@ -69,6 +69,49 @@ def test_hw3_noise():
     assert printed.sensitivity == 0.2
 
 
+def test_hw3_moves_along_one_vector():
+    """Question 1.3: θ* - θ~ = H⁻¹x (x'θ* - y)/(1 + x'H⁻¹x), with H and θ* of the smaller set.
+
+    The smaller residual is the one at θ~, of the larger set: θ* - θ~ = H⁻¹x (x'θ~ - y).
+    """
+    rng = np.random.default_rng(0)
+    for scale in (1e-3, 1.0, 1e3):
+        A, y = scale * rng.normal(size=(20, 4)), rng.normal(size=20)
+        x, target, penalty = scale * rng.normal(size=4), 5.0, 0.3
+        small, large = (
+            plain_ridge(A, y, penalty),
+            plain_ridge(np.vstack([A, x]), [*y, 5.0], penalty),
+        )
+        pull = np.linalg.solve(A.T @ A + penalty * np.eye(4), x)
+        moved, one_vector = small - large, pull * (x @ small - target) / (1 + x @ pull)
+        np.testing.assert_allclose(moved, one_vector, rtol=1e-7, atol=1e-12)
+        np.testing.assert_allclose(moved, pull * (x @ large - target), rtol=1e-7, atol=1e-12)
+        assert np.linalg.norm(moved - pull * (x @ small - target)) > 1e-8  # 1 + x'H⁻¹x is needed
+
+
+@pytest.mark.parametrize("solver", ["gd", "adassp", "output"])
+@pytest.mark.parametrize("relation", ["add-remove", "replace-one"])
+def test_rho_is_spent_and_not_more(solver, relation):
+    X, y = np.random.default_rng(0).uniform(-1, 1, (2, 200, 1))
+    given = {"bounds": (-1, 1), "target_bound": 1, "neighbouring": relation, "random_state": 0}
+    model = PrivateRidge(rho=0.1, solver=solver, **given).fit(X, y[:, 0])
+    spent = da.account(model.event_, "zcdp").rho
+    assert 0.1 * (1 - 1e-6) < spent <= 0.1
+    assert model.privacy_.neighbouring == relation
+    again = PrivateRidge(math.inf, 0.0, rho=0.1, solver=solver, **given).fit(X, y[:, 0])
+    np.testing.assert_array_equal(model.coef_, again.coef_)  # in the place of epsilon and delta
+
+
+def test_rho_is_refused_where_it_would_be_overspent():
+    given = {"bounds": (-1, 1), "target_bound": 1}
+    X, y = np.zeros((50, 1)), np.zeros(50)
+    with pytest.raises(InvalidArgument, match="rho=-1"):
+        PrivateRidge(rho=-1, **given).fit(X, y)
+    search = da.learn.PrivateSearchCV(PrivateRidge(rho=0.1, **given), {"alpha": [1.0, 2.0]})
+    with pytest.raises(InvalidArgument, match=r"rho=0\.1"):
+        search.fit(X, y)
+
+
 @pytest.mark.golden
 @pytest.mark.parametrize(("n", "shift"), [(100, 2.0), (1000, 5.604), (10_000, 17.0)])
 def test_hw3_assumes_what_it_needs(n, shift):

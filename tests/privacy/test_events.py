@@ -1,10 +1,11 @@
 import json
+import math
 
 import numpy as np
 import pytest
 
 from dpassay.errors import InvalidArgument, UnsupportedEvent
-from dpassay.privacy import events
+from dpassay.privacy import account, events
 from dpassay.privacy.events import (
     Approx,
     BoundedRange,
@@ -156,3 +157,17 @@ def test_a_tree_is_a_matrix_mechanism():
     tree = from_dp_accounting(dpa.SingleEpochTreeAggregationDpEvent(2.0, [1000, 3]))
     assert tree.noise_multiplier == 2.0
     assert 11**0.5 <= tree.sensitivity <= 11**0.5 * (1 + 1e-15)
+
+
+def test_mixtures_of_gaussians_are_priced_anew():
+    """dp-accounting says .0141311 for this one, below the truth."""
+    dpa = pytest.importorskip("dp_accounting")
+    mixture = dpa.dp_event.MixtureOfGaussiansDpEvent
+    law = [math.comb(4, j) * 0.05**j * 0.95 ** (4 - j) for j in range(5)]
+    event = from_dp_accounting(mixture(6.0, [0.0, 3.0, 6.0, 9.0, 12.0], law))
+    assert event == events.SampledUser(math.nextafter(2.0, 0.0), tuple(law))
+    price = account(mixture(2.0, [0, 1, 2, 3, 4], law)).delta(0.1)
+    assert 0.0141460044557 <= price <= 0.01416
+    for moves in ([0, 1, 1.5], [0, 0, 0], [0, 1, 2000], [0, -1, 1], [math.nan, 1, 2]):
+        with pytest.raises(UnsupportedEvent, match="multiples of the least one"):
+            account(mixture(2.0, moves, [0.5, 0.3, 0.2]))

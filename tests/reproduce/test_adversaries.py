@@ -12,7 +12,8 @@ from dpassay.datasets import DatasetMissing, made_up_profiles
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP
 from dpassay.runs import opened
-from dpassay_reproduce import adversaries, experiment
+from dpassay_reproduce import adversaries, experiment, stated
+from dpassay_reproduce.claims import HOLDS, UNDECIDED
 from extras import needs
 
 QUICK = {
@@ -86,7 +87,7 @@ def test_claims_can_fail(grid):
     assert claim.holds  # by chance: not at the level that all bounds share
     assert claim.measured.startswith("1 of 6 have a bound above ε at 0.95 each, 0 at 0.95 shared")
     claim = adversaries.none_above_claim(grid | {last: replace(high, surely=10.5)})
-    assert not claim.holds
+    assert claim.fails
     assert "Above: malicious data at ε = 10" in claim.measured
 
     def with_scores(key, sign):
@@ -96,10 +97,16 @@ def test_claims_can_fail(grid):
         return {key: replace(grid[key], game=game)}
 
     turned = grid | with_scores(first, 1) | with_scores(("static poison", 10.0), -1)
-    claim = adversaries.order_claim(turned)
-    assert not claim.holds
-    assert "clearly below: static poison." in claim.measured
-    assert "Clearly above the one before: intermediate poison" in claim.measured
+    games = {key: p.game for key, p in turned.items()}
+    static, intermediate, *others = stated.claim_orders(games)
+    assert static.text == "static poison shows more than API access."
+    assert (static.fails, intermediate.holds) == (True, True)
+    assert len(others) == 3
+    chance, adaptive, marginal, *numbers = stated.claim_results(games, {("gradient", 1.0): 0.4})
+    assert chance.fails  # it was given the worlds
+    assert adaptive.holds
+    assert not marginal.fails
+    assert [claim.verdict for claim in numbers[:2]] == [HOLDS, UNDECIDED]
 
 
 def test_a_bound_above_epsilon_is_asked_for_again_at_a_higher_level(monkeypatch):
@@ -110,7 +117,7 @@ def test_a_bound_above_epsilon_is_asked_for_again_at_a_higher_level(monkeypatch)
     assert found.steps.epsilon > found.surely > 1.0
     claim = adversaries.none_above_claim({("malicious data", 1.0): found})
     assert "Above: malicious data at ε = 1." in claim.measured
-    assert not claim.holds
+    assert claim.fails
 
 
 def test_trainings_are_calibrated_and_of_both_kinds():

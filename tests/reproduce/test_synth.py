@@ -10,6 +10,7 @@ from dpassay.synth.models import Records
 from dpassay.synth.theorems import RATES
 from dpassay_reproduce import experiment
 from dpassay_reproduce import synth as run_module
+from dpassay_reproduce.claims import HOLDS, UNDECIDED, Estimate
 from dpassay_reproduce.synth import adult, cells, curves, tiny
 from dpassay_reproduce.synth.cells import Cell, Kept, bits, threes, triples
 from dpassay_reproduce.synth.curves import Curve, Size, slopes, sweeps
@@ -99,15 +100,21 @@ def test_slopes_and_their_errors_are_those_of_least_squares():
     x = np.array([1.0, 2, 4, 8, 16])
     one, two = (Curve(name, x, np.exp(rng.normal(size=(5, 1)))) for name in ("MWEM", "FEM"))
     (slope, _), covariance = np.polyfit(np.log(x), np.log(one.errors[:, 0]), 1, cov=True)
-    alone = slopes([one])
-    assert alone.values["MWEM"] == pytest.approx(slope)
-    assert alone.errors["MWEM"] == pytest.approx(np.sqrt(covariance[0, 0]))
-    assert alone.limit == pytest.approx(2.3534, abs=1e-4)  # Student's, 3 degrees, one side 5 %
-    both = slopes([one, two])
-    other = slopes([two]).errors["FEM"]
-    pooled = np.sqrt((alone.errors["MWEM"] ** 2 + other**2) / 2)
-    assert both.errors == pytest.approx({"MWEM": pooled, "FEM": pooled})
-    assert both.limit == pytest.approx(2.4469, abs=1e-4)  # 6 degrees, 2.5 %
+    alone, other = slopes([one])["MWEM"], slopes([two])["FEM"]
+    assert alone.value == pytest.approx(slope)
+    error = np.sqrt(covariance[0, 0])
+    limit = 5.84091  # Student's, 3 degrees, both sides 1 %
+    assert (alone.high - slope, slope - alone.low) == pytest.approx((limit * error,) * 2, rel=1e-5)
+    pooled = np.sqrt((error**2 + ((other.high - other.value) / limit) ** 2) / 2)
+    limit = 4.31683  # 6 degrees, both sides 0.5 %
+    for line in slopes([one, two]).values():
+        assert line.high - line.value == pytest.approx(limit * pooled, rel=1e-5)
+
+
+def test_two_points_have_a_slope_and_no_error():
+    two = Curve("MWEM", np.array([100.0, 200.0]), np.array([[0.2], [0.1]]))
+    assert slopes([two])["MWEM"] == Estimate(pytest.approx(-1.0), -np.inf, np.inf)
+    assert curves.slope_claim("n", [two], lambda r: -r.signal).verdict == UNDECIDED
 
 
 def test_what_was_refused_is_left_out_of_a_slope():
@@ -146,24 +153,27 @@ def along_n(**others):
 def test_claims_of_slopes_can_fail():
     flat = along_n(DQRS=-0.1)
     claim = curves.slope_claim("n", flat, lambda r: -r.signal)
-    assert not claim.holds
-    assert claim.measured.endswith("errors): DQRS.")
-    assert curves.slope_claim("n", along_n(), lambda r: -r.signal).holds
-    assert not curves.printed_claim(along_n(FrankWolfe=-0.5)).holds
+    assert claim.fails
+    assert claim.measured.endswith("Above: DQRS.")
+    assert curves.slope_claim("n", along_n(), lambda r: -r.signal).verdict == UNDECIDED
+    steep = along_n(**dict.fromkeys(curves.TABLE, -0.9))
+    assert curves.slope_claim("n", steep, lambda r: -r.signal).holds
+    assert curves.printed_claim(along_n(FrankWolfe=-0.63)).fails
     assert curves.printed_claim(along_n(FrankWolfe=-0.4)).holds
+    assert curves.printed_claim(along_n(FrankWolfe=-0.45)).verdict == UNDECIDED
 
 
 def test_claims_of_order_and_of_bounds_can_fail():
     assert curves.best_claim(along_n()).holds
-    claim = curves.best_claim(along_n(FrankWolfe=-0.35))
-    assert not claim.holds
-    assert "Not below DQRS everywhere" in claim.measured
+    assert curves.best_claim(along_n(FrankWolfe=-0.3)).fails
     found = along_n()
     proved = {curve.method: 2 * curve.means for curve in found if curve.method != "DQRS"}
     assert curves.bound_claim(found, proved).holds
-    low = proved | {"FEM": 0.9 * proved["FEM"] / 2}
+    near = proved | {"FEM": proved["FEM"] / 2}
+    assert curves.bound_claim(found, near).verdict == UNDECIDED
+    low = proved | {"FEM": proved["FEM"] / 8}
     assert "Above: FEM" in curves.bound_claim(found, low).measured
-    assert not curves.bound_claim(found, low).holds
+    assert curves.bound_claim(found, low).fails
 
 
 def adult_table(**scales):
@@ -176,10 +186,10 @@ def adult_table(**scales):
 def test_claims_of_adult_can_fail():
     assert adult.peers_claim(adult_table()).holds
     behind = adult.peers_claim(adult_table(ProductMixture=1.01))
-    assert not behind.holds
+    assert behind.fails
     assert "AIM" in behind.measured
     assert adult.noise_claim(adult_table()).holds
-    assert not adult.noise_claim(adult_table(FEM=0.6)).holds
+    assert adult.noise_claim(adult_table(FEM=0.6)).fails
 
 
 # Files.
@@ -221,7 +231,8 @@ def test_a_run_that_was_stopped_ends_with_the_same_numbers(lawful, tmp_path, mon
     assert [p.read_bytes() for p in stopped] == [p.read_bytes() for p in whole]
     assert "figures of Adult are left out" in (tmp_path / "whole" / "index.html").read_text()
     numbers = json.loads((tmp_path / "whole" / "numbers.json").read_text())
-    assert all(c["holds"] for part in numbers.values() for c in part["claims"])
+    verdicts = {c["verdict"] for part in numbers.values() for c in part["claims"]}
+    assert verdicts == {HOLDS}
     assert numbers["others"]["facts"]["DQRS, slope in epsilon"] == pytest.approx(-0.4)
 
 
@@ -249,10 +260,11 @@ def test_adult_is_drawn_where_it_is(lawful, tmp_path, monkeypatch):
     assert {sets for _, sets, _, _ in asked} == {64, 36}
     assert max(e for method, _, e, _ in asked if method == "FEM") == QUICK.adult_fem
     numbers = json.loads((tmp_path / "out" / "numbers.json").read_text())
-    assert all(claim["holds"] for claim in numbers["adult"]["claims"])
+    verdicts = [claim["verdict"] for claim in numbers["adult"]["claims"]]
+    assert verdicts == [HOLDS, UNDECIDED]  # FEM ran at too few epsilons
     assert numbers["adult"]["facts"]["FEM at 1, largest error"] is None
-    failed = [c["text"] for c in numbers["records"]["claims"] if not c["holds"]]
+    failed = [c["text"] for c in numbers["records"]["claims"] if c["verdict"] != HOLDS]
     assert len(failed) == 1  # the law does not have the -2/5 that is printed
     assert "-2/5" in failed[0]
-    assert numbers["problems"]["claims"][0]["holds"]
+    assert numbers["problems"]["claims"][0]["verdict"] == HOLDS
     assert "left out" not in (tmp_path / "out" / "index.html").read_text()

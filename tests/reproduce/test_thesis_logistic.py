@@ -15,6 +15,7 @@ from dpassay.optim.losses import Logistic, Multinomial, Rows
 from dpassay.optim.objectives import LinearObjective
 from dpassay.optim.polytopes import L1Ball
 from dpassay.report.figures import save_all
+from dpassay_reproduce.claims import FAILS, HOLDS, UNDECIDED
 from dpassay_reproduce.thesis import captions, classifiers, entropy, logistic
 from dpassay_reproduce.thesis.boxes import Boxes
 from dpassay_reproduce.thesis.classifiers import Records, Softmax
@@ -295,44 +296,55 @@ def jitter(means, seed=0):
 
 
 @pytest.mark.parametrize(
-    ("claim", "holds"),
+    ("claim", "verdict"),
     [
-        (captions.guesses("", [made(jitter([0.5] * 4))]), True),
-        (captions.guesses("", [made(jitter([0.5, 0.5, 0.5, 0.53]))]), False),
-        (captions.mostly_below_plain("", made(jitter([0.5] * 4), 0.55)), True),
-        (captions.mostly_below_plain("", made(jitter([0.5] * 4), 0.45)), False),
-        (captions.mostly_below_plain("", made(jitter([0.5] * 4), 0.5003)), False),
-        (captions.is_above("", "", np.array([0.1, 0.11, 0.12])), True),
-        (captions.is_above("", "", np.array([0.1, 0.11, 0.12]), least=0.11), False),
-        (captions.is_above("", "", np.array([0.1])), False),
+        (captions.guesses("", [made(jitter([0.5] * 4))]), HOLDS),
+        (captions.guesses("", [made(jitter([0.5, 0.5, 0.5, 0.55]))]), FAILS),
+        (captions.guesses("", [made(jitter([0.5, 0.5, 0.5, 0.52]))]), UNDECIDED),
+        (captions.look_alike("", made(jitter([0.5] * 4)), made(jitter([0.51] * 4))), HOLDS),
+        (captions.look_alike("", made(jitter([0.5] * 4)), made(jitter([0.54] * 4))), FAILS),
+        (captions.mostly_below_plain("", made(jitter([0.5] * 4), 0.55)), HOLDS),
+        (captions.mostly_below_plain("", made(jitter([0.5] * 4), 0.45)), FAILS),
+        (captions.mostly_below_plain("", made(jitter([0.5] * 4), 0.5003)), UNDECIDED),
+        (captions.is_above("", "", np.array([0.1, 0.101, 0.102])), HOLDS),
+        (captions.is_above("", "", np.array([0.1, 0.101, 0.102]), least=0.2), FAILS),
+        (captions.is_above("", "", np.array([0.1, 0.11, 0.12]), least=0.11), UNDECIDED),
+        (captions.is_above("", "", np.array([0.1])), UNDECIDED),
+        (captions.drops_by("", 0.05, 0.15, *(jitter([x, 0, 0, 0])[0] for x in (0.6, 0.5))), HOLDS),
+        (captions.drops_by("", 0.05, 0.15, *(jitter([x, 0, 0, 0])[0] for x in (0.6, 0.6))), FAILS),
     ],
 )
-def test_claims_are_judged_by_the_numbers(claim, holds):
-    assert claim.holds == holds
+def test_claims_are_judged_by_the_numbers(claim, verdict):
+    assert claim.verdict == verdict
 
 
 def test_straight_and_log_like_fits_are_told_apart():
     flat, steep = made(jitter([0.5] * 4)), made(jitter(0.6 + 0.04 * np.log([0.1, 0.2, 0.5, 1.0])))
     assert captions.is_straighter("", flat, steep).holds
-    assert not captions.is_straighter("", steep, flat).holds
-    assert not captions.is_straighter("", flat, made(jitter([0.5] * 4, seed=1))).holds
+    assert captions.is_straighter("", steep, flat).fails
+    assert captions.is_straighter("", flat, made(jitter([0.5] * 4, seed=1))).verdict == UNDECIDED
 
 
 def test_what_settles_sooner_and_what_spreads():
     late, soon = made(jitter([0.6, 0.6, 0.5, 0.5])), made(jitter([0.6, 0.5, 0.5, 0.5]))
     assert captions.find_settling(late) == 0.5
     assert captions.settles_sooner("", soon, late).holds
-    assert not captions.settles_sooner("", late, late).holds
+    assert captions.settles_sooner("", late, late).fails
+    few = made(jitter([0.6, 0.5, 0.5, 0.5])[:, :2])
+    assert captions.settles_sooner("", few, late).verdict == UNDECIDED
     wide = made(0.5 + (jitter([0.5] * 4) - 0.5) * np.array([[9], [9], [1], [1]]))
     assert captions.wider_at_small("", [wide]).holds
-    assert not captions.wider_at_small("", [soon]).holds
+    assert captions.wider_at_small("", [soon]).verdict == UNDECIDED
+    assert captions.spreads_more("", wide, soon).holds
+    assert captions.spreads_more("", soon, wide).fails
 
 
 def test_one_repetition_has_no_error_and_shows_no_difference():
     claim = captions.is_above("It is more.", "it is", np.array([0.3]))
-    assert (claim.holds, claim.measured) == (False, "it is +30.0 %.")
+    said = "it is 30.0 % (too few repetitions for an interval)."
+    assert (claim.verdict, claim.measured) == (UNDECIDED, said)
     one = made(jitter([0.5] * 4)[:, :1])
-    assert not captions.is_straighter("", one, one).holds
+    assert captions.is_straighter("", one, one).verdict == UNDECIDED
     assert "inf" not in captions.mostly_below_plain("", one).measured
 
 
@@ -352,7 +364,7 @@ def test_figure_with_its_numbers_and_claims(name, monkeypatch):
     assert np.shape(picture.curves["DP-FW"]["accuracy"]) == (12, 3)
     assert np.shape(picture.curves["target"]["DP-FW"]) == (12, 3)
     assert picture.claims
-    assert all(claim.text and claim.measured for claim in picture.claims)
+    assert all(claim.text and claim.criterion and claim.measured for claim in picture.claims)
     if name == "4.18":
         assert [claim.holds for claim in picture.claims] == [True]
 
@@ -362,14 +374,14 @@ def test_numbers_and_claims_are_written(tmp_path):
     save_all([picture], tmp_path, title="t", introduction="i")
     written = json.loads((tmp_path / "numbers.json").read_text(encoding="utf-8"))["4.16"]
     assert written["curves"]["DP-SGD"]["accuracy"] == picture.curves["DP-SGD"]["accuracy"].tolist()
-    assert [claim["holds"] for claim in written["claims"]] == [c.holds for c in picture.claims]
+    assert [claim["verdict"] for claim in written["claims"]] == [c.verdict for c in picture.claims]
 
 
 def test_the_band_of_section_4_3():
     """Half of what the section says of it is the wrong way round, whatever the seed."""
     for seed in (0, 1):
         picture = logistic.FIGURES["4.3-band"](Setting(seed=seed))
-        assert [claim.holds for claim in picture.claims] == [True, False, False, True]
+        assert [claim.verdict for claim in picture.claims] == [HOLDS, FAILS, FAILS, HOLDS]
     width = picture.facts["half_width_0.8"]
     p = special.expit(4 * width)
     assert (special.entr(p) + special.entr(1 - p)) / math.log(2) == pytest.approx(0.8, abs=0.01)

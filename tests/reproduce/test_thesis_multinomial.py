@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dpassay_reproduce.claims import FAILS, HOLDS, UNDECIDED
 from dpassay_reproduce.thesis import multinomial
 from dpassay_reproduce.thesis.entropy import LEARNERS, TO_SIX
 from dpassay_reproduce.thesis.frame import Setting
@@ -61,6 +62,7 @@ def test_a_rerun_draws_anew(literal):
     assert not np.array_equal(one, other)
 
 
-@pytest.mark.parametrize(("drop", "holds"), [(0.1, True), (0.02, False), (0.2, False)])
-def test_a_drop_of_ten_per_cent(drop, holds):
-    assert multinomial._drop("it", drop).holds == holds
+@pytest.mark.parametrize(("drop", "verdict"), [(0.1, HOLDS), (0.02, FAILS), (0.15, UNDECIDED)])
+def test_a_drop_of_ten_per_cent(drop, verdict):
+    before = 0.6 + 0.001 * np.arange(5)
+    assert multinomial._drop("it", before, before - drop).verdict == verdict

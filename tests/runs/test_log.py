@@ -132,7 +132,7 @@ def test_merge_is_idempotent(log, tmp_path):
     other.begin("k", {"seed": 1})
     other.begin("new", {"seed": 9})
     log.add("k", Outcomes.of([0, 1], [0.0, 1.0]))
-    other.add("k", Outcomes.of([1, 2], [-1.0, 2.0], payloads={2: b"p"}))
+    other.add("k", Outcomes.of([1, 2], [1.0, 2.0], payloads={2: b"p"}, seconds=9.0))
     other.add("new", Outcomes.of([5], [np.nan], errors={5: "boom"}))
     assert merge(log, other) == 2
     assert merge(log, other) == 0
@@ -141,6 +141,28 @@ def test_merge_is_idempotent(log, tmp_path):
     assert log.outcomes("new").errors == {5: "boom"}
     assert [run.key for run in log.runs()] == ["k", "new"]
     other.close()
+
+
+@pytest.mark.parametrize(
+    "theirs",
+    [
+        Outcomes.of([1], [-1.0]),
+        Outcomes.of([1], [1.0], worlds=[1]),
+        Outcomes.of([1], [1.0], payloads={1: b"p"}),
+        Outcomes.of([1], [np.nan], errors={1: "boom"}),
+    ],
+    ids=["score", "world", "payload", "failure"],
+)
+def test_merge_names_conflicting_trials(log, theirs):
+    other = MemoryLog()
+    for part in (log, other):
+        part.begin("k", {"seed": 1})
+    log.add("k", Outcomes.of([0, 1], [0.0, 1.0]))
+    other.add("k", theirs)
+    other.add("k", Outcomes.of([7], [7.0]))
+    with pytest.raises(LogError, match=r"mine.db and theirs.db .* 1 trial \(1\)"):
+        merge(log, other, names=("mine.db", "theirs.db"))
+    assert log.outcomes("k").trials.tolist() == [0, 1], "nothing is added then"
 
 
 def test_two_connections(tmp_path):

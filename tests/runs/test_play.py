@@ -26,8 +26,6 @@ from dpassay.runs import (
     opened,
     play,
 )
-from dpassay.runs.workers import workers_from
-from extras import needs
 from runs.tasks import Elsewhere, noisy
 
 
@@ -104,24 +102,6 @@ def test_order_of_ending_does_not_matter(expected):
     played = play(noisy, 300, key="k", executor=Backwards(), workers=2, stop=stop)
     same(played, expected[:200])
     assert seen == list(range(200))
-
-
-def test_dask(tmp_path, expected):
-    distributed = needs("distributed", "dask")
-    cluster = distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
-    with cluster, distributed.Client(cluster) as client:
-        executor = client.get_executor(pure=False)
-        assert workers_from(executor, 1).width == 2
-        same(play(noisy, 300, key="k", executor=executor), expected)
-        dead = tmp_path / "dead"
-
-        def task(trials):
-            if 30 in trials and not dead.exists():
-                dead.touch()
-                os._exit(1)
-            return noisy(trials)
-
-        same(play(task, 300, key="k", executor=executor), expected)
 
 
 def test_given_executor_that_breaks(tmp_path):

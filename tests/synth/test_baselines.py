@@ -209,6 +209,14 @@ def test_train_on_synthetic():
         train_on_synthetic(frame, frame, "z", test=frame)
 
 
+def test_records_without_a_target_are_left_out_of_training_and_test():
+    frame = pd.DataFrame({"a": [0, 1] * 100, "b": ["x", "y"] * 100})
+    missing = frame.assign(b=frame["b"].where(np.arange(200) % 10 > 1))
+    assert train_on_synthetic(frame, missing, "b", test=missing) == {"real": 1.0, "synthetic": 1.0}
+    with pytest.raises(InvalidArgument, match="missing in every record"):
+        train_on_synthetic(frame, frame.assign(b=None), "b", test=frame)
+
+
 def test_a_model_is_trained_on_many_of_its_records(monkeypatch):
     """Fifty thousand, or as many as the true table has: they cost nothing."""
     frame = pd.DataFrame({"a": [0, 1, 2, 3] * 30, "b": ["x", "y"] * 60})

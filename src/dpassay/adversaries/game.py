@@ -9,8 +9,6 @@ look share their trainings, and so that a distinguisher can be chosen among seve
 its own, which do not count afterwards.
 """
 
-from collections.abc import Callable
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -40,7 +38,7 @@ from dpassay.bounds import lower_bound
 from dpassay.bounds.sequential import sequential_bound
 from dpassay.errors import InvalidArgument
 from dpassay.nets import Training
-from dpassay.runs import Played, TrialLog, Workers, opened
+from dpassay.runs import Played, Players, TrialLog, hire, opened
 from dpassay.types import Evidence, FloatArray, LowerBound, PrivacyCurve, Verdict
 
 CHOOSING_TRIALS = 100
@@ -156,7 +154,7 @@ def play(
     claim: PrivacyCurve | None = None,
     confidence: float = 0.95,
     store: str | Path | TrialLog | None = None,
-    executor: Executor | Workers | Callable[[], Executor] | None = None,
+    executor: Players = None,
     workers: int = 1,
     rng: int = 0,
     progress: Any = "quiet",
@@ -192,8 +190,8 @@ def play(
     game = TrainingGame(adversary.train, training, crafted, seed)
     candidates = dict(adversary.distinguish(training, crafted))
     n_choosing = choosing if len(candidates) > 1 else 0
-    with opened(store) as log:
-        engine = Engine(log, executor, workers, progress=progress)
+    with opened(store) as log, hire(executor, workers) as who:
+        engine = Engine(log, who, workers, progress=progress)
         name, score = _choose(candidates, game, n_choosing, engine)
         question = Question(
             key=game.key,

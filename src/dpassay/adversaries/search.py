@@ -1,9 +1,7 @@
 """Canary search: several candidates on preliminary trainings, the best is kept for the audit."""
 
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +9,7 @@ from dpassay import _check
 from dpassay.adversaries.crafters import Crafted, Data
 from dpassay.adversaries.game import Adversary, play, separation
 from dpassay.nets import Training
-from dpassay.runs import TrialLog
+from dpassay.runs import Players, TrialLog
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +33,7 @@ class Searched:
     candidates: int = 8
     trials: int = 60
     store: str | Path | TrialLog | None = None
-    executor: Executor | Any = None
+    executor: Players = None
 
     def __post_init__(self) -> None:
         _check.count("candidates", self.candidates)

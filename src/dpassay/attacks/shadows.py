@@ -7,7 +7,6 @@ configuration are never taken for these.
 
 import io
 from collections.abc import Callable, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from dpassay._rng import for_trial
 from dpassay.attacks.outputs import Outputs, observe, records
 from dpassay.attacks.scores import log_odds
 from dpassay.errors import InvalidArgument
-from dpassay.runs import PAYLOAD_MAX, Outcome, TrialLog, Workers, fingerprint, play, run_key
+from dpassay.runs import PAYLOAD_MAX, Outcome, Players, TrialLog, fingerprint, play, run_key
 from dpassay.types import FloatArray
 
 UNUSED = -1
@@ -102,7 +101,7 @@ def train_shadows(
     features: Callable[..., Any] | None = None,
     keep: str = "vectors",
     store: str | Path | TrialLog | None = None,
-    executor: Executor | Workers | Callable[[], Executor] | None = None,
+    executor: Players = None,
     workers: int = 1,
     timeout: float | None = None,
     progress: Any = "quiet",

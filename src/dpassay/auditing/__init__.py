@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from dpassay.auditing.findings import Check, Finding
     from dpassay.auditing.judging import judge
     from dpassay.auditing.many import audit
+    from dpassay.auditing.parts import describe_audit, play_part
     from dpassay.auditing.single import audit_one_run
     from dpassay.auditing.table import TableAudit, audit_table
     from dpassay.auditing.targets import load_data, load_pair, load_target
@@ -39,6 +40,8 @@ _PUBLIC = {
     "audit_one_run": "dpassay.auditing.single",
     "audit_table": "dpassay.auditing.table",
     "check": "dpassay.auditing.checking",
+    "describe_audit": "dpassay.auditing.parts",
+    "play_part": "dpassay.auditing.parts",
     "check_script": "dpassay.auditing.checking_script",
     "from_command": "dpassay.auditing.adapters",
     "from_estimator": "dpassay.auditing.adapters",
@@ -65,6 +68,7 @@ __all__ = [
     "audit_table",
     "check",
     "check_script",
+    "describe_audit",
     "from_command",
     "from_estimator",
     "from_jax",
@@ -75,6 +79,7 @@ __all__ = [
     "load_pair",
     "load_target",
     "parse_claim",
+    "play_part",
 ]
 
 lazily(__name__, _PUBLIC)

@@ -1,20 +1,32 @@
 """Claims written in a few characters: ``3,1e-5``, ``gdp:1.0``, ``dp-sgd:...``."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any, cast
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
-from dpassay.privacy import GDP, ZCDP, ApproxDP, PureDP, account, dp_sgd_event
+from dpassay.privacy import GDP, ZCDP, ApproxDP, PureDP, account
 from dpassay.privacy.accounting import AccountMethod
 from dpassay.privacy.curves import Curve
+from dpassay.privacy.events import (
+    Event,
+    allocation_event,
+    bandmf_event,
+    dp_sgd_event,
+    shuffled_event,
+)
 from dpassay.types import PrivacyCurve
 
 Claim = PrivacyCurve | tuple[float, float] | str
 EXAMPLES = (
-    "'3' (pure), '3,1e-5', 'gdp:1.0', 'rho:0.1' or "
-    "'dp-sgd:noise_multiplier=1.1,sampling_rate=0.01,steps=1000'"
+    "'3' (pure), '3,1e-5', 'gdp:1.0', 'rho:0.1', "
+    "'dp-sgd:noise_multiplier=1.1,sampling_rate=0.01,steps=1000', "
+    "'allocation:noise_multiplier=1,steps=100,epochs=10', "
+    "'shuffled:noise_multiplier=1,steps=100,epochs=10' or "
+    "'bandmf:noise_multiplier=1,sampling_rate=0.01,steps=1000,bands=10'"
 )
 
 
@@ -28,15 +40,18 @@ def parse_claim(
     """The privacy curve that a short text stands for.
 
     Args:
-        text: ``epsilon``, ``epsilon,delta``, ``gdp:mu``, ``rho:rho`` or ``dp-sgd:`` with the
-            arguments of :func:`dpassay.dp_sgd_event`, which is priced by its PLD; with
+        text: ``epsilon``, ``epsilon,delta``, ``gdp:mu``, ``rho:rho``; or ``dp-sgd:``,
+            ``allocation:``, ``shuffled:`` or ``bandmf:`` with the arguments of the event of that
+            name (:func:`dpassay.dp_sgd_event` and its like), which is priced by its PLD; with
             ``method=best`` by the best of all methods.
         neighbouring: the relation that the claim is made under.
-        assumptions: what it takes as public; ``dp-sgd:`` says so itself.
+        assumptions: what it takes as public; ``dp-sgd:`` and its like say so themselves.
         n_records: the number of records, if it is public.
 
     >>> parse_claim("3,1e-5")
     ApproxDP(epsilon=3, delta=1e-05)
+    >>> parse_claim("shuffled:noise_multiplier=2,steps=100,epochs=4").epsilon(1e-5)
+    4.377
 
     """
     word, colon, rest = text.strip().partition(":")
@@ -119,26 +134,52 @@ def _epsilon_delta(text: str, statement: dict[str, Any]) -> Curve:
     return ApproxDP(epsilon, _number("delta", parts[1]), **statement)
 
 
-def _dp_sgd(text: str, statement: dict[str, Any]) -> Curve:
+@dataclass(frozen=True)
+class _Training:
+    """A training that a claim can name: the event's maker, and the arguments it takes.
+
+    Attributes:
+        make: the event from these arguments.
+        needed: names that must be given.
+        more: names that may be given.
+        takes_relation: whether it can be stated under replace-one too.
+
+    """
+
+    make: Callable[..., Event]
+    needed: tuple[str, ...]
+    more: tuple[str, ...] = ()
+    takes_relation: bool = False
+
+
+def _price_training(word: str, text: str, statement: dict[str, Any]) -> Curve:
+    training = _TRAININGS[word]
     pairs = [part.partition("=") for part in text.split(",")]
     given = {name.strip(): value.strip() for name, _, value in pairs}
     method = given.pop("method", None)
-    needed = ("noise_multiplier", "sampling_rate", "steps")
-    if set(given) != set(needed):
+    if not set(training.needed) <= set(given) <= {*training.needed, *training.more}:
+        more = f" and may name {', '.join(training.more)}" if training.more else ""
         raise InvalidArgument(
-            f"claim='dp-sgd:{text}' must name {', '.join(needed)}, for example {EXAMPLES}."
+            f"claim='{word}:{text}' must name {', '.join(training.needed)}{more}, for example "
+            f"{EXAMPLES}."
         )
-    values = {name: _number(name, given[name]) for name in needed}
-    event = dp_sgd_event(
-        values["noise_multiplier"],
-        values["sampling_rate"],
-        values["steps"],  # type: ignore[arg-type]
-        neighbouring=statement["neighbouring"],
-    )
+    values: dict[str, Any] = {name: _number(name, value) for name, value in given.items()}
+    event = training.make(**values, **_relation(word, training, statement["neighbouring"]))
     if method is None:
-        method = "best" if values["sampling_rate"] == 1 else "pld"
+        method = "best" if word == "shuffled" or values.get("sampling_rate") == 1 else "pld"
     chosen: AccountMethod = _check.choice("method", method, ("best", "pld"))
     return account(event, chosen, n_records=statement["n_records"])
+
+
+def _relation(word: str, training: _Training, neighbouring: str) -> dict[str, str]:
+    if training.takes_relation:
+        return {"neighbouring": neighbouring}
+    if neighbouring != "add-remove":
+        raise InvalidArgument(
+            f"neighbouring={neighbouring!r} must be 'add-remove' for claims '{word}:', which are "
+            "about a record added or removed."
+        )
+    return {}
 
 
 def dp_sgd_text(noise_multiplier: float, sampling_rate: float, steps: int) -> str:
@@ -154,10 +195,20 @@ def dp_sgd_text(noise_multiplier: float, sampling_rate: float, steps: int) -> st
     )
 
 
+_TRAININGS: dict[str, _Training] = {
+    "dp-sgd": _Training(
+        dp_sgd_event, ("noise_multiplier", "sampling_rate", "steps"), takes_relation=True
+    ),
+    "allocation": _Training(allocation_event, ("noise_multiplier", "steps"), ("epochs", "k")),
+    "shuffled": _Training(
+        shuffled_event, ("noise_multiplier", "steps"), ("epochs",), takes_relation=True
+    ),
+    "bandmf": _Training(bandmf_event, ("noise_multiplier", "sampling_rate", "steps", "bands")),
+}
 _WORDS: dict[str, Callable[[str, dict[str, Any]], Curve]] = {
     "gdp": lambda text, statement: GDP(_number("mu", text), **statement),
     "rho": lambda text, statement: ZCDP(_number("rho", text), **statement),
-    "dp-sgd": _dp_sgd,
+    **{word: partial(_price_training, word) for word in _TRAININGS},
 }
 _TEXTS: dict[type, Callable[[Any], str]] = {
     PureDP: lambda claim: repr(float(claim.epsilon_upper)),

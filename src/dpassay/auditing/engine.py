@@ -5,14 +5,11 @@ in what is asked of the trials (:mod:`dpassay.auditing.question`); the engine is
 """
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
 from dpassay.auditing.game import Game
-from dpassay.runs import Outcomes, Played, TrialLog, Workers, play
-
-Crew = Executor | Workers | Callable[[], Executor] | None
+from dpassay.runs import Outcomes, Played, Players, TrialLog, play
 
 
 @dataclass(frozen=True)
@@ -31,7 +28,7 @@ class Engine:
     """
 
     log: TrialLog
-    executor: Crew = None
+    executor: Players = None
     workers: int = 1
     timeout: float | None = None
     recycle: int | None = None

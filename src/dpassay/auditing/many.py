@@ -1,10 +1,8 @@
 """``audit``: play the game of a mechanism many times, bet against its claim, and give a verdict."""
 
-import contextlib
 import math
 import warnings
-from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Executor
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -36,13 +34,14 @@ from dpassay.errors import InvalidArgument, VacuousAudit
 from dpassay.runs import (
     Outcomes,
     Played,
+    Players,
     RunRecord,
     TrialLog,
-    Workers,
+    hire,
     opened,
     run_key,
 )
-from dpassay.types import FloatArray, NeighboursSeen, Verdict
+from dpassay.types import FloatArray, NeighboursSeen, PrivacyCurve, Verdict
 
 if TYPE_CHECKING:
     from dpassay.replay.primitives import Primitive
@@ -66,7 +65,7 @@ def audit(
     confidence: float = 0.95,
     sequential: bool = True,
     measure: bool = False,
-    executor: Executor | Workers | Callable[[], Executor] | None = None,
+    executor: Players = None,
     workers: int = 1,
     store: str | Path | TrialLog | None = None,
     rng: int | np.random.Generator | None = 0,
@@ -111,7 +110,8 @@ def audit(
         sequential: stop as soon as the claim is refuted. False plays all trials and tests once.
         measure: go on after the claim has fallen, to four times as many trials (200 at least), so
             that the bound says how bad it is; the verdict stays what it was when the claim fell.
-        executor: who plays, any ``concurrent.futures.Executor``; see :func:`dpassay.runs.play`.
+        executor: who plays: any ``concurrent.futures.Executor``, a ``dask.distributed.Client``,
+            "dask" or "dask:tcp://host:8786"; see :func:`dpassay.runs.play`.
         workers: processes of our own; 1 plays in this one.
         store: a file that keeps the trials; the same call then goes on where it was, and with
             larger ``trials`` it extends the run. What the extension may still spend of the run's
@@ -172,44 +172,133 @@ def audit(
             trials=trials,
             confidence=confidence,
             delta=delta,
-            rng=_seed(rng) or 0,
+            rng=as_seed(rng) or 0,
             replay=replay,
             primitives=primitives,
         )
-    claim = as_claim(claim)
-    confidence, delta = _check.confidence(confidence), claimed_delta(claim, delta)
-    about = {"target": _name(mechanism), "group": group} | dict(description or {})
-    seed = _seed(rng)
-
-    with opened(store) as log, _crew(executor, workers) as who:
+    asked = Asked(
+        mechanism=mechanism,
+        claim=as_claim(claim),
+        score=score,
+        trials=trials,
+        confidence=confidence,
+        sequential=sequential,
+        measure=measure,
+        seed=as_seed(rng),
+        delta=delta,
+        group=group,
+        neighbours=neighbours,
+        fixed_seed=fixed_seed,
+        max_failed_share=max_failed_share,
+        replay=replay,
+        about=description or {},
+    )
+    with opened(store) as log, hire(executor, workers) as who:
         engine = Engine(log, who, workers, timeout, recycle, max_failed_share, progress)
         if pair is None:
-            configure(mechanism, score, trials, seed, sequential)  # what is wrong is said at once
-            source, kept = as_input(data), 0.9 if measure else 0.1  # how bad it is, or the simplest
-            search = Search(
-                engine, mechanism, source, claim, delta, confidence, trials, seed, about, kept
-            )
-            found = search.run()
-            pair, trials = (found.pair.data, found.pair.data_prime), trials - found.trials
-            neighbours = "trusted" if source.trusted else neighbours
-            about |= {"pair": found.pair.name, "n_choosing": found.trials}
-            about |= {"pair_before": found.before}
+            asked, pair = asked.search(engine, data)
+        session, game = asked.prepare(engine, pair)
+        if (warning := session.question.vacuous()) is not None:
+            warnings.warn(VacuousAudit(warning), stacklevel=2)
+        return session.run(game)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an audit was asked, apart from who plays and on what pair."""
+
+    mechanism: Callable[..., Any]
+    claim: PrivacyCurve
+    score: Callable[[Any], float] | None
+    trials: int
+    confidence: float
+    sequential: bool
+    measure: bool
+    seed: int | None
+    delta: float | None
+    group: int
+    neighbours: Literal["checked", "trusted"]
+    fixed_seed: Literal["stop", "leak"]
+    max_failed_share: float
+    replay: str
+    about: Mapping[str, Any]
+
+    def __post_init__(self) -> None:
+        about = {"target": _name(self.mechanism), "group": self.group} | dict(self.about)
+        object.__setattr__(self, "confidence", _check.confidence(self.confidence))
+        object.__setattr__(self, "delta", claimed_delta(self.claim, self.delta))
+        object.__setattr__(self, "about", about)
+
+    def search(self, engine: Engine, data: Any) -> "tuple[Asked, tuple[Any, Any]]":
+        """The pair that shows most, and what is asked of it with the trials that are left."""
+        mechanism, delta = self.mechanism, claimed_delta(self.claim, self.delta)
+        # What is wrong is said at once.
+        configure(mechanism, self.score, self.trials, self.seed, self.sequential)
+        source = as_input(data)
+        kept = 0.9 if self.measure else 0.1  # how bad it is, or the simplest
+        found = Search(
+            engine,
+            mechanism,
+            source,
+            self.claim,
+            delta,
+            self.confidence,
+            self.trials,
+            self.seed,
+            dict(self.about),
+            kept,
+        ).run()
+        told = {"pair": found.pair.name, "n_choosing": found.trials, "pair_before": found.before}
+        left = replace(
+            self,
+            trials=self.trials - found.trials,
+            neighbours="trusted" if source.trusted else self.neighbours,
+            about={**self.about, **told},
+        )
+        return left, (found.pair.data, found.pair.data_prime)
+
+    def prepare(
+        self, engine: Engine, pair: Any, *, listen: bool = True
+    ) -> "tuple[_Session, PairGame]":
+        """The audit of a pair, ready to be played, and its game.
+
+        ``listen`` has a training played once that may state a curve of its own.
+        """
         data, data_prime = _pair(pair)
+        mechanism, score, delta = self.mechanism, self.score, claimed_delta(self.claim, self.delta)
         worlds = getattr(mechanism, "worlds", None)
-        seen = look_at_neighbours((data, data_prime), claim.neighbouring, group, neighbours, worlds)
-        new = configure(mechanism, score, trials, seed, sequential)
+        relation = self.claim.neighbouring
+        seen = look_at_neighbours((data, data_prime), relation, self.group, self.neighbours, worlds)
+        new = configure(mechanism, score, self.trials, self.seed, self.sequential)
         parts = {"code": [mechanism, score], "data": [data, data_prime]}
-        chosen, record = _find_earlier(new, trials, log, parts)
+        chosen, record = _find_earlier(new, self.trials, engine.log, parts)
         key = run_key(chosen.configuration(), **parts) if record is None else record.key
-        account = _account(chosen, record, sequential)
-        given = score is not None
+        account = _account(chosen, record, self.sequential)
         taught = chosen.n_learning * max(chosen.block, 1)
-        rules = Rules(claim, delta, confidence, given, account, chosen.online, measure, taught)
-        question = make_question(key, chosen, sequential, rules, max_failed_share, replay, seen)
+        rules = Rules(
+            self.claim,
+            delta,
+            self.confidence,
+            score is not None,
+            account,
+            chosen.online,
+            self.measure,
+            taught,
+        )
+        question = make_question(
+            key, chosen, self.sequential, rules, self.max_failed_share, self.replay, seen
+        )
+        curve = ""
+        if listen:
+            curve = curve_to_claim(engine, mechanism, data_prime, self.claim, self.seed)
         question = replace(
             question,
-            fixed_seed=_check.choice("fixed_seed", fixed_seed, _FIXED),
-            curve=curve_to_claim(engine, mechanism, data_prime, claim, seed),
+            fixed_seed=_check.choice("fixed_seed", self.fixed_seed, _FIXED),
+            curve=curve,
+            n_choosing=self.about.get("n_choosing", 0),
+            pair=self.about.get("pair", ""),
+            pair_before=self.about.get("pair_before", ""),
+            cannot_see=tuple(self.about.get("cannot_see", ())),
         )
         game = PairGame(
             mechanism,
@@ -222,25 +311,19 @@ def audit(
             chosen.configuration(),
             score,
         )
-        if (warning := question.vacuous()) is not None:
-            warnings.warn(VacuousAudit(warning), stacklevel=2)
-
-        question = replace(
-            question,
-            n_choosing=about.get("n_choosing", 0),
-            pair=about.get("pair", ""),
-            pair_before=about.get("pair_before", ""),
-            cannot_see=tuple(about.get("cannot_see", ())),
-        )
-        return _Session(engine, question, about).run(game)
+        return _Session(engine, question, dict(self.about)), game
 
 
 class _Session:
     """One audit under way: a game is played, learned from, tested and judged."""
 
     def __init__(self, engine: Engine, question: Question, about: dict[str, Any]) -> None:
-        self._engine, self._question, self._about = engine, question, about
+        self._engine, self.question, self._about = engine, question, about
         self._prints = question.prints()
+
+    def description(self) -> dict[str, Any]:
+        """What the log says of the run beside its configuration."""
+        return self.question.description() | self._about
 
     def run(self, game: PairGame) -> Verdict:
         """Play what the log does not hold; the verdict on all of it.
@@ -251,33 +334,33 @@ class _Session:
         try:
             return self._run(game)
         except KeyboardInterrupt:
-            if not len(self._engine.log.outcomes(self._question.key)):
+            if not len(self._engine.log.outcomes(self.question.key)):
                 raise
-            return self._question.judge(self._engine.log)
+            return self.question.judge(self._engine.log)
 
     def _run(self, game: PairGame) -> Verdict:
         log = self._engine.log
         # Made before anything is played: Ctrl-C between two parts of a run must find it ready.
-        referee = Referee(self._question.rules)
-        if game.score is None and not self._question.rules.online:
-            learning = self._play(self._engine, game, self._question.learning)
-            self._question.refuse(learning, self._prints, last=False)
+        referee = Referee(self.question.rules)
+        if game.score is None and not self.question.rules.online:
+            learning = self._play(self._engine, game, self.question.learning)
+            self.question.refuse(learning, self._prints, last=False)
             if learning.ended != "done":
-                return self._question.judge(log)
-            score = _learn(game, learning.outcomes, self._question)
-            self._question = replace(self._question, distinguisher=score.name)
+                return self.question.judge(log)
+            score = _learn(game, learning.outcomes, self.question)
+            self.question = replace(self.question, distinguisher=score.name)
             game = replace(game, score=score)
-        elif self._question.every > 1:
+        elif self.question.every > 1:
             first = self._play_first(game)
             refuse_target(first)
             if first.ended == "interrupted":
-                return self._question.judge(log)
-        testing = self._play(self._engine, game, self._question.testing, referee)
-        self._question.refuse(testing, self._prints, last=True)
+                return self.question.judge(log)
+        testing = self._play(self._engine, game, self.question.testing, referee)
+        self.question.refuse(testing, self._prints, last=True)
         if testing.ended == "interrupted":
-            return self._question.judge(log)  # The referee may have been interrupted in the middle.
+            return self.question.judge(log)  # The referee may have been interrupted in the middle.
         self._order_count(referee, done=testing.ended == "done")
-        return self._question.verdict(referee, testing, self._prints)
+        return self.question.verdict(referee, testing, self._prints)
 
     def _play(
         self, engine: Engine, game: PairGame, numbers: range, referee: Referee | None = None
@@ -285,9 +368,9 @@ class _Session:
         return engine.play(
             game,
             numbers,
-            description=self._question.description() | self._about,
-            stop=self._question.watch(self._prints, referee),
-            every=self._question.every if referee else 1,
+            description=self.description(),
+            stop=self.question.watch(self._prints, referee),
+            every=self.question.every if referee else 1,
             note=None if referee is None else lambda: _note(referee),
         )
 
@@ -295,9 +378,9 @@ class _Session:
         """The first trial alone: a target that cannot be audited ends here, not after a few."""
         return replace(self._engine, max_failed_share=1.0, progress="quiet").play(
             game,
-            self._question.testing[:1],
-            description=self._question.description() | self._about,
-            every=self._question.every,
+            self.question.testing[:1],
+            description=self.description(),
+            every=self.question.every,
         )
 
     def _order_count(self, referee: Referee, done: bool) -> None:
@@ -306,21 +389,11 @@ class _Session:
         Whoever is killed from here on finds the count in the log. Without a count the account is
         compared with that in the log all the same: another process may have begun this run.
         """
-        rules = self._question.rules
+        rules = self.question.rules
         trials = referee.trials if done else 0
-        account = keep_account(self._engine.log, self._question.key, rules.account, trials)
-        self._question = replace(self._question, rules=replace(rules, account=account))
-        referee.rules = self._question.rules
-
-
-@contextlib.contextmanager
-def _crew(executor: Any, workers: int) -> Generator[Any, None, None]:
-    """Who plays, for learning and for testing: worker processes are started once."""
-    if executor is not None:
-        yield executor
-        return
-    with Workers(workers) as crew:
-        yield crew
+        account = keep_account(self._engine.log, self.question.key, rules.account, trials)
+        self.question = replace(self.question, rules=replace(rules, account=account))
+        referee.rules = self.question.rules
 
 
 @dataclass(frozen=True)
@@ -425,7 +498,8 @@ def _account(chosen: Configuration, record: RunRecord | None, sequential: bool) 
     return account
 
 
-def _seed(rng: Any) -> int | None:
+def as_seed(rng: Any) -> int | None:
+    """The seed that a run is named by; None for secure noise."""
     if isinstance(rng, np.random.Generator):
         return int(rng.integers(2**62))
     if rng is None:

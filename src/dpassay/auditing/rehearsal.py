@@ -5,7 +5,6 @@ returns what cannot be scored, or fixes its seed is found in four trials that do
 """
 
 from collections.abc import Callable
-from concurrent.futures import Executor
 from typing import Any, Literal
 
 from dpassay import _check
@@ -18,7 +17,7 @@ from dpassay.auditing.reading import coins
 from dpassay.auditing.referee import Rules, claimed_delta
 from dpassay.auditing.seeds import Prints
 from dpassay.errors import AuditStopped, VacuousAudit
-from dpassay.runs import Played, Workers, play
+from dpassay.runs import Played, Players, play
 from dpassay.types import PrivacyCurve
 
 _EACH, _MANY = 2, 8  # runs of each world, and more where they were all equal
@@ -39,7 +38,7 @@ def rehearse(
     group: int,
     neighbours: Literal["checked", "trusted"],
     fixed_seed: Literal["stop", "leak"],
-    executor: Executor | Workers | None,
+    executor: Players,
     timeout: float | None,
 ) -> float:
     """Seconds of one trial, of an audit with these arguments (see :func:`dpassay.audit`).

@@ -12,7 +12,6 @@ No view sees everything; each part says which faults it would let through (``can
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from dpassay.auditing.table_pairs import BASES, Base
 from dpassay.auditing.table_plays import VIEWS, View
 from dpassay.auditing.table_subjects import Stated, Subject, as_subject
 from dpassay.errors import InvalidArgument
-from dpassay.runs import TrialLog, Workers, opened
+from dpassay.runs import Players, TrialLog, opened
 from dpassay.types import Verdict
 
 CONFIDENCE = 1 - 1e-6
@@ -109,7 +108,7 @@ def audit_table(
     learn: bool = False,
     trials: int | Mapping[str, int] | None = None,
     confidence: float = CONFIDENCE,
-    executor: Executor | Workers | Callable[[], Executor] | None = None,
+    executor: Players = None,
     workers: int = 1,
     store: str | Path | TrialLog | None = None,
     rng: int | np.random.Generator | None = 0,

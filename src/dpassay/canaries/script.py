@@ -1,8 +1,9 @@
 """A whole script as the one training of an audit: ``dpassay audit train.py --one-run``."""
 
+import glob
 import importlib.util
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dpassay._rng import for_trial
@@ -10,7 +11,8 @@ from dpassay.auditing.adapters.script import Script, from_script
 from dpassay.auditing.claims import Claim
 from dpassay.auditing.judging import TRAINING
 from dpassay.canaries.kept import keep, recall
-from dpassay.canaries.session import audit
+from dpassay.canaries.session import Asked, Session, audit
+from dpassay.canaries.watch_file import judge_so_far, read_watch
 from dpassay.errors import (
     AuditStopped,
     DpassayError,
@@ -23,6 +25,7 @@ from dpassay.types import Verdict
 
 _ON_TORCH = re.compile(rb"\b(torch|opacus|lightning|transformers)\b")
 _SCRIPT = 1  # the stream of the script's own randomness; 0 is that of the coins
+_NOT_ASKED = Asked(None, None, 0.95)  # of a watch: what its accountant was told
 LINES = """Add, for canaries among the records:
     canaries = dpassay.canaries.for_images(train_set, n=500)    # or for_text, for_rows
     train_set = canaries.insert(train_set)
@@ -43,6 +46,7 @@ def audit_script(
     rng: int = 0,
     in_place: bool = False,
     store: str | Path | TrialLog | None = None,
+    tell: Callable[[Verdict, Path | None], None] = lambda verdict, file: None,
 ) -> list[Verdict]:
     """The verdicts of a script that inserts and judges canaries of its own; it is run once.
 
@@ -59,7 +63,11 @@ def audit_script(
         in_place: run it where it is; the files that it writes are kept, checkpoints among them.
         store: a file that keeps what the training showed, also where the script fails or is
             interrupted after its verdict, or asks a claim that does not fit. The same call, and
-            one with another claim or confidence, then does not train again.
+            one with another claim or confidence, then does not train again. Watches are kept
+            beside it as they go, in files of their own, until the script has judged.
+        tell: called where the script ends too early, by an error or Ctrl-C, with the verdict on the
+            steps that a watch had seen and was not asked about, and with the file that keeps it.
+            With a store, also for what an earlier call left that was killed.
 
     Raises:
         InvalidArgument: no such file.
@@ -75,6 +83,9 @@ def audit_script(
             for shown, asked in known:
                 session.judge(shown, asked)
             return session.verdicts
+        session.beside = _beside(store, key)
+        for path in _left(session.beside):
+            tell(judge_so_far(read_watch(path), session.ask(_NOT_ASKED)), path)
         log.begin(
             key,
             {"seed": session.seed},
@@ -82,12 +93,42 @@ def audit_script(
         )
         try:
             _run(script, session.seed)
+        except BaseException:
+            _tell_rest(session, tell)
+            raise
         finally:
             if session.judged:
                 keep(log, key, session.judged)
+        for path in _left(session.beside):
+            path.unlink()
     if not session.verdicts:
         raise InvalidTarget(f"{script.path.name} was run, and nothing was judged. {LINES}")
     return session.verdicts
+
+
+def _beside(store: str | Path | TrialLog | None, key: str) -> Path | None:
+    """How the files begin in which the watches of this run are kept."""
+    if not isinstance(store, str | Path):
+        return None
+    place = Path(store).absolute()
+    return place.with_name(f"{place.name}.{key[:8]}.watch")
+
+
+def _left(beside: Path | None) -> list[Path]:
+    """The files of a run that has not judged."""
+    if beside is None:
+        return []
+    return sorted(beside.parent.glob(f"{glob.escape(beside.name)}-*.json"))
+
+
+def _tell_rest(session: Session, tell: Callable[[Verdict, Path | None], None]) -> None:
+    """Tell the verdicts on steps that were seen, and that the script was not there to ask about."""
+    for watch in session.watches:
+        if watch.steps > watch.n_judged:
+            if watch.file is not None:
+                watch.file.write(watch)
+            path = None if watch.file is None else watch.file.path
+            tell(judge_so_far(watch, session.ask(_NOT_ASKED)), path)
 
 
 def _run(script: Script, seed: int) -> None:

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ from dpassay import _check, probe
 from dpassay.auditing.claims import Claim
 from dpassay.auditing.reading import coins
 from dpassay.types import Verdict
+
+if TYPE_CHECKING:
+    from dpassay.canaries.watch import Watch
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ class Session:
         judged: what was judged, and what the script itself had asked, in order.
         verdicts: those that were given, in order.
         n_flips: how often coins were asked for.
+        watches: those that were put on optimizers, in order.
+        beside: how files begin in which these are kept as they go; None where nothing is.
 
     """
 
@@ -64,6 +70,14 @@ class Session:
     judged: list[tuple[Showing, Asked]] = field(default_factory=list)
     verdicts: list[Verdict] = field(default_factory=list)
     n_flips: int = 0
+    watches: list["Watch"] = field(default_factory=list)
+    beside: Path | None = None
+
+    def ask(self, asked: Asked) -> Asked:
+        """What this session asks where the script asks that."""
+        claim = asked.claim if self.claim is None else self.claim
+        confidence = asked.confidence if self.confidence is None else self.confidence
+        return replace(asked, claim=claim, confidence=confidence)
 
     def flip(self, size: int) -> NDArray[np.bool_]:
         """So many fair coins, True for "in"; every call has a stream of its own."""
@@ -72,10 +86,8 @@ class Session:
 
     def judge(self, shown: Showing, asked: Asked) -> Verdict:
         """The verdict on this session's question, which is kept."""
-        claim = asked.claim if self.claim is None else self.claim
-        confidence = asked.confidence if self.confidence is None else self.confidence
         self.judged.append((shown, asked))  # Before: an unfit claim must not cost the training.
-        verdict = shown.judge(replace(asked, claim=claim, confidence=confidence))
+        verdict = shown.judge(self.ask(asked))
         self.verdicts.append(verdict)
         return verdict
 

@@ -15,7 +15,7 @@ used. That D is subtracted audits the view "the other data are known", which the
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +37,9 @@ from dpassay.canaries.watch_sums import (
 from dpassay.canaries.watch_verdict import History, Seen, read_history
 from dpassay.errors import InvalidArgument, InvalidTarget
 from dpassay.types import FloatArray, Verdict
+
+if TYPE_CHECKING:
+    from dpassay.canaries.watch_file import WatchFile
 
 Where = Literal["noise", "clipping"]
 View = Literal["auto", "known", "released"]
@@ -60,6 +63,8 @@ class Watch:
         accounted: what an accountant was told in all, in the same form; None if there is none.
         before_noise: for a plain loop: notes the clipped sum, so that it can be subtracted.
         detach: takes the watch off its optimizer, if it was attached to one.
+        file: in which coins and sums are kept as steps are taken; None for nowhere.
+        n_judged: how many steps the last verdict was about.
 
     """
 
@@ -83,6 +88,8 @@ class Watch:
         self.before_noise: Callable[..., None] | None = None
         self.detach: Callable[[], None] = lambda: None
         self.notes: list[str] = []
+        self.file: WatchFile | None = None
+        self.n_judged = 0
         self._released = np.zeros(self.n_canaries)
         self._known: FloatArray | None = np.zeros(self.n_canaries)
         self._residuals = ResidualSums()
@@ -114,6 +121,9 @@ class Watch:
 
         """
         told = (float(noise_multiplier), min(float(sampling_rate), 1.0))
+        # First: if Ctrl-C comes in between, a step is claimed that shows nothing, never one more
+        # seen than is claimed.
+        self._count(told)
         self._released = _add(self._released, seen, told)
         if known is None or self._known is None:
             self._known = None
@@ -121,6 +131,10 @@ class Watch:
             self._known = _add(self._known, known, told)
             if told[0] > 0:
                 self._residuals.add((known - drawn) / told[0])
+        if self.file is not None:
+            self.file.note(self)
+
+    def _count(self, told: tuple[float, float]) -> None:
         if self.history and self.history[-1][:2] == told:
             self.history[-1] = (*told, self.history[-1][2] + 1)
         else:
@@ -177,6 +191,17 @@ class Watch:
             InvalidTarget: no step was seen.
 
         """
+        seen = self.seen(view)
+        self.n_judged = self.steps
+        return session.judge(seen, Asked(claim, delta, confidence))
+
+    def seen(self, view: View = "auto") -> Seen:
+        """All that a verdict is made of, as it is now; see :meth:`scores` for the view.
+
+        Raises:
+            InvalidTarget: no step was seen.
+
+        """
         if not self.history:
             raise InvalidTarget(
                 "the watch saw no step: the loop steps another optimizer than the one that was "
@@ -186,7 +211,7 @@ class Watch:
             )
         accounted = self.accounted() if self.accounted is not None else None
         known = view != "released" and self._known is not None
-        seen = Seen(
+        return Seen(
             scores=self.scores(view),
             coins=self.coins,
             history=list(self.history),
@@ -197,7 +222,6 @@ class Watch:
             n_parameters=self.n_parameters,
             notes=tuple(self.notes),
         )
-        return session.judge(seen, Asked(claim, delta, confidence))
 
     # --------------------------------------------------------------- checkpoints
 

@@ -29,7 +29,7 @@ class LightningWatch(TrainerWatch, _BASE):
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps."""
-        return self.keep() or {}
+        return self.save() or {}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.saved = dict(state_dict) or None

@@ -43,6 +43,7 @@ def estimate_noise(seen: FloatArray, noise_multiplier: float, sampling_rate: flo
     if not noise_multiplier > 0:
         return 0.0
     values = np.asarray(seen, float)
+    values = values[np.isfinite(values)]  # one gradient that overflowed must not hide the others
     drawn, stated, variance = sampling_rate / 2, noise_multiplier**2, noise_multiplier**2
     for _ in range(ROUNDS):
         odds = np.log(drawn / (1 - drawn)) + (values - 0.5) / variance
@@ -92,7 +93,8 @@ class ResidualSums:
     def add(self, values: FloatArray) -> None:
         """Take the residuals of one step, in units of the stated deviation."""
         self.count += values.size
-        self.powers = self.powers + [float(np.sum(values**k)) for k in (1, 2, 3, 4)]
+        with np.errstate(invalid="ignore", over="ignore"):
+            self.powers = self.powers + [float(np.sum(values**k)) for k in (1, 2, 3, 4)]
         self.neighbours += float(values[1:] @ values[:-1])
         self.n_neighbours += values.size - 1
         if self.last.size == values.size:
@@ -114,9 +116,9 @@ class ResidualSums:
         itself in the step before; the second is 1 where noise is drawn from one seed at each step.
         """
         mean, second, third, fourth = self.powers / self.count
-        variance = second - mean**2
-        centred = fourth - 4 * mean * third + 6 * mean**2 * second - 3 * mean**4
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            variance = second - mean**2
+            centred = fourth - 4 * mean * third + 6 * mean**2 * second - 3 * mean**4
             kurtosis = np.divide(centred, variance**2)
             between = np.divide(self.neighbours / max(self.n_neighbours, 1), second)
             after = np.divide(self.lagged / max(self.n_lagged, 1), second)

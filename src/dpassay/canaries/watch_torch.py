@@ -1,11 +1,13 @@
 """A watch on an optimizer of torch: Opacus' private ones, and loops that add noise themselves."""
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
 from dpassay._rng import RngLike
 from dpassay.canaries.watch import Watch, Where
+from dpassay.canaries.watch_file import WatchFile, follow
 from dpassay.canaries.watch_opacus import watch_opacus
 from dpassay.canaries.watch_plain import watch_plain
 from dpassay.errors import InvalidTarget
@@ -22,18 +24,21 @@ def watch_optimizer(
     sampling_rate: float | None = None,
     clip: float | None = None,
     divisor: float | None = None,
+    keep: str | os.PathLike[str] | None = None,
 ) -> Watch:
     """A watch on an optimizer of torch; see :func:`dpassay.probe.optimizer`."""
+    file = None if keep is None else WatchFile(keep)
     optimizer = _unwrap(optimizer)
     if _is_private(optimizer):
-        return watch_opacus(optimizer, canaries, rng, where, accountant, sampling_rate)
+        watch = watch_opacus(optimizer, canaries, rng, where, accountant, sampling_rate)
+        return follow(watch, file)
     stated = {
         "noise_multiplier": noise_multiplier,
         "sampling_rate": sampling_rate,
         "clip": clip,
         "divisor": divisor,
     }
-    return watch_plain(optimizer, canaries, rng, where, stated)
+    return follow(watch_plain(optimizer, canaries, rng, where, stated), file)
 
 
 def find_optimizer(optimizers: Sequence[Any]) -> Any:

@@ -1,5 +1,6 @@
 """What the callbacks of trainers share: a watch that is made when a training starts, and asked."""
 
+import os
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -35,6 +36,7 @@ class TrainerWatch:
         claim: Claim | None = None,
         confidence: float = 0.95,
         sampling_rate: float | None = None,
+        keep: str | os.PathLike[str] | None = None,
     ) -> None:
         if self.missing is not None:
             raise MissingDependency(f"{self.missing} is missing: pip install {self.missing}.")
@@ -43,7 +45,8 @@ class TrainerWatch:
         self.verdict: Verdict | None = None
         self.saved: dict[str, Any] | None = None
         self._made: dict[str, Any] = {"canaries": canaries, "rng": rng, "where": where}
-        self._made |= {"sampling_rate": sampling_rate}
+        place = None if keep is None else os.fspath(keep)  # plain text for checkpoints
+        self._made |= {"sampling_rate": sampling_rate, "keep": place}
         self._asked: dict[str, Any] = {"delta": delta, "claim": claim, "confidence": confidence}
 
     def attach(self, optimizers: Sequence[Any]) -> None:
@@ -62,6 +65,6 @@ class TrainerWatch:
             "dpassay/refuted": float(self.verdict.refuted),
         }
 
-    def keep(self) -> dict[str, Any] | None:
+    def save(self) -> dict[str, Any] | None:
         """Coins, sums and generator for a checkpoint: what is resumed tosses no new coins."""
         return self.saved if self.watch is None else self.watch.state_dict()

@@ -32,4 +32,4 @@ class TransformersWatch(TrainerWatch, *_BASES):
 
     def state(self) -> dict[str, Any]:
         """What a checkpoint keeps: how the watch was made, its coins, sums and generator."""
-        return {"args": self._made | self._asked, "attributes": {"saved": self.keep()}}
+        return {"args": self._made | self._asked, "attributes": {"saved": self.save()}}

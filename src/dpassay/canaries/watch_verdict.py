@@ -25,6 +25,7 @@ History = list[tuple[float, float, int]]
 _DP_SGD: Final = "dp-sgd:"
 _NONE = 1e-3  # stated noise that is as good as none
 _CLEAR = 0.1  # of the level: smaller p-values are no close calls
+_DELTA = 1e-5  # where epsilon is stated for a claim of delta = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +58,10 @@ class Seen:
     def judge(self, asked: Asked) -> Verdict:
         """The verdict on what was seen; see :meth:`dpassay.canaries.watch.Watch.judge`."""
         return _judge(self, asked.delta, asked.claim, asked.confidence)
+
+    def with_note(self, note: str) -> "Seen":
+        """The same, with one more thing to say."""
+        return replace(self, notes=(*self.notes, note))
 
     def as_dict(self) -> dict[str, Any]:
         """All of it as plain JSON."""
@@ -96,7 +101,8 @@ def _judge(seen: Seen, delta: float | None, claim: Claim | None, confidence: flo
             f"claim.neighbouring={curve.neighbouring!r}: a canary is put in or left out, which is "
             "add-remove. State the claim for that relation."
         )
-    delta = claimed_delta(curve, delta)
+    # Gaussian noise is never pure, so that a pure claim is judged by what it says at another delta.
+    delta = claimed_delta(curve, delta) or (_DELTA if delta is None else 0.0)
     refuted, bound = _test(seen, described, curve, delta, confidence)
     plain = one_run(seen.scores, seen.coins, delta=delta, confidence=confidence, method="exact")
     facts = _describe(seen, described, curve, (bound, plain))

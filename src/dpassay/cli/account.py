@@ -4,9 +4,10 @@ import inspect
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
+from dpassay.cli.event_words import in_words, relation_in_words
 from dpassay.cli.options import (
     Count,
     EpsilonEach,
@@ -53,11 +54,6 @@ NOTES = {
     "basic": "epsilons and deltas add",
     "gdp-clt": "central limit theorem; can lie below the truth, proves nothing",
 }
-RELATIONS = {
-    "add-remove": "neighbouring data sets differ by one record added or removed",
-    "replace-one": "neighbouring data sets differ by one record replaced",
-}
-
 Delta = Annotated[float | None, option("Give epsilon at this delta.")]
 AtEpsilon = Annotated[float | None, option("Give delta at this epsilon.", "--epsilon")]
 Method = Annotated[
@@ -167,32 +163,39 @@ def sentence(event: "Event", query: Query, price: Price) -> str:
     return f"{query.pair(answer)}-DP, {what} by {price.method}, where {relation_in_words(event)}."
 
 
-def relation_in_words(event: Any) -> str:
-    """What neighbouring data sets of an event differ by.
-
-    >>> from dpassay.privacy.events import dp_sgd_event
-    >>> relation_in_words(dp_sgd_event(1.1, 0.01, 1000, group_size=4))
-    'neighbouring data sets differ by one user of up to 4 records added or removed'
-
-    """
-    inner = event.event if hasattr(event, "count") else event
-    if hasattr(inner, "law"):
-        user = f"one user of up to {len(inner.law) - 1} records"
-        return f"neighbouring data sets differ by {user} added or removed"
-    return RELATIONS[event.neighbouring]
-
-
 def show(event: "Event", query: Query, method: str, as_json: bool) -> None:
     """Price the event and print the answer."""
     with working("pricing by every method" if method == "all" else f"pricing by {method}"):
         found = prices(event, query, method)
+        least = lower_epsilon(event, query) if method in ("all", "best") else None
     best = next((price for price in found if is_proof(price)), found[0])
-    words = sentence(event, query, best)
+    words = sentence(event, query, best) + _from_below(least, query)
     if as_json:
-        emit(as_data(event, query, found, best) | {"sentence": words})
+        below = {} if least is None else {"epsilon_lower": least}
+        emit(as_data(event, query, found, best) | below | {"sentence": words})
         return
     print_prices(in_words(event), query, found)
     say(words)
+
+
+def lower_epsilon(event: "Event", query: Query) -> float | None:
+    """What some data sets and attacker reach at the delta asked for, where that is known."""
+    from dpassay.privacy.brackets import bracket
+
+    if query.delta is None or not 0 < query.delta < 1:
+        return None
+    try:
+        return bracket(event, query.delta).lower
+    except UnsupportedEvent:
+        return None
+
+
+def _from_below(least: float | None, query: Query) -> str:
+    from dpassay.report.numbers import down
+
+    if not least:
+        return ""
+    return f" Some data sets and attacker reach {query.pair(down(least))}: the truth lies between."
 
 
 def as_data(event: "Event", query: Query, found: list[Price], best: Price) -> dict[str, Any]:
@@ -219,28 +222,6 @@ def _short(price: Price) -> str:
     while shorter != text:
         text, shorter = shorter, re.sub(r"\([^()]*\)", "", shorter)
     return text.removeprefix(f"method={price.method!r} ").rstrip(".")
-
-
-def in_words(event: Any) -> str:
-    """The event on one line, without its neighbouring relation.
-
-    >>> from dpassay.privacy.events import dp_sgd_event
-    >>> in_words(dp_sgd_event(1.1, 0.01, 1000))
-    '1000 × Gaussian(noise_multiplier=1.1) on poisson batches of rate 0.01'
-
-    """
-    if hasattr(event, "count"):
-        return f"{event.count} × {in_words(event.event)}"
-    if hasattr(event, "scheme"):
-        over = ", over what one record adds," if event.is_restated else ""
-        batches = f"{event.scheme} batches of rate {event.sampling_rate:g}"
-        return f"{in_words(event.event)}{over} on {batches}"
-    if hasattr(event, "law"):
-        return f"Gaussian(noise_multiplier={event.noise_multiplier:g}) on batches with up to " + (
-            f"{len(event.law) - 1} records of a user"
-        )
-    parts = (f.name for f in fields(event) if f.name != "neighbouring")
-    return f"{type(event).__name__}({', '.join(f'{p}={getattr(event, p):g}' for p in parts)})"
 
 
 def print_prices(title: str, query: Query, found: list[Price]) -> None:
@@ -277,29 +258,40 @@ def dp_sgd(
     show(event, Query(delta, epsilon), method, as_json)
 
 
-def _share(
+def _ask(
+    delta: Delta = None,
+    epsilon: AtEpsilon = None,
+    method: Method = "all",
+    as_json: Json = False,
+) -> None:
+    """The options that every command about events of one kind has."""
+
+
+def _ask_of_many(
     count: Count = 1,
     delta: Delta = None,
     epsilon: AtEpsilon = None,
     method: Method = "all",
     as_json: Json = False,
 ) -> None:
-    """The options that every command about releases of one kind has."""
+    """Those of a command about single releases."""
 
 
-def _add(name: str, kind: str, options: str) -> Callable[[Callable[..., None]], None]:
-    """Add a command that prices releases of one kind; ``options`` are those of its example.
+def _add(
+    name: str, kind: str, options: str, shared_by: Callable[..., None] = _ask_of_many
+) -> Callable[[Callable[..., None]], None]:
+    """Add a command that prices events of one kind; ``options`` are those of its example.
 
     It decorates a description: a function without a body whose arguments are those of the event, in
     their order, and whose docstring is the help. The shared options are put behind them.
     """
 
     def add(description: Callable[..., None]) -> None:
-        own, shared = (inspect.signature(f).parameters for f in (description, _share))
+        own, shared = (inspect.signature(f).parameters for f in (description, shared_by))
 
         def command(
             *,
-            count: int,
+            count: int = 1,
             delta: float | None,
             epsilon: float | None,
             method: str,
@@ -371,3 +363,42 @@ def _randomized_response(
     categories: Annotated[int, option("Number of possible answers.")] = 2,
 ) -> None:
     """A question answered at random with some probability; the relation is replace-one."""
+
+
+EpochSteps = Annotated[int, option("Number of updates per epoch.", "--steps")]
+AllSteps = Annotated[int, option("Number of updates.", "--steps")]
+WholeEpochs = Annotated[int, option("Passes over the data.", "--epochs")]
+Rate = Annotated[float, option("Size of a batch over the number of ALL records.")]
+_HUNDRED = "--noise-multiplier 1 --steps 100 --epochs 10 --delta 1e-5"
+
+
+@_add("allocation", "allocation_event", _HUNDRED, _ask)
+def _allocation(
+    noise_multiplier: NoiseMultiplier,
+    steps: EpochSteps,
+    epochs: WholeEpochs = 1,
+    k: Annotated[int, option("Steps of an epoch with the same record.")] = 1,
+) -> None:
+    """DP-SGD; each record is in one batch of an epoch, drawn for it alone (balls in bins)."""
+
+
+@_add("shuffled", "shuffled_event", _HUNDRED, _ask)
+def _shuffled(
+    noise_multiplier: NoiseMultiplier, steps: EpochSteps, epochs: WholeEpochs = 1
+) -> None:
+    """DP-SGD; batches are cut from a shuffled list, or always the same."""
+
+
+@_add(
+    "bandmf",
+    "bandmf_event",
+    "--noise-multiplier 1 --sampling-rate .005 --steps 2000 --bands 10 --delta 1e-6",
+    _ask,
+)
+def _bandmf(
+    noise_multiplier: NoiseMultiplier,
+    sampling_rate: Rate,
+    steps: AllSteps,
+    bands: Annotated[int, option("Bands of the strategy, whose columns have norm 1.")],
+) -> None:
+    """DP-FTRL with a banded strategy and sampled batches (BandMF)."""

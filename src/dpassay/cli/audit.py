@@ -18,6 +18,7 @@ from dpassay.cli.audit_options import (
     Command,
     DataFile,
     DataPrime,
+    Describe,
     DryRun,
     EvidenceKind,
     Fixed,
@@ -38,7 +39,7 @@ from dpassay.cli.audit_options import (
 )
 from dpassay.cli.ending import STOPPED, ending
 from dpassay.cli.one_run import OneRun, refuse_elsewhere, was_given
-from dpassay.cli.options import Json, Neighbours, option
+from dpassay.cli.options import ExecutorName, Json, Neighbours, option
 from dpassay.cli.output import complain, emit, explain_failure, say
 from dpassay.cli.replayed import audit_by_replay
 from dpassay.cli.verdicts import About, Paper, Proof, exit_code, show
@@ -70,6 +71,7 @@ def audit(
     seed: Annotated[int, option("Seed of worlds and noise.")] = 0,
     secure: Secure = False,
     workers: Workers = None,
+    executor: ExecutorName = None,
     store: Store = None,
     neighbouring: Neighbours = "add-remove",
     group: Annotated[int, option("Records by which the data sets differ.")] = 1,
@@ -81,6 +83,7 @@ def audit(
     measure: Measure = False,
     anyway: Anyway = False,
     dry_run: DryRun = False,
+    describe: Describe = False,
     report: ReportFile = None,
     about: About = None,
     proof: Proof = None,
@@ -100,8 +103,9 @@ def audit(
 
     if one_run:
         files = {"command": command, "data": data, "data_prime": data_prime, "input": source}
-        given = {"score": score, "delta": delta, "workers": workers}
+        given = {"score": score, "delta": delta, "workers": workers, "executor": executor}
         flags = {"secure": secure, "fixed": fixed, "measure": measure, "dry_run": dry_run}
+        flags |= {"describe": describe}
         refuse_elsewhere(files | given | {"timeout": timeout, "recycle": recycle} | flags)
         asked = confidence if was_given(context, "confidence") else None
         once = OneRun(target, arguments, in_place, claim, neighbouring, asked, seed, store)
@@ -118,8 +122,28 @@ def audit(
         _write(paper, verdict, target, as_json, check)
         raise typer.Exit(exit_code(verdict, anyway=anyway))
     said = {"target": target} | ({"claim": claim} if claim else {})
+    options: dict[str, Any] = {
+        "claim": curve,
+        "score": subject.score,
+        "trials": trials,
+        "confidence": confidence,
+        "sequential": not fixed,
+        "measure": measure,
+        "store": store,
+        "rng": None if secure else seed,
+        "delta": delta,
+        "group": group,
+        "neighbours": neighbours,
+        "fixed_seed": "leak" if fixed_seed_is_a_leak else "stop",
+        "timeout": timeout,
+        "replay": shlex.join(["dpassay", *sys.argv[1:]]),
+        "description": said,
+    }
+    if describe:
+        with _hearing_vacuous(anyway):
+            _describe(mechanism, pair, options, as_json)
     try:
-        with _hearing_vacuous(anyway), _crew(target, workers, timeout) as crew:
+        with _hearing_vacuous(anyway), _crew(target, workers, timeout, executor) as crew:
             if dry_run:
                 each = rehearse(
                     mechanism,
@@ -149,24 +173,10 @@ def audit(
                 mechanism,
                 pair,
                 data=subject.source,
-                claim=curve,
-                score=subject.score,
-                trials=trials,
-                confidence=confidence,
-                sequential=not fixed,
-                measure=measure,
                 executor=crew,
-                store=store,
-                rng=None if secure else seed,
-                delta=delta,
-                group=group,
-                neighbours=neighbours,  # type: ignore[arg-type]
-                fixed_seed="leak" if fixed_seed_is_a_leak else "stop",
-                timeout=timeout,
                 recycle=recycle,
                 progress="quiet" if quiet or as_json else "auto",
-                replay=shlex.join(["dpassay", *sys.argv[1:]]),
-                description=said,
+                **options,
             )
     except VacuousAudit as vacuous:
         explain_failure(f"{vacuous} Or play it all the same: --anyway.")
@@ -180,6 +190,35 @@ def audit(
         ending.tell_interrupted(f"interrupted; this is what is known so far. {goes_on}")
     _write(paper, verdict, target, as_json)
     raise typer.Exit(exit_code(verdict, anyway=anyway))
+
+
+def _describe(
+    mechanism: Any, pair: tuple[Any, Any] | None, options: dict[str, Any], as_json: bool
+) -> None:
+    """Write the audit down, say how its parts are played, and leave."""
+    from dpassay.auditing import describe_audit
+    from dpassay.errors import InvalidArgument, VacuousAudit
+
+    folder = options["store"]
+    if folder is None:
+        raise InvalidArgument("store is missing: --describe needs a folder, such as --store DIR.")
+    if pair is None:
+        raise InvalidArgument(
+            "data: --describe plays nothing, so it cannot search a pair. Give two data sets, "
+            "--data d.npz with the arrays data and data_prime."
+        )
+    try:
+        found = describe_audit(mechanism, pair, **options)
+    except VacuousAudit as vacuous:
+        explain_failure(f"{vacuous} Or write it down all the same: --anyway.")
+        raise typer.Exit(STOPPED) from None
+    if as_json:
+        emit({"store": str(folder), "run": found.key, "trials": found.trials})
+    else:
+        say(f"Written down: run {found.key[:12]}, {found.trials} trials from 0 on. Play parts of")
+        say(f"it: dpassay work --store {folder} --shard 1/8, and so on to 8/8; then give the same")
+        say("command without --describe, or look: dpassay status, dpassay report.")
+    raise typer.Exit(0)
 
 
 def _is_replay(evidence: str) -> bool:
@@ -206,12 +245,17 @@ def _hearing_vacuous(anyway: bool) -> Iterator[None]:
         yield
 
 
-def _crew(target: str, workers: int | None, timeout: float | None) -> AbstractContextManager[Any]:
+def _crew(
+    target: str, workers: int | None, timeout: float | None, executor: str | None
+) -> AbstractContextManager[Any]:
     """Who plays: processes of their own, so that no trial can hang or end the audit.
 
     The bundled learners are trusted and play here; None stands for that.
     """
-    from dpassay.runs import Workers
+    from dpassay.runs import Workers, hire
+
+    if executor is not None:
+        return hire(executor, workers)
 
     wanted = workers if workers is not None else int(not target.startswith("example:"))
     wanted = max(wanted, 1) if timeout is not None else wanted

@@ -53,7 +53,18 @@ Workers = Annotated[
         "or exits takes the audit with it; --timeout needs at least 1."
     ),
 ]
-Store = Annotated[Path | None, option("File that keeps the trials; the same command goes on.")]
+Store = Annotated[
+    Path | None,
+    option("File that keeps the trials; the same command goes on. Or the folder of --describe."),
+]
+Describe = Annotated[
+    bool,
+    option(
+        "Write the audit down in the folder --store and play nothing: its parts are then played "
+        "by dpassay work, under any scheduler.",
+        "--describe",
+    ),
+]
 Trust = Annotated[
     str,
     option(

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dpassay.cli.account import relation_in_words
+from dpassay.cli.account import AllSteps, EpochSteps, Rate, WholeEpochs
+from dpassay.cli.event_words import relation_in_words
 from dpassay.cli.options import Count, Json, Neighbours, Scheme, group, option
 from dpassay.cli.output import emit, example, say, working
 from dpassay.cli.schedule import (
@@ -241,6 +242,52 @@ def gaussian(
     """Releases with Gaussian noise; the answer is its deviation over the l2 sensitivity."""
     event = _repeat("Gaussian", count, neighbouring)
     _show_any(event, (epsilon, delta, advantage, attack_rate), method, as_json)
+
+
+@app.command(
+    "allocation",
+    epilog=example("dpassay calibrate allocation --epsilon 3 --delta 1e-5 --steps 100 --epochs 10"),
+)
+def allocation(
+    steps: EpochSteps,
+    epsilon: MaybeEpsilon = None,
+    delta: MaybeDelta = None,
+    advantage: TargetAdvantage = None,
+    attack_rate: TargetRate = None,
+    epochs: WholeEpochs = 1,
+    method: Method = "best",
+    as_json: Json = False,
+) -> None:
+    """DP-SGD; each record is in one batch of an epoch, drawn for it alone (balls in bins)."""
+    from dpassay.privacy.events import allocation_event
+
+    asked = (epsilon, delta, advantage, attack_rate)
+    _show_any(lambda noise: allocation_event(noise, steps, epochs), asked, method, as_json)
+
+
+@app.command(
+    "bandmf",
+    epilog=example(
+        "dpassay calibrate bandmf --epsilon 3 --delta 1e-6 --sampling-rate .005 --steps 2000 "
+        "--bands 10"
+    ),
+)
+def bandmf(
+    sampling_rate: Rate,
+    steps: AllSteps,
+    bands: Annotated[int, option("Bands of the strategy, whose columns have norm 1.")],
+    epsilon: MaybeEpsilon = None,
+    delta: MaybeDelta = None,
+    advantage: TargetAdvantage = None,
+    attack_rate: TargetRate = None,
+    method: Method = "best",
+    as_json: Json = False,
+) -> None:
+    """DP-FTRL with a banded strategy and sampled batches (BandMF)."""
+    from dpassay.privacy.events import bandmf_event
+
+    asked = (epsilon, delta, advantage, attack_rate)
+    _show_any(lambda s: bandmf_event(s, sampling_rate, steps, bands), asked, method, as_json)
 
 
 @app.command("laplace", epilog=example("dpassay calibrate laplace --epsilon 1 --count 10"))

@@ -48,7 +48,7 @@ def _merge(into: Path, logs: list[Path]) -> dict[str, int]:
         for other in others.values():
             _read_through(other)
         whole = open_here(into, make=True)
-        return {path: join(whole, other) for path, other in others.items()}
+        return {path: join(whole, other, names=(str(into), path)) for path, other in others.items()}
 
 
 def _read_through(log: Any) -> None:

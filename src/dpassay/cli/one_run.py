@@ -73,23 +73,37 @@ class OneRun:
     def _say_kept(self) -> str:
         """What is left of an interrupted training."""
         if self.store is None:
-            return "Nothing was kept; with --store FILE what was judged is."
+            return "Nothing was kept; with --store FILE what was judged is, and what a watch saw."
         return (
             "What was judged so far is in the store, and the same command shows it. A training "
             "goes on where it was if the script has checkpoints of its own: with --in-place."
+        )
+
+    def _tell(self, verdict: "Verdict", file: Path | None) -> None:
+        """Show the verdict on a training that ended before the script asked for one."""
+        again = f"dpassay audit {shlex.quote(str(file))} --one-run"
+        kept = "" if file is None else f"\nThe same again, without a training: {again}"
+        explain_failure(
+            f"a training ended before its verdict. What its steps show:\n{verdict}{kept}"
         )
 
     def _play(self) -> "list[Verdict]":
         from dpassay.auditing import parse_claim
         from dpassay.auditing.adapters.subjects import is_script
         from dpassay.canaries.script import audit_script
+        from dpassay.canaries.session import Asked
+        from dpassay.canaries.watch_file import judge_so_far, read_watch
         from dpassay.errors import InvalidArgument
 
+        stated = self.claim and parse_claim(self.claim, neighbouring=self.neighbouring)
+        if self.target is not None and self.target.endswith(".json"):
+            asked = Asked(stated or None, None, self.confidence or 0.95)
+            return [judge_so_far(read_watch(self.target), asked)]
         if self.target is None or not is_script(self.target):
             raise InvalidArgument(
-                f"target={self.target!r} must be a whole script for --one-run, such as train.py."
+                f"target={self.target!r} must be a whole script for --one-run, such as train.py, "
+                "or the .json file in which a watch was kept."
             )
-        stated = self.claim and parse_claim(self.claim, neighbouring=self.neighbouring)
         return audit_script(
             self.target,
             shlex.split(self.arguments),
@@ -98,6 +112,7 @@ class OneRun:
             rng=self.seed,
             in_place=self.in_place,
             store=self.store,
+            tell=self._tell,
         )
 
     def _show(self, verdicts: "list[Verdict]", as_json: bool) -> None:

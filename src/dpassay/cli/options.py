@@ -46,6 +46,14 @@ Neighbours = Annotated[
         help="What neighbouring data sets differ by: add-remove or replace-one.",
     ),
 ]
+ExecutorName = Annotated[
+    str | None,
+    typer.Option(
+        "--executor",
+        help="Who plays: dask for a cluster on this machine, dask:tcp://host:8786 for the one at "
+        "an address; else processes of its own.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 NoiseSeed = Annotated[
     int | None, typer.Option(help="Noise that can be replayed: for tests, NOT private.")

@@ -31,18 +31,19 @@ from dpassay.cli import (
     schema,
     status,
     synth,
+    work,
     zoo,
 )
 from dpassay.cli.ending import INTERRUPTED, MISUSE, STOPPED, ending
 from dpassay.cli.options import App
 from dpassay.cli.output import complain, example
 from dpassay.cli.plugins import register_plugins
-from dpassay.errors import DEBUG, DpassayError, LogDamaged, LogLost, debugging
+from dpassay.errors import DEBUG, DpassayError, EngineLost, LogDamaged, LogLost, debugging
 
 # In the order of the help: what is tested, what is proved, the rest. A module of a command holds
 # the function of its name and an EXAMPLE for its help; a group of commands holds an ``app``.
 MODULES = (
-    *(check, audit, status, report, merge, plan, bound, attack),
+    *(check, audit, work, status, report, merge, plan, bound, attack),
     *(account, calibrate, explain),
     *(synth, schema, query, ledger, zoo, demo, doctor),
 )
@@ -60,7 +61,7 @@ class _Program(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return self._invoke_heard(ctx)
-        except (LogDamaged, LogLost) as error:  # nothing can be said of the trials
+        except (LogDamaged, LogLost, EngineLost) as error:  # nothing can be said of the trials
             complain(str(error))
             raise typer.Exit(STOPPED) from None
         except DpassayError as error:

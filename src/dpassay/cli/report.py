@@ -56,10 +56,14 @@ def report(
 def _is_log(source: Path) -> bool:
     """Whether a file is a trial log by its contents, whatever its name."""
     from dpassay.errors import InvalidArgument
+    from dpassay.runs.parts import is_folder
 
+    if is_folder(source):
+        return True
     if not source.is_file():
         raise InvalidArgument(
-            f"source={str(source)!r} is not a file. Give a log or the JSON beside a report."
+            f"source={str(source)!r} is not a file. Give a log, the folder of a described audit, "
+            "or the JSON beside a report."
         )
     with source.open("rb") as file:
         return file.read(16).startswith(b"SQLite format 3")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from dpassay.cli.options import Json
+from dpassay.cli.options import ExecutorName, Json
 from dpassay.cli.output import emit, say, table, working
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def zoo(
         Path | None,
         typer.Option(help="A folder for the packages' environments; else in your cache."),
     ] = None,
+    executor: ExecutorName = None,
     as_json: Json = False,
 ) -> None:
     """Audit honest and broken mechanisms: every bug must be caught, every honest one let through.
@@ -48,12 +49,13 @@ def zoo(
     if libraries:
         _try_libraries(only or [], confidence, environments, as_json)
         return
+    from dpassay.runs import hire
     from dpassay.zoo.tour import find_subjects, walk
 
     subjects = find_subjects(only or ())
-    with working(f"auditing {len(subjects)} mechanisms"):
-        tour = walk(subjects, draws=trials, confidence=confidence, rng=seed, hidden=hidden)
-        judged = list(tour)
+    options: Any = {"draws": trials, "confidence": confidence, "rng": seed, "hidden": hidden}
+    with working(f"auditing {len(subjects)} mechanisms"), hire(executor, 1) as who:
+        judged = list(walk(subjects, executor=who, **options))
     data = {"mechanisms": [_facts(one) for one in judged], "confidence": confidence}
     _end(judged, data if as_json else None, _print)
 

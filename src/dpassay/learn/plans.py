@@ -16,7 +16,7 @@ from dpassay.types import FloatArray, NoiseLevel
 
 # Mu is solved from (epsilon, delta) to some 1e-12, and composing releases back to it loses as much
 # again. A billionth less than the budget is worth keeps every fit on the right side of its target.
-_ROOM = 1 - 1e-9
+ROOM = 1 - 1e-9
 
 ROUNDING = 1 + 1e-9
 """The factor on sensitivities that covers the rounding of their own formulae."""
@@ -41,7 +41,7 @@ class PublicFacts:
     @cached_property
     def mu(self) -> float:
         """The Gaussian privacy that the budget is worth, by the exact curve."""
-        return _ROOM / gaussian_multiplier(epsilon=self.budget.epsilon, delta=self.budget.delta)
+        return ROOM / gaussian_multiplier(epsilon=self.budget.epsilon, delta=self.budget.delta)
 
     @property
     def signal(self) -> float:

@@ -120,8 +120,18 @@ class PrivatePreprocessor(PrivateMixin, TransformerMixin, BaseEstimator):
 
     @property
     def row_norm(self) -> float:
-        """The square root of the number of columns: each gives a number or one indicator."""
-        check_is_fitted(self)
+        """The square root of the number of columns: each gives a number or one indicator.
+
+        Where all columns are declared by name it is known before the fit, which refuses a table
+        with others: so that an estimator behind it in a pipeline can be given its ``data_norm``.
+        """
+        if isinstance(self.bounds, Mapping):
+            return math.sqrt(len({*self.bounds, *self._categories}))
+        if not hasattr(self, "n_features_in_"):
+            raise InvalidArgument(
+                "row_norm is not known before the fit: declare bounds by column name, e.g. "
+                "bounds={'age': (0, 120)}, or fit first."
+            )
         return math.sqrt(self.n_features_in_)
 
     def get_feature_names_out(self, input_features: Any = None) -> Any:

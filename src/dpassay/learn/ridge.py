@@ -34,6 +34,8 @@ class PrivateRidge(LinearRegressor):
             mapping by column name. Entries are clipped to them. One of the two must be declared.
         target_bound: Y for |y| <= Y, or (low, high); targets are clipped to it.
         residual_bound: where residuals are clipped, in the units of y; None leaves it to the rule.
+        rho: a target of zero-concentrated privacy, in the place of epsilon and delta: all solvers
+            have Gaussian noise, whose price rho is exact, and spend it all.
         weight_bound: the public bound on the ``sample_weight`` of a record, which the sensitivity
             is scaled by (:mod:`dpassay.learn.weights`); for "gd" and "adassp".
         fit_intercept: whether to fit one; where privacy is bought, it is penalised as well.
@@ -63,6 +65,7 @@ class PrivateRidge(LinearRegressor):
     alpha: float | None = None
     solver: str = "auto"
     weight_bound: float | None = None
+    rho: float | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "PrivateRidge":
         """Fit, and record what it cost.
@@ -75,13 +78,15 @@ class PrivateRidge(LinearRegressor):
 
         """
         X, y = self._read(X, y)
-        budget, alpha = self._budget(), self._positive("alpha")
+        budget, rho = self._budget(), self._positive("rho")
+        alpha = self._positive("alpha")
         _check.choice("solver", self.solver, SOLVERS)
         weights = bound_weights(sample_weight, self.weight_bound, X.shape[0])
-        if not budget.is_private:
+        if rho is None and not budget.is_private:
             return self._fit_ridge(X, y, budget, 1.0 if alpha is None else alpha, weights)
-        remedy = "All solvers have Gaussian noise; PrivateLasso can be purely epsilon-DP."
-        _check.number("delta", budget.delta, low=0, high=1, low_open=True, remedy=remedy)
+        if rho is None:
+            remedy = "All solvers have Gaussian noise; PrivateLasso can be purely epsilon-DP."
+            _check.number("delta", budget.delta, low=0, high=1, low_open=True, remedy=remedy)
         features = self._bound_features(X)
         targets = bound_targets(y, self.target_bound)
         facts = RidgeFacts(
@@ -93,6 +98,7 @@ class PrivateRidge(LinearRegressor):
             fit_intercept=bool(self.fit_intercept),
             alpha=alpha,
             residual_bound=self._positive("residual_bound"),
+            rho=rho,
         )
         plan = self._make_plan(facts)
         refuse_weights(weights, self.solver_)

@@ -13,6 +13,7 @@ of u alone; n, epsilon, delta and the declared bounds are public, nothing is rea
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,14 @@ from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.learn.declared import multiply_rows
 from dpassay.learn.huber import gram_matrix, huber_ridge, products_with
-from dpassay.learn.plans import ROUNDING, SMALLEST_PENALTY, LearnerPlan, PublicFacts, Solution
+from dpassay.learn.plans import (
+    ROOM,
+    ROUNDING,
+    SMALLEST_PENALTY,
+    LearnerPlan,
+    PublicFacts,
+    Solution,
+)
 from dpassay.mechanisms import gaussian, gaussian_multiplier
 from dpassay.optim.products import FEW, most_rows, refuse_more_rows, sum_error
 from dpassay.privacy import Event, Gaussian, Repeated, Sequence
@@ -45,6 +53,16 @@ class RidgeFacts(PublicFacts):
     fit_intercept: bool = True
     alpha: float | None = None
     residual_bound: float | None = None
+    rho: float | None = None
+
+    @cached_property
+    def mu(self) -> float:
+        """The Gaussian privacy to spend: of the budget, or of rho where it is the target.
+
+        Gaussian noise of mu costs exactly mu²/2 of zero-concentrated privacy, at any number of
+        steps, as both add.
+        """
+        return super().mu if self.rho is None else ROOM * math.sqrt(2 * self.rho)
 
     @property
     def constant(self) -> float:

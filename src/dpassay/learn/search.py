@@ -67,7 +67,15 @@ from dpassay.privacy.ledger import Ledger
 from dpassay.privacy.selection import LAWS, gamma_of
 from dpassay.types import FloatArray, NoiseLevel
 
-_PAID_BY_THE_SEARCH = ("epsilon", "delta", "neighbouring", "n_records", "ledger", "random_state")
+_PAID_BY_THE_SEARCH = (
+    "epsilon",
+    "delta",
+    "rho",
+    "neighbouring",
+    "n_records",
+    "ledger",
+    "random_state",
+)
 
 
 def _has(method: str) -> Callable[[Any], bool]:

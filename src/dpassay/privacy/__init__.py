@@ -1,6 +1,7 @@
 """What is promised: privacy curves, events, accounting, composition, calibration."""
 
 from dpassay.privacy.accounting import account
+from dpassay.privacy.brackets import Bracket, bracket
 from dpassay.privacy.calibration import (
     calibrate,
     exponential_epsilon,
@@ -11,6 +12,7 @@ from dpassay.privacy.calibration import (
 from dpassay.privacy.combined import Best
 from dpassay.privacy.curves import GDP, PLD, RDP, ZCDP, ApproxDP, PureDP
 from dpassay.privacy.events import (
+    Allocated,
     Approx,
     BoundedRange,
     Event,
@@ -28,10 +30,12 @@ from dpassay.privacy.events import (
     Sequence,
     Shuffled,
     ZeroConcentrated,
+    allocation_event,
     bandmf_event,
     dp_sgd_event,
     from_dict,
     sample_group,
+    shuffled_event,
 )
 from dpassay.privacy.groups import replace_one_from_add_remove
 from dpassay.privacy.ledger import Ledger
@@ -45,12 +49,14 @@ __all__ = [
     "RDP",
     "ZCDP",
     "Advantage",
+    "Allocated",
     "Approx",
     "ApproxDP",
     "AttackRate",
     "BayesError",
     "Best",
     "BoundedRange",
+    "Bracket",
     "Event",
     "Gaussian",
     "Laplace",
@@ -69,7 +75,9 @@ __all__ = [
     "Shuffled",
     "ZeroConcentrated",
     "account",
+    "allocation_event",
     "bandmf_event",
+    "bracket",
     "calibrate",
     "dp_sgd_event",
     "exponential_epsilon",
@@ -80,6 +88,7 @@ __all__ = [
     "randomized_response_noise",
     "replace_one_from_add_remove",
     "sample_group",
+    "shuffled_event",
     "strategy_sensitivity",
     "to_dp_accounting",
 ]

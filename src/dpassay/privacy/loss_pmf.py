@@ -3,7 +3,7 @@
 import functools
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -82,6 +82,42 @@ class LossPmf:
             return 0.0, 0.0
         mean = float(self.probs @ self.losses / mass)
         return mean, float(self.probs @ np.square(self.losses - mean) / mass)
+
+
+class Losses(Protocol):
+    """The privacy losses of one event, in both directions, as a PLD takes them."""
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether adding a record is as removing one."""
+        ...
+
+    def discretise(self, add: bool, interval: float, tail: float) -> LossPmf:
+        """Masses on a grid whose profile is not below the truth, but for a tail at infinity."""
+        ...
+
+    def scale(self, tail: float) -> tuple[float, float]:
+        """The width of the losses but for a tail, and their variance, roughly."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileLosses:
+    """The losses of a pair of profiles (remove, add)."""
+
+    remove: Profile
+    add: Profile
+
+    @property
+    def is_symmetric(self) -> bool:
+        return self.remove is self.add
+
+    def discretise(self, add: bool, interval: float, tail: float) -> LossPmf:
+        pair = (self.add, self.remove) if add else (self.remove, self.add)
+        return discretise(*pair, interval, tail)
+
+    def scale(self, tail: float) -> tuple[float, float]:
+        return scale(self.remove, self.add, tail)
 
 
 def support(profile: Profile, opposite: Profile, tail: float = TAIL) -> tuple[float, float]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from dpassay.errors import UnsupportedEvent
 from dpassay.privacy.events import (
+    MOST_RECORDS,
     Event,
     Gaussian,
     Laplace,
@@ -17,6 +18,7 @@ from dpassay.privacy.events import (
     RandomizedResponse,
     Repeated,
     Sampled,
+    SampledUser,
     Sequence,
     ZeroConcentrated,
 )
@@ -79,6 +81,7 @@ def from_dp_accounting(event: Any, neighbouring: Neighbouring = "add-remove") ->
         ),
         dpa.NonPrivateDpEvent: lambda e: NonPrivate(neighbouring),
         dpa.SingleEpochTreeAggregationDpEvent: lambda e: _tree(e, neighbouring),
+        dpa.dp_event.MixtureOfGaussiansDpEvent: _mixture,
         dpa.NoOpDpEvent: lambda e: Pure(0.0, neighbouring),
     }
     if type(event) not in words:
@@ -93,3 +96,22 @@ def _tree(event: Any, neighbouring: Neighbouring) -> MatrixMechanism:
     return MatrixMechanism(
         event.noise_multiplier, math.nextafter(math.sqrt(levels), math.inf), neighbouring
     )
+
+
+def _mixture(event: Any) -> SampledUser:
+    """A user's batch: what is added is a multiple of what one record adds, with its probability.
+
+    It is priced by our own code: dp-accounting's price can lie below the truth.
+    """
+    moves = [float(move) for move in event.sensitivities]
+    unit = min((move for move in moves if move > 0), default=math.nan)
+    records = [move / unit for move in moves]
+    if not all(0 <= n <= MOST_RECORDS and n == int(n) for n in records):
+        raise UnsupportedEvent(
+            f"{event!r} has no translation: its sensitivities must be multiples of the least one "
+            f"above 0, up to {MOST_RECORDS} times it."
+        )
+    law = [0.0] * (int(max(records)) + 1)
+    for n, p in zip(records, event.sampling_probs, strict=True):
+        law[int(n)] += float(p)
+    return SampledUser(math.nextafter(event.standard_deviation / unit, 0.0), tuple(law))

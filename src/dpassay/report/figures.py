@@ -1,9 +1,9 @@
 """Figures with their numbers: drawn without a screen, saved the same bit for bit every time."""
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
@@ -44,26 +44,6 @@ _STYLE: dict[Any, Any] = {
 
 
 @dataclass(frozen=True)
-class Claim:
-    """What a source document says of its figure, and whether it is so here.
-
-    Attributes:
-        text: the document's sentence, made precise enough to be wrong.
-        holds: whether the numbers agree.
-        measured: the numbers, in words.
-
-    """
-
-    text: str
-    holds: bool
-    measured: str
-
-    def __str__(self) -> str:
-        verdict = "holds" if self.holds else "fails"
-        return f"Caption's claim: {self.text} It {verdict}: {self.measured}"
-
-
-@dataclass(frozen=True)
 class Picture:
     """A figure, what it shows, and the numbers that were drawn.
 
@@ -74,7 +54,8 @@ class Picture:
         figure: the drawing.
         facts: the single numbers that it marks, by name.
         curves: the plotted arrays, by name.
-        claims: what the source document says of it, checked.
+
+    A subclass may add sentences that stand below the drawing, and numbers of its own.
 
     """
 
@@ -84,7 +65,16 @@ class Picture:
     figure: "Figure"
     facts: dict[str, float] = field(default_factory=dict)
     curves: dict[str, Any] = field(default_factory=dict)
-    claims: tuple[Claim, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences that stand below the drawing."""
+        return ()
+
+    @property
+    def numbers(self) -> dict[str, Any]:
+        """What ``numbers.json`` says of it."""
+        return {"title": self.title, "facts": self.facts, "curves": self.curves}
 
 
 @contextmanager
@@ -154,24 +144,15 @@ def save_all(
 
 
 def save_index(
-    pictures: list[Picture], folder: Path, image_format: str = "svg", **album: Unpack[Album]
+    pictures: Sequence[Picture], folder: Path, image_format: str = "svg", **album: Unpack[Album]
 ) -> list[Path]:
     """``numbers.json`` and ``index.html`` for pictures that were saved to the folder."""
     sections = [
-        Section(p.title, p.caption, image(f"{p.name}.{image_format}", p.title), _list_claims(p))
+        Section(p.title, p.caption, image(f"{p.name}.{image_format}", p.title), p.notes)
         for p in pictures
     ]
     texts = {
-        folder / "numbers.json": as_json({p.name: _numbers(p) for p in pictures}) + "\n",
+        folder / "numbers.json": as_json({p.name: p.numbers for p in pictures}) + "\n",
         folder / "index.html": page(album["title"], album["introduction"], sections),
     }
     return _files.write_all(texts)
-
-
-def _list_claims(picture: Picture) -> tuple[str, ...]:
-    return tuple(str(claim) for claim in picture.claims)
-
-
-def _numbers(picture: Picture) -> dict[str, Any]:
-    found = {"title": picture.title, "facts": picture.facts, "curves": picture.curves}
-    return found | ({"claims": [asdict(c) for c in picture.claims]} if picture.claims else {})

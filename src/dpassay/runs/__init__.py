@@ -10,8 +10,9 @@ once, whatever dies in between, and hands the outcomes over in number order.
 
 """
 
-from dpassay.errors import LogDamaged, LogError, LogLost, RunError, TaskError
+from dpassay.errors import EngineLost, LogDamaged, LogError, LogLost, RunError, TaskError
 from dpassay.runs.board import Ended
+from dpassay.runs.crew import Players, hire
 from dpassay.runs.keys import fingerprint, run_key
 from dpassay.runs.log import open_log, opened
 from dpassay.runs.memory import MemoryLog
@@ -27,6 +28,7 @@ __all__ = [
     "NO_WORLD",
     "PAYLOAD_MAX",
     "Ended",
+    "EngineLost",
     "LogDamaged",
     "LogError",
     "LogLost",
@@ -34,6 +36,7 @@ __all__ = [
     "Outcome",
     "Outcomes",
     "Played",
+    "Players",
     "Progress",
     "RunError",
     "RunRecord",
@@ -43,6 +46,7 @@ __all__ = [
     "TrialLog",
     "Workers",
     "fingerprint",
+    "hire",
     "is_at_work",
     "merge",
     "open_log",

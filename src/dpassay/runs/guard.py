@@ -37,6 +37,7 @@ class Rules(NamedTuple):
         home: the process that the run belongs to.
         notes: a folder where a worker notes what it is doing, so that it can be understood if it
             had to end itself; None where workers must not do that.
+        replayable: whether a trial played again is the same trial.
 
     """
 
@@ -44,6 +45,7 @@ class Rules(NamedTuple):
     timeout: float | None = None
     home: int = 0
     notes: str | None = None
+    replayable: bool = True
 
 
 class _Failure(NamedTuple):

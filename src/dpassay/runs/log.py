@@ -14,6 +14,7 @@ from pathlib import Path
 
 from dpassay.errors import InvalidArgument
 from dpassay.runs.memory import MemoryLog
+from dpassay.runs.parts import is_folder, join_parts
 from dpassay.runs.protocol import TrialLog
 from dpassay.runs.sqlite import SqliteLog
 
@@ -21,12 +22,13 @@ from dpassay.runs.sqlite import SqliteLog
 def open_log(store: "str | Path | TrialLog | None", *, make: bool = True) -> TrialLog:
     """The log at a path, or for None a new one in memory; an open log comes back as it is.
 
-    A file that does not exist is made, or with ``make=False`` refused.
+    A file that does not exist is made, or with ``make=False`` refused. In a folder where a run was
+    described (:mod:`dpassay.runs.parts`) what its parts hold is added to the log of the whole run.
     """
     if store is None:
         return MemoryLog()
     if isinstance(store, str | Path):
-        return SqliteLog(store, make=make)
+        return join_parts(Path(store)) if is_folder(Path(store)) else SqliteLog(store, make=make)
     if isinstance(store, TrialLog):
         return store
     raise InvalidArgument(f"store={store!r} must be a path, a trial log or None (kept in memory).")

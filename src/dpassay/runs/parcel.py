@@ -35,6 +35,12 @@ class Parcel:
         _unpacked.move_to_end(self.digest)
         return _unpacked[self.digest]
 
+    def is_whole(self) -> bool:
+        """Whether the content is still what was packed."""
+        content = self.content
+        content = content.read_bytes() if isinstance(content, Path) else content
+        return hashlib.sha256(content).hexdigest() == self.digest
+
     def _load(self) -> Task:
         import cloudpickle
 

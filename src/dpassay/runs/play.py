@@ -2,9 +2,6 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import (
-    Executor,
-)
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,12 +12,12 @@ from numpy.typing import NDArray
 from dpassay import _check
 from dpassay.errors import AuditStopped, InvalidArgument
 from dpassay.runs.board import Board, Ended
+from dpassay.runs.crew import Players, crew_for
 from dpassay.runs.log import opened
 from dpassay.runs.outcomes import Outcomes, Task
 from dpassay.runs.progress import Progress, progress_for
 from dpassay.runs.protocol import TrialLog
 from dpassay.runs.session import Session
-from dpassay.runs.workers import Workers, crew_for
 from dpassay.runs.writer import this_writer
 
 _DEATHS = "deaths"  # the fact about a run that counts dead workers
@@ -94,7 +91,7 @@ def play(
     configuration: Mapping[str, Any] | None = None,
     description: Mapping[str, Any] | None = None,
     store: str | Path | TrialLog | None = None,
-    executor: Executor | Workers | Callable[[], Executor] | None = None,
+    executor: Players = None,
     workers: int | None = None,
     batch: int = 1,
     stop: Callable[[Outcomes], Any] | None = None,
@@ -105,6 +102,7 @@ def play(
     max_failed_share: float = 0.1,
     progress: str | Progress = "quiet",
     note: Callable[[], str] | None = None,
+    part: str | None = None,
 ) -> Played:
     """Play the trials that are not in the log, and consume all of them in number order.
 
@@ -124,8 +122,8 @@ def play(
         description: more of that, of which the latest stands. "writer" is added: who plays now.
         store: the log: a path, an open log, or None for memory.
         executor: who plays: any ``concurrent.futures.Executor`` (which cannot be replaced if it
-            breaks), a function that makes one, or :class:`Workers`. For Dask pass
-            ``client.get_executor(pure=False)``.
+            breaks), a function that makes one, :class:`Workers`, a ``dask.distributed.Client``,
+            "dask" (a cluster of processes on this machine) or "dask:tcp://host:8786".
         workers: number of processes of our own; 1 plays in this process. Default: one per core.
             Worker processes compute on one thread each. Where sums depend on the number of threads
             (large matrix products), set OMP_NUM_THREADS=1 to have the same bits in this process.
@@ -144,6 +142,7 @@ def play(
             ten failures are let pass until the end.
         progress: "auto", "bar", "lines", "quiet" or a :class:`Progress`.
         note: gives a text to show with the progress.
+        part: the name of the shard or range that these trials are, for the log.
 
     Returns:
         How it ended, with the outcomes that were consumed.
@@ -152,7 +151,7 @@ def play(
         InvalidArgument: an argument is out of range, or the task cannot be sent to workers.
         TaskError: the task returned the wrong number or kind of results.
         LogError: the log cannot be read or written.
-        RunError: workers cannot be had.
+        RunError: workers cannot be had, or (:class:`~dpassay.errors.EngineLost`) no longer.
 
     """
     numbers = _numbers(trials)
@@ -170,8 +169,8 @@ def play(
         try:
             ended = board.advance()
             if ended is None:
-                with crew_for(task, executor, workers, batch, timeout) as crew:
-                    session = Session(key, log, board, crew, shown, recycle, replayable)
+                with crew_for(task, executor, workers, batch, timeout, replayable) as crew:
+                    session = Session(key, log, board, crew, shown, recycle, replayable, part)
                     ended = session.play()
                     deaths = session.n_deaths
         except KeyboardInterrupt:

@@ -90,28 +90,59 @@ class TrialLog(Protocol):
         ...
 
 
-def merge(into: TrialLog, other: TrialLog) -> int:
+def merge(
+    into: TrialLog,
+    other: TrialLog,
+    *,
+    names: tuple[str, str] = ("the log", "the other"),
+    notes: bool = True,
+) -> int:
     """Add the runs and trials of another log; returns how many trials were new.
 
-    Doing it again adds nothing. A trial that both hold stays as it is, and so does the description
-    of a run that both hold. So does a fact about a run, but of two numbers the larger one stands:
-    what counts upwards must not be forgotten. For the same reason the account in a description is
-    the one that goes on from the other.
+    Doing it again adds nothing. A trial that both hold must have the same outcome in both, but for
+    its seconds and the words of an error. The description of a run that both hold stays as it is.
+    So does a fact about a run, but of two numbers the larger one stands: what counts upwards must
+    not be forgotten. For the same reason the account in a description is the one that goes on from
+    the other. ``names`` are those of the logs, for messages; ``notes=False`` leaves facts out.
 
     Raises:
-        LogError: both logs hold a run and each has an account of its own; nothing is added then.
+        LogError: the logs hold different outcomes of a trial, or each has an account of its own of
+            a run; nothing is added then.
 
     """
     added, known = 0, {run.key: run.description for run in into.runs()}
     described = {run.key: _join_descriptions(run, known.get(run.key)) for run in other.runs()}
     for run in other.runs():
+        if run.key in known:
+            _refuse_conflicts(run.key, into.outcomes(run.key), other.outcomes(run.key), names)
+    for run in other.runs():
         into.begin(run.key, run.configuration, described[run.key])
         before = sum(into.counts(run.key).values())
         _add_parts(into, other, run.key)
         added += sum(into.counts(run.key).values()) - before
-        for name, value in other.notes(run.key).items():
+        for name, value in other.notes(run.key).items() if notes else ():
             into.revise(run.key, name, lambda mine, theirs=value: _larger(mine, theirs))
     return added
+
+
+def _refuse_conflicts(key: str, mine: Outcomes, theirs: Outcomes, names: tuple[str, str]) -> None:
+    """Raise LogError if two logs have different outcomes of the same trials."""
+    trials, at, there = np.intersect1d(
+        mine.trials, theirs.trials, assume_unique=True, return_indices=True
+    )
+    a, b = mine[at], theirs[there]
+    bits = [np.where(part.failed, 0.0, part.scores).view(np.int64) for part in (a, b)]
+    differ = (a.failed != b.failed) | (a.worlds != b.worlds) | (bits[0] != bits[1])
+    for i, trial in enumerate(trials.tolist() if a.payloads or b.payloads else ()):
+        differ[i] |= a.payloads.get(trial) != b.payloads.get(trial)
+    wrong = trials[differ].tolist()
+    if wrong:
+        few = ", ".join(map(str, wrong[:8])) + (", …" if len(wrong) > 8 else "")
+        raise LogError(
+            f"run {key[:12]}: {names[0]} and {names[1]} have different outcomes of "
+            f"{len(wrong)} trial{'s' * (len(wrong) > 1)} ({few}). They were played twice, with "
+            "secure noise or by different code or machines: keep one of the logs alone."
+        )
 
 
 def _join_descriptions(run: RunRecord, mine: dict[str, Any] | None) -> dict[str, Any] | None:

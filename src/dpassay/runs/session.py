@@ -2,23 +2,17 @@
 
 import contextlib
 import time
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    BrokenExecutor,
-    CancelledError,
-    Future,
-    wait,
-)
+from concurrent.futures import BrokenExecutor, CancelledError, Future
 
 from dpassay.errors import LogError, RunError
 from dpassay.runs import outcomes as columns
 from dpassay.runs.board import Board, Ended
-from dpassay.runs.guard import ERROR_MAX
+from dpassay.runs.crew import Crew
 from dpassay.runs.outcomes import Outcomes
 from dpassay.runs.progress import Progress
 from dpassay.runs.protocol import TrialLog
-from dpassay.runs.schedule import Schedule
-from dpassay.runs.workers import Crew, deaths_behind
+from dpassay.runs.schedule import DEATHS_ALONE, Schedule
+from dpassay.runs.workers import PortionLost, deaths_behind
 
 WRITE_SHARE = 0.05  # of the time may go into commits; outcomes wait in a group until it does
 WRITE_SECONDS = 0.2  # the longest that an outcome waits, however slow the disk
@@ -42,9 +36,10 @@ class Session:
         shown: Progress,
         recycle: int | None,
         replayable: bool,
+        part: str | None = None,
     ) -> None:
         self._board, self._crew, self._shown, self._recycle = board, crew, shown, recycle
-        self._written = _Writer(key, log, board)
+        self._written = _Writer(key, log, board, part)
         self._replayable = replayable
         most = None if recycle is None else max(1, recycle // crew.workers.depth)
         most = most if replayable else 1  # a death then costs no more than what is being played
@@ -80,7 +75,10 @@ class Session:
             if self._under_way:
                 return
             self._renew()
-        while len(self._under_way) < self._crew.workers.depth:
+        workers = self._crew.workers
+        self._schedule.width = workers.width
+        self._schedule.portion_seconds = workers.portion_seconds
+        while len(self._under_way) < workers.depth:
             portion = self._schedule.next(len(self._under_way))
             if not portion or not self._submit(portion):
                 return
@@ -100,7 +98,7 @@ class Session:
         if self._under_way:
             due = self._written.due()
             patience = PATIENCE_SECONDS if due is None else due
-            ready, _ = wait(self._under_way, patience, FIRST_COMPLETED)
+            ready = self._crew.workers.wait(self._under_way, patience)
             self._bury([future for future in ready if not self._take(future)])
         if self._written.due() == 0 or not self._under_way:
             self._written.flush()
@@ -109,6 +107,9 @@ class Session:
         """Take a portion that has ended; False if its worker died, and it stays under way."""
         try:
             outcomes = future.result()
+        except PortionLost:  # nobody died of it: no trial is to blame
+            self._schedule.put_back(self._under_way.pop(future))
+            return True
         except CancelledError as error:
             raise RunError(
                 "the executor cancelled trials of this run. Run the same again to go on."
@@ -125,29 +126,31 @@ class Session:
 
     def _bury(self, lost: "list[Future[Outcomes]]") -> None:
         """Have the trials of dead workers played again, or give them up."""
-        if not lost:
-            return
-        reason = lost[0].exception() or BrokenExecutor()
-        deaths = deaths_behind(reason)
+        broken = [future for future in lost if isinstance(future.exception(), BrokenExecutor)]
+        if broken:
+            self._bury_trials(self._all_lost(broken), 1)
+        for future in set(lost) & set(self._under_way):
+            self._bury_trials([future], deaths_behind(future.exception()))
+
+    def _bury_trials(self, lost: "list[Future[Outcomes]]", deaths: int) -> None:
+        """Take back what these portions held; so many workers died over them."""
         self.n_deaths += deaths
-        if isinstance(reason, BrokenExecutor):
-            lost = self._all_lost(lost)
         trials = {trial for future in lost for trial in self._under_way.pop(future)}
         hung = {t: error for t, error in self._crew.hung_trials().items() if t in trials}
         lost_now = sorted(trials - hung.keys())
         if self._replayable:
             given_up = self._schedule.note_deaths(lost_now, deaths)
-            error = f"the trial, playing alone, killed its worker again and again: {reason}"
+            error = f"playing alone, it killed its worker {DEATHS_ALONE} times"
         else:
             given_up = lost_now
-            error = f"a worker died while this trial, which cannot be replayed, played: {reason}"
-        error = error[:ERROR_MAX]
-        if hung or given_up:
-            self._written.add(columns.failures(hung | dict.fromkeys(given_up, error)))
+            error = "its worker died, and it cannot be replayed"
+        errors = {trial: f"trial {trial}: {error}" for trial in given_up}
+        if hung or errors:
+            self._written.add(columns.failures(hung | errors))
 
     def _all_lost(self, lost: "list[Future[Outcomes]]") -> "list[Future[Outcomes]]":
         """All that a broken pool has lost, which is all but what was finished just before."""
-        others, _ = wait(set(self._under_way) - set(lost), GRACE_SECONDS)
+        others = self._crew.workers.wait(set(self._under_way) - set(lost), GRACE_SECONDS, all=True)
         for future in others:
             self._take(future)
         self._renew()
@@ -168,9 +171,10 @@ class Session:
 
     def _wind_down(self) -> None:
         """Begin no more, wait a little for what is being played, write all that is finished."""
-        for future in self._under_way:
-            future.cancel()
-        ready, still_playing = wait(self._under_way, GRACE_SECONDS)
+        workers = self._crew.workers
+        workers.cancel(self._under_way)
+        ready = workers.wait(self._under_way, GRACE_SECONDS, all=True)
+        still_playing = len(ready) < len(self._under_way)
         for future in ready:
             if not future.cancelled() and future.exception() is None:
                 self._take(future)
@@ -186,8 +190,8 @@ class _Writer:
     trial first, and its outcome is the one that stands.
     """
 
-    def __init__(self, key: str, log: TrialLog, board: Board) -> None:
-        self._key, self._log, self._board = key, log, board
+    def __init__(self, key: str, log: TrialLog, board: Board, part: str | None) -> None:
+        self._key, self._log, self._board, self._part = key, log, board, part
         self._waiting: list[Outcomes] = []
         self._next = 0.0  # when to write again
 
@@ -202,7 +206,7 @@ class _Writer:
         if not self._waiting:
             return
         begin = time.monotonic()
-        self._board.put(self._log.add(self._key, columns.join(self._waiting)))
+        self._board.put(self._log.add(self._key, columns.join(self._waiting), self._part))
         self._waiting.clear()  # Not before: what is interrupted is done again, and changes nothing.
         end = time.monotonic()
         self._next = end + min((end - begin) / WRITE_SHARE, WRITE_SECONDS)

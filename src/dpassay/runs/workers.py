@@ -9,23 +9,39 @@ import signal
 import tempfile
 import threading
 import time
-import traceback
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import BrokenExecutor, Executor, Future, ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator
+from concurrent.futures import (
+    ALL_COMPLETED,
+    FIRST_COMPLETED,
+    BrokenExecutor,
+    Executor,
+    Future,
+    ThreadPoolExecutor,
+)
+from concurrent.futures import wait as wait_for
 from pathlib import Path
 from typing import Any
 
 from dpassay import _check
-from dpassay._scratch import remove_if_stale, temporary_folder
-from dpassay.errors import InvalidArgument, RunError
-from dpassay.runs.guard import Rules, hung_trials, play_portion
-from dpassay.runs.outcomes import Outcomes, Task
-from dpassay.runs.parcel import Parcel, pack
+from dpassay._scratch import remove_if_stale
+from dpassay.errors import RunError
+from dpassay.runs.schedule import PORTION_SECONDS
 
 ORPHAN_SECONDS = 0.5
-DASK_DEATHS = 4  # Dask tries a portion on so many workers before it reports a death.
 # One thread per worker: cores are shared out already, and sums do not depend on `workers`.
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
+
+
+class PortionLost(Exception):
+    """Whoever plays has lost a portion, and no worker is known to have died of it."""
+
+
+class WorkerDied(Exception):
+    """So many workers died one after the other while a portion was theirs."""
+
+    def __init__(self, deaths: int) -> None:
+        super().__init__(deaths)
+        self.deaths = deaths
 
 
 class Workers:
@@ -43,11 +59,17 @@ class Workers:
     """
 
     local = True
+    portion_seconds = PORTION_SECONDS  # that a portion should take
 
     def __init__(self, workers: int | None = None, *, separate: bool = False) -> None:
-        self.width = _cores() if workers is None else _check.count("workers", workers)
+        self._width = count_cores() if workers is None else _check.count("workers", workers)
         self._separate = separate
         self._executor: Executor | None = None
+
+    @property
+    def width(self) -> int:
+        """How many trials are played at the same time."""
+        return self._width
 
     @property
     def in_process(self) -> bool:
@@ -62,10 +84,25 @@ class Workers:
     def submit(self, call: Callable[..., Any], *arguments: Any) -> "Future[Any]":
         """Have it called; an executor is made when it is first needed."""
         # Workers inherit that Ctrl-C is held back: they must not die of it while they start.
-        with _interrupts_held():
+        with interrupts_held():
             if self._executor is None:
                 self._executor = self._make()
             return self._executor.submit(call, *arguments)
+
+    def wait(
+        self, futures: "Collection[Future[Any]]", seconds: float, *, all: bool = False
+    ) -> "set[Future[Any]]":
+        """Those that have ended, after one of them has, all of them have, or time is up."""
+        return wait_for(futures, seconds, ALL_COMPLETED if all else FIRST_COMPLETED).done
+
+    def cancel(self, futures: "Collection[Future[Any]]") -> None:
+        """Take back what was not begun."""
+        for future in futures:
+            future.cancel()
+
+    def close(self) -> None:
+        """End the workers for good."""
+        self.stop()
 
     def stop(self) -> None:
         """End the workers, also in the middle of a trial; the next call gets new ones."""
@@ -91,10 +128,10 @@ class Workers:
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self.stop()
+        self.close()
 
 
-class _Made(Workers):
+class Made(Workers):
     """Executors that a function of the caller makes."""
 
     local = False
@@ -111,7 +148,7 @@ class _Made(Workers):
         executor.shutdown(wait=False)
 
 
-class _Given(Workers):
+class Given(Workers):
     """An executor of the caller: it is used, never shut down, and cannot be replaced."""
 
     local = False
@@ -150,39 +187,15 @@ class _Here(Executor):
         return future
 
 
-def workers_from(
-    executor: "Executor | Workers | Callable[[], Executor] | None", workers: int | None
-) -> Workers:
-    """The workers that the arguments ``executor`` and ``workers`` of a run stand for."""
-    if executor is None or isinstance(executor, Workers):
-        return Workers(workers) if executor is None else executor
-    width = _check.count("workers", _width_of(executor) or workers or _cores())
-    if isinstance(executor, Executor):
-        return _Given(executor, width)
-    if callable(executor):
-        return _Made(executor, width)
-    raise InvalidArgument(
-        f"executor={executor!r} must be a concurrent.futures.Executor, a function that makes one, "
-        "Workers, or None for worker processes of our own."
-    )
-
-
-def _width_of(executor: Any) -> int:
-    """How many trials an executor plays at the same time; 0 if it does not say."""
-    client: Any = getattr(executor, "_client", None)  # Dask's
-    if hasattr(client, "nthreads"):
-        return sum(client.nthreads().values())
-    return getattr(executor, "_max_workers", 0)
-
-
-def _cores() -> int:
+def count_cores() -> int:
+    """How many cores this process may use."""
     import loky
 
     return loky.cpu_count()
 
 
 @contextlib.contextmanager
-def _interrupts_held() -> Iterator[None]:
+def interrupts_held() -> Iterator[None]:
     """Hold Ctrl-C back until the end of the block."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -212,52 +225,11 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-class Crew:
-    """Workers with a task and the rules of play."""
-
-    def __init__(self, workers: Workers, task: Task | Parcel, rules: Rules) -> None:
-        self.workers, self._task, self._rules = workers, task, rules
-
-    def submit(self, trials: Sequence[int]) -> "Future[Outcomes]":
-        """Hand some trials to a worker process; the future holds their outcomes."""
-        return self.workers.submit(play_portion, self._task, trials, self._rules)
-
-    def hung_trials(self) -> dict[int, str]:
-        """The trials that made their worker end itself since this was last asked, with errors."""
-        return hung_trials(self._rules)
-
-
-@contextlib.contextmanager
-def crew_for(
-    task: Task, executor: Any, workers: int | None, batch: int, timeout: float | None
-) -> Iterator[Crew]:
-    """A crew; workers made for it are ended with it."""
-    who = workers_from(executor, workers)
-    with contextlib.ExitStack() as stack:
-        notes = folder = None
-        if who.local and not who.in_process:
-            folder = stack.enter_context(temporary_folder())
-            notes = folder / "notes"
-            notes.mkdir()
-        rules = Rules(batch, timeout, os.getpid(), notes and str(notes))
-        packed = task if who.in_process else pack(task, folder)
-        try:
-            yield Crew(who, packed, rules)
-        finally:
-            if who is not executor:
-                who.stop()
-
-
-def deaths_behind(error: BaseException) -> int:
+def deaths_behind(error: BaseException | None) -> int:
     """How many workers died over a portion that ended with this error; 0 if it has another cause.
 
     A death says nothing about the trials, except when it happens again and again.
     """
-    if isinstance(error, BrokenExecutor):
-        return 1
-    if type(error).__name__ == "KilledWorker":
-        return DASK_DEATHS
-    # Dask's executor trips over a result whose worker has died since.
-    frames = traceback.extract_tb(error.__traceback__)
-    lost = bool(frames) and Path(frames[-1].filename).parts[-2:] == ("distributed", "cfexecutor.py")
-    return int(lost)
+    if isinstance(error, WorkerDied):
+        return error.deaths
+    return int(isinstance(error, BrokenExecutor))

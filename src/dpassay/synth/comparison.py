@@ -95,13 +95,17 @@ def train_on_synthetic(
         rng: seed of the estimator.
 
     Returns:
-        ``{"real": ..., "synthetic": ...}``: accuracy or R².
+        ``{"real": ..., "synthetic": ...}``: accuracy or R², on records whose target is known.
+        Records without one are left out of all three frames.
 
     """
     if target not in real.columns:
         raise InvalidArgument(f"target={target!r} is not a column of {list(real.columns)}.")
     if isinstance(synthetic, Fitted):
         synthetic = synthetic.sample(max(len(real), TRAINING_ROWS), rng=rng)
+    real, synthetic, test = (frame[frame[target].notna()] for frame in (real, synthetic, test))
+    if min(map(len, (real, synthetic, test))) == 0:
+        raise InvalidArgument(f"target={target!r} is missing in every record of a table.")
     found = {}
     for name, frame in (("real", real), ("synthetic", synthetic)):
         learner = _learner(real, target, rng) if model is None else model

@@ -9,6 +9,7 @@ import numpy as np
 from dpassay.auditing import audit, inputs
 from dpassay.auditing.inputs import Input
 from dpassay.errors import InvalidArgument
+from dpassay.runs import Players
 from dpassay.types import Verdict
 from dpassay.zoo.catalogue import SUBJECTS, Subject
 
@@ -80,6 +81,7 @@ def walk(
     confidence: float = CONFIDENCE,
     rng: int = 0,
     hidden: bool = False,
+    executor: Players = None,
 ) -> Iterator[Judged]:
     """Audit one subject after another.
 
@@ -90,6 +92,7 @@ def walk(
         confidence: of each verdict.
         rng: seed of worlds and noise.
         hidden: pairs are searched; else each subject is audited on the pair that is stored for it.
+        executor: who plays, see :func:`dpassay.runs.play`.
 
     """
     for subject in subjects:
@@ -104,6 +107,7 @@ def walk(
             trials=subject.trials or draws,
             confidence=confidence,
             rng=rng,
+            executor=executor,
             # Pairs of query answers: what their neighbours are is stated with the subject.
             neighbours="trusted" if subject.trials is None else "checked",
         )

@@ -1,5 +1,6 @@
 """Errors along n, epsilon, the number of queries and of bits: measured slopes and the theorems'."""
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,10 +8,24 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from dpassay.report.figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED, Claim
+from dpassay.report.figures import BLACK, BLUE, GREEN, ORANGE, PURPLE, RED
 from dpassay.synth import query_error_upper
 from dpassay.synth.theorems import RATES
 from dpassay.types import FloatArray
+from dpassay_reproduce.claims import (
+    CHANCE,
+    FAILS,
+    Claim,
+    Estimate,
+    Verdict,
+    decide,
+    estimate,
+    estimate_log_ratio,
+    judge_above,
+    judge_all,
+    judge_below,
+    judge_within,
+)
 from dpassay_reproduce.printed.rates import PRINTED
 from dpassay_reproduce.synth.cells import Cell, Kept, Progress
 
@@ -112,31 +127,23 @@ def fit_line(x: FloatArray, y: FloatArray) -> Line:
     return Line(slope, spread, float(rest @ rest), len(x) - 2)
 
 
-@dataclass(frozen=True)
-class Slopes:
-    """Slopes with standard errors, by method; the scatter around the lines is taken for one.
+def slopes(found: Sequence[Curve]) -> dict[str, Estimate]:
+    """The slopes of several curves along one quantity; all intervals hold together at 99 %.
 
-    Attributes:
-        values: by method.
-        errors: by method.
-        limit: how many errors none of them is off by, with probability 0.95: Student's quantile at
-            a level that all share.
-
+    The scatter around the lines is taken for one. Lines through two points have none: nothing is
+    known of their slopes.
     """
-
-    values: dict[str, float]
-    errors: dict[str, float]
-    limit: float
-
-
-def slopes(found: Sequence[Curve]) -> Slopes:
-    """The slopes of several curves along one quantity."""
     lines = {curve.method: curve.line() for curve in found}
     freedom = sum(line.freedom for line in lines.values())
-    scatter = sum(line.rest for line in lines.values()) / max(freedom, 1)
-    errors = {name: float(np.sqrt(scatter / line.spread)) for name, line in lines.items()}
-    limit = float(special.stdtrit(max(freedom, 1), 1 - 0.05 / len(lines)))
-    return Slopes({name: line.slope for name, line in lines.items()}, errors, limit)
+    if freedom == 0:
+        return {name: Estimate(line.slope, -math.inf, math.inf) for name, line in lines.items()}
+    scatter = sum(line.rest for line in lines.values()) / freedom
+    limit = -float(special.stdtrit(freedom, CHANCE / (2 * len(lines))))
+    reach = {name: limit * math.sqrt(scatter / line.spread) for name, line in lines.items()}
+    return {
+        name: Estimate(line.slope, line.slope - reach[name], line.slope + reach[name])
+        for name, line in lines.items()
+    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,54 +258,62 @@ def log_errors(ax: Any) -> None:
 
 # Claims.
 
+_ROUNDING = 1e-9  # of a slope
+
 
 def slope_claim(along: str, found: Sequence[Curve], exponent: Callable[[Any], float]) -> Claim:
-    """Whether no error falls more slowly, or grows faster, than its theorem, beyond chance."""
-    lines, said, worse = slopes(found), [], []
-    for method, slope in lines.values.items():
-        theory, error = exponent(RATES[method]), lines.errors[method]
-        said.append(f"{method} {slope:.2f} ± {error:.2f} (theorem {theory:.2f})")
-        if slope - lines.limit * error > theory:
-            worse.append(method)
-    measured = ", ".join(said) + "."
-    measured += f" Beyond chance ({lines.limit:.1f} errors): {', '.join(worse)}." if worse else ""
-    text = f"along {along}, no error falls more slowly or grows faster than its rate."
-    return Claim(text, not worse, measured)
+    """Whether no error falls more slowly, or grows faster, than its theorem."""
+    lines = {name: line for name, line in slopes(found).items() if not math.isnan(line.value)}
+    theory = {name: exponent(RATES[name]) for name in lines}
+    verdicts: dict[str, Verdict] = {
+        name: judge_below(line, theory[name] + _ROUNDING) for name, line in lines.items()
+    }
+    said = ", ".join(f"{name} {line} (theorem {theory[name]:.2f})" for name, line in lines.items())
+    worse = [name for name, verdict in verdicts.items() if verdict == FAILS]
+    return Claim(
+        f"along {along}, no error falls more slowly or grows faster than its rate.",
+        "every slope is at most the theorem's, with its interval; fails if one is above.",
+        judge_all(verdicts.values()),
+        f"slopes are {said}." + (f" Above: {', '.join(worse)}." if worse else ""),
+    )
 
 
 def printed_claim(found: Sequence[Curve]) -> Claim:
-    """Whether dual Frank-Wolfe falls no faster than (epsilon n)^(-2/5), which table 5.1 prints."""
-    lines = slopes(found)
-    slope, error = lines.values["FrankWolfe"], lines.errors["FrankWolfe"]
-    printed = -PRINTED["FrankWolfe"].signal
-    text = "the document's own method has the slope -2/5 that its table prints, not a steeper one."
-    measured = f"{slope:.2f} ± {error:.2f}; the corrected proof has -1/2."
-    return Claim(text, not slope + lines.limit * error < printed, measured)
+    """Whether dual Frank-Wolfe falls like (epsilon n)^(-2/5), which table 5.1 prints."""
+    slope, printed = slopes(found)["FrankWolfe"], -PRINTED["FrankWolfe"].signal
+    return Claim(
+        "the document's own method has the slope -2/5 that its table prints.",
+        "the slope is within 0.05 of it, with its interval; fails if the interval is outside.",
+        judge_within(slope, printed - 0.05, printed + 0.05),
+        f"it is {slope}; the corrected proof has -1/2.",
+    )
 
 
 def best_claim(found: Sequence[Curve]) -> Claim:
-    """Whether dual Frank-Wolfe is below DualQuery and DQRS at every n, as the table orders them."""
-    by = {curve.method: curve.means for curve in found}
-    own, others = by["FrankWolfe"], {name: by[name] for name in ("DualQuery", "DQRS")}
-    behind = [name for name, means in others.items() if not (own < means).all()]
-    ratios = {name: np.median(means / own) for name, means in others.items()}
-    measured = "their errors are, in the median over n, " + " and ".join(
-        f"{ratio:.2f} times its own ({name})" for name, ratio in ratios.items()
+    """Whether dual Frank-Wolfe is below DualQuery and DQRS, as the table orders them."""
+    by = {curve.method: curve.errors for curve in found}
+    ratios = {n: estimate_log_ratio(by[n], by["FrankWolfe"]) for n in ("DualQuery", "DQRS")}
+    said = " and ".join(f"{ratio} ({name})" for name, ratio in ratios.items())
+    return Claim(
+        "dual Frank-Wolfe answers better than DualQuery and DQRS.",
+        "averaged over n and seeds, the logarithms of their errors over its own are above 0, with "
+        "their intervals; fails if one is below.",
+        judge_all(map(judge_above, ratios.values())),
+        f"they are {said}.",
     )
-    measured += "." + "".join(f" Not below {name} everywhere." for name in behind)
-    text = "dual Frank-Wolfe answers better than DualQuery and DQRS at every n."
-    return Claim(text, not behind, measured)
 
 
 def bound_claim(found: Sequence[Curve], proved: dict[str, FloatArray]) -> Claim:
     """Whether every measured error is below the bound that is proved for its method."""
-    above, closest = [], np.inf
-    for curve in found:
-        if curve.method in proved:
-            ratio = proved[curve.method] / curve.means
-            closest = min(closest, float(np.nanmin(ratio)))
-            above += [curve.method] * bool((ratio < 1).any())
-    text = "every measured error is below the bound that is proved for the method's best settings."
-    measured = f"the bounds are {closest:.1f} times the errors or more."
-    measured += f" Above: {', '.join(above)}." if above else ""
-    return Claim(text, not above, measured)
+    shares = {c.method: c.errors / proved[c.method][:, None] for c in found if c.method in proved}
+    most = {method: float(np.nanmax(share)) for method, share in shares.items()}
+    rows = [row for share in shares.values() for row in share]
+    above = [estimate(row, among=len(rows)).low > 1 for row in rows]
+    over = [method for method, share in most.items() if share > 1]
+    return Claim(
+        "errors are below the bound that is proved for the method's best settings.",
+        "every measured error is; fails if the interval of a mean over seeds is above.",
+        decide(not over, any(above)),
+        f"the largest is {max(most.values()):.2f} of its bound."
+        + (f" Above: {', '.join(over)}." if over else ""),
+    )

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from dpassay import _check
+from dpassay.errors import InvalidArgument
 from dpassay.report.figures import FORMATS, Picture, house_style, save, save_index
 from dpassay_reproduce.thesis.frame import Setting
 
@@ -38,6 +39,8 @@ grows (it is 5 % lower).
 LITERAL = """
 This page was drawn with --literal: the document's δ and noise, which grows with ε.
 """
+ELSEWHERE = {"1.1": "loss-laplace", "1.2": "loss-gaussian", "1.3": "loss-over-cdf"}
+"""Figures of chapter 1, by their names among those of the slides."""
 MODULES = ("linear", "logistic", "multinomial", "real")
 
 Figure = Callable[[Setting], Picture]
@@ -78,6 +81,7 @@ def run(
     setting = Setting(literal, repetitions, seed)
     known = figures()
     if figure is not None:
+        _refuse_elsewhere(figure)
         known = {figure: known[_check.choice("figure", figure, tuple(known))]}
     folder.mkdir(parents=True, exist_ok=True)
     done: list[Picture] = []
@@ -92,3 +96,12 @@ def run(
         files.append(save(done[-1], folder, image_format))
         page = save_index(done, folder, image_format=image_format, **about)
     return files + page
+
+
+def _refuse_elsewhere(figure: str) -> None:
+    """Say of a figure of chapter 1 where it is drawn."""
+    if figure in ELSEWHERE:
+        raise InvalidArgument(
+            f"figure={figure!r} must be one of chapter 4. This one is {ELSEWHERE[figure]} of "
+            "'dpassay reproduce slides'."
+        )

@@ -8,6 +8,7 @@ from scipy import special
 from dpassay.attacks.counters import below_threshold_accuracy
 from dpassay.report.figures import BLACK, BLUE, ORANGE, house_style, panels
 from dpassay.types import FloatArray
+from dpassay_reproduce.claims import claim_exactly
 from dpassay_reproduce.thesis.boxes import Boxes
 from dpassay_reproduce.thesis.classifiers import Records, Softmax, without_privacy
 from dpassay_reproduce.thesis.entropy import N_RECORDS, THRESHOLDS, entropies
@@ -94,26 +95,30 @@ def _of_the_band(apart: Line) -> tuple[Claim, ...]:
     wide, narrow = _half_width(_BANDS[1]), _half_width(_BANDS[0])
     highest = max(float(side.max()) for side in sides)
     return (
-        Claim(
+        claim_exactly(
             "Points with a higher entropy are those close to the margin.",
+            "no point farther from it has a higher entropy.",
             falls,
             f"over {len(x)} points entropy {'falls' if falls else 'does not fall'} with distance.",
         ),
-        Claim(
+        claim_exactly(
             "Points with H <= τ, declared members, are the ones close to the margin.",
+            "they are nearer to it on average than the others.",
             bool(outer < inner),
             f"they are {outer:.2f} away on average, the others {inner:.2f}: it is the other way "
             "round.",
         ),
-        Claim(
+        claim_exactly(
             "The smaller τ is, the smaller becomes the region of entropy at least τ.",
+            f"it is narrower at τ = {_BANDS[1]:g} than at {_BANDS[0]:g}.",
             wide < narrow,
             f"its half-width is {narrow:.2f} at τ = {_BANDS[0]:g} and {wide:.2f} at τ = "
             f"{_BANDS[1]:g}: it grows.",
         ),
-        Claim(
+        claim_exactly(
             "With separable classes and τ close to 1 the band holds no points, all are called "
             "members, and exactly 50 % of the guesses are right.",
+            "all entropies are below 1, and at the highest of them half of the guesses are right.",
             highest < 1 and below_threshold_accuracy(*sides, highest) == 0.5,
             f"entropies end at {highest:.2g} bits, and from there on it is "
             f"{below_threshold_accuracy(*sides, highest):.1%}.",

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from dpassay import _check
-from dpassay.report.figures import BLACK, BLUE, ORANGE, PURPLE, RED, Claim, Picture
+from dpassay.report.figures import BLACK, BLUE, ORANGE, PURPLE, RED
 from dpassay.types import FloatArray
+from dpassay_reproduce.claims import Claim, Picture
 
 __all__ = ["BAND", "DELTA", "Accuracies", "Claim", "Picture", "Setting", "draw_accuracies"]
 
@@ -102,15 +103,9 @@ class Accuracies:
         return float(a), float(b)
 
     @cached_property
-    def slope_error(self) -> float:
-        """The standard error of b: the deviation of the fits of single repetitions, over √R.
-
-        Repetitions are independent; the epsilons of one are not if they share its data.
-        """
-        if self.values.shape[1] < 2:
-            return math.inf
-        slopes = np.polyfit(np.log(self.epsilons), self.values, 1)[0]
-        return float(slopes.std(ddof=1) / math.sqrt(slopes.size))
+    def slopes(self) -> FloatArray:
+        """B of the fit of every repetition; they are independent, epsilons of one are not."""
+        return np.polyfit(np.log(self.epsilons), self.values, 1)[0]
 
     def fit_at(self, epsilons: Any) -> FloatArray:
         """The fit at other epsilons."""

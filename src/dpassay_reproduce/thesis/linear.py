@@ -17,7 +17,22 @@ import numpy as np
 from dpassay.privacy import excess_risk
 from dpassay.report.figures import BLACK, GREEN, PURPLE, RED, house_style, panels
 from dpassay.types import FloatArray
+from dpassay_reproduce.claims import (
+    FAILS,
+    HOLDS,
+    Verdict,
+    compare_deviations,
+    estimate,
+    estimate_difference,
+    estimate_rows,
+    judge_above,
+    judge_all,
+    judge_below,
+    judge_most,
+    judge_within,
+)
 from dpassay_reproduce.printed.counters import printed_sorted_half
+from dpassay_reproduce.thesis.captions import SEVERAL, mostly_below_plain
 from dpassay_reproduce.thesis.frame import (
     BAND,
     Accuracies,
@@ -253,7 +268,6 @@ def _picture(
         "mean_accuracy": float(found.seen.mean.mean()),
         "log_fit_a": found.seen.fit[0],
         "log_fit_b": found.seen.fit[1],
-        "log_fit_b_error": found.seen.slope_error,
         "mean_excess_at_last": float(found.excess[-1].mean()),
         "excess_of_zero": found.untrained,
     }
@@ -322,96 +336,106 @@ def _draw_losses(ax: Any, found: Experiment, other: Experiment | None = None) ->
 
 
 def _most_in_band(found: Experiment) -> Claim:
-    inside = np.abs(found.seen.mean - 0.5) <= BAND
+    inside: list[Verdict] = [
+        judge_within(e, 0.5 - BAND, 0.5 + BAND) for e in map(estimate, found.seen.values)
+    ]
     return Claim(
         f"Most averages lie within 50 ± {100 * BAND:g} %.",
-        bool(inside.mean() > 0.5),
-        f"{inside.sum()} of {inside.size} do.",
+        f"more than half of the averages are within, with their intervals; {SEVERAL}",
+        judge_most(inside),
+        f"{_counts(inside, 'inside', 'outside')}.",
+    )
+
+
+def _counts(verdicts: list[Verdict], holds: str, fails: str) -> str:
+    n = len(verdicts)
+    return (
+        f"{verdicts.count(HOLDS)} of {n} are {holds} and {verdicts.count(FAILS)} {fails}, "
+        "intervals included"
     )
 
 
 def _most_below(found: Experiment) -> Claim:
-    seen = found.seen
-    below = seen.mean < seen.non_private.mean()
-    return Claim(
-        "Most averages are below the attack on the model without privacy.",
-        bool(below.mean() > 0.5),
-        f"{below.sum()} of {below.size} are; the latter is right {_with_error(seen.non_private)} "
-        "of the time.",
+    return mostly_below_plain(
+        "Most averages are below the attack on the model without privacy.", found.seen
     )
 
 
 def _below_bound(found: Experiment) -> Claim:
-    ratio = found.excess.mean(axis=1) / found.bound
+    ratio = estimate_rows(found.excess / found.bound[:, None])
+    values = [each.value for each in ratio]
     return Claim(
         "The computed loss is below the theoretical bound.",
-        bool((ratio <= 1).all()),
-        f"the average excess loss is {ratio.min():.2g} to {ratio.max():.2g} of the bound.",
+        "at every ε the interval of the expected excess loss is below; fails if one is above.",
+        judge_all(judge_below(each, 1.0) for each in ratio),
+        f"the average excess loss is {min(values):.2g} to {max(values):.2g} of the bound.",
     )
 
 
 def _log_trend(found: Experiment) -> Claim:
-    b, error = found.seen.fit[1], found.seen.slope_error
+    b = estimate(found.seen.slopes)
     return Claim(
         "The accuracy rises with ε like a logarithm.",
-        bool(b > 2 * error),
-        f"{_slope(found)}, {'more' if b > 2 * error else 'not more'} than two errors above 0.",
+        "the interval of b in a + b log(ε) is above 0; fails if it is below.",
+        judge_above(b),
+        f"b is {b.percent(2)}.",
     )
-
-
-def _slope(found: Experiment) -> str:
-    seen = found.seen
-    return f"b = {100 * seen.fit[1]:+.3f} ± {100 * seen.slope_error:.3f} per cent"
 
 
 def _claim_shrinkage(found: Experiment, fewer: Experiment) -> Claim:
     here, there = found.seen.spread.mean(), fewer.seen.spread.mean()
+    less = compare_deviations(fewer.seen.values, found.seen.values)
     return Claim(
         "With more points the accuracies are shrunk towards 50 %.",
-        bool(here < there),
+        "repetitions deviate less from their averages than at N = 1000; fails if more.",
+        judge_above(less),
         f"highest less lowest is {_percent(here)} on average, against {_percent(there)} for "
-        "N = 1000.",
+        f"N = 1000; mean deviations fall by {less.percent(2)}.",
     )
 
 
 def _converges(found: Experiment) -> Claim:
-    seen = found.seen
-    first, last = (
-        abs(float(seen.fit_at(e)) - seen.non_private.mean()) for e in seen.epsilons[[0, -1]]
-    )
+    """Distances are signed by their averages, so that those of repetitions average to them."""
+    seen, x = found.seen, np.log(found.seen.epsilons[[0, -1]])
+    b, a = np.polyfit(np.log(seen.epsilons), seen.values, 1)
+    gaps = seen.non_private - (a + b * x[:, None])
+    gaps *= np.sign(gaps.mean(axis=1, keepdims=True))
+    nearer = estimate(gaps[0] - gaps[1])
+    first, last = gaps.mean(axis=1)
     return Claim(
         "The log fit converges to the attack without privacy as ε gets larger.",
-        bool(last < first and abs(seen.fit[1]) > 2 * seen.slope_error),
+        "it is nearer at the largest ε than at the smallest; fails if it is farther.",
+        judge_above(nearer),
         f"it is {_percent(first)} away at ε = {seen.epsilons[0]:g} and {_percent(last)} at "
-        f"ε = {seen.epsilons[-1]:g}; {_slope(found)}, where less than two errors is no trend.",
+        f"ε = {seen.epsilons[-1]:g}, nearer by {nearer.percent(2)}.",
     )
 
 
 def _fluctuates(found: Experiment, small: float, text: str) -> Claim:
-    """Deviations of single trainings, the average of their repetition (its data) taken off.
-
-    The logarithm of a deviation of n values has error 1/√(2n).
-    """
+    """Deviations of single trainings, the average of their repetition (its data) taken off."""
     seen = found.seen
     low = seen.epsilons <= small * (1 + 1e-9)
     luck = seen.values - seen.values.mean(axis=0)
-    below, above = luck[low].std(), luck[~low].std()
-    error = math.sqrt(1 / (2 * luck[low].size) + 1 / (2 * luck[~low].size))
+    more = compare_deviations(luck[low], luck[~low])
     return Claim(
         text,
-        bool(math.log(below / above) > 2 * error),
-        f"trainings on the same data deviate by {_percent(below)} up to ε = {small:g} and by "
-        f"{_percent(above)} above; two errors are {_percent(2 * error)} of that.",
+        f"trainings deviate more up to ε = {small:g} than above, on the same data; fails if less.",
+        judge_above(more),
+        f"they deviate by {_percent(luck[low].std())} up to ε = {small:g} and by "
+        f"{_percent(luck[~low].std())} above; the mean deviation is larger by {more.percent(2)}.",
     )
 
 
 def _slower(found: Experiment, other: Experiment) -> Claim:
-    falls = [1 - e.excess[-1].mean() / e.excess[0].mean() for e in (found, other)]
+    falls = [1 - e.excess[-1] / e.excess[0] for e in (found, other)]
+    less = estimate(falls[1] - falls[0])
     return Claim(
         "The loss does not decrease as fast as it did with DP-SGD.",
-        bool(falls[0] < falls[1]),
-        f"from the smallest to the largest ε the excess loss falls by {_percent(falls[0])}, with "
-        f"DP-SGD by {_percent(falls[1])}.",
+        "from the smallest to the largest ε it falls by a smaller share, on the same data; fails "
+        "if by a larger one.",
+        judge_above(less),
+        f"it falls by {_percent(falls[0].mean())}, with DP-SGD by {_percent(falls[1].mean())}; "
+        f"the difference is {less.percent(2)}.",
     )
 
 
@@ -420,24 +444,22 @@ def _level(found: Experiment, middle: float) -> Claim:
     x, values = found.seen.epsilons, found.seen.values
     early = (x > 1 + 1e-9) & (x <= middle + 1e-9)
     late = x > middle + 1e-9
-    change = values[late].mean(axis=0) - values[early].mean(axis=0)
+    change = estimate(values[late].mean(axis=0) - values[early].mean(axis=0))
     return Claim(
         "The attack is stable from ε = 1 on.",
-        bool(abs(change.mean()) <= 0.005),
-        f"from ε in (1, {middle:g}] to ({middle:g}, {x[-1]:g}] the accuracy changes by "
-        f"{_with_error(change)}; half a per cent is called stable.",
+        f"from ε in (1, {middle:g}] to ({middle:g}, {x[-1]:g}] the accuracy changes by half a per "
+        "cent at most; fails if by more.",
+        judge_within(change, -0.005, 0.005),
+        f"it changes by {change.percent(2)}.",
     )
 
 
 def _less_evident(found: Experiment, before: Experiment) -> Claim:
-    b, error = found.seen.fit[1], found.seen.slope_error
+    here = estimate(found.seen.slopes)
+    less = estimate_difference(before.seen.slopes, found.seen.slopes)
     return Claim(
         "The log-trend is still visible, but less evident than in figure 4.6.",
-        bool(2 * error < b < before.seen.fit[1]),
-        f"{_slope(found)} here, {_slope(before)} there; visible is two errors above 0.",
+        "b in a + b log(ε) is above 0 and below that of figure 4.6; fails if one of both is not.",
+        judge_all([judge_above(here), judge_above(less)]),
+        f"b is {here.percent(2)} here, and smaller than there by {less.percent(2)}.",
     )
-
-
-def _with_error(values: FloatArray) -> str:
-    error = values.std(ddof=1) / math.sqrt(values.size) if values.size > 1 else math.inf
-    return f"{100 * values.mean():.2f} ± {100 * error:.2f} %"

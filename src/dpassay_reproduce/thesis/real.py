@@ -29,8 +29,17 @@ from dpassay.attacks import (
     tune_offline_slope,
     white_box_features,
 )
-from dpassay.report.figures import BLUE, GREEN, ORANGE, Claim, Picture, house_style, panels
+from dpassay.report.figures import BLUE, GREEN, ORANGE, house_style, panels
 from dpassay.types import FloatArray
+from dpassay_reproduce.claims import (
+    Claim,
+    Estimate,
+    Picture,
+    Verdict,
+    claim_exactly,
+    judge_all,
+    judge_order,
+)
 from dpassay_reproduce.thesis.frame import Setting
 
 Records = tuple[FloatArray, Any]
@@ -277,25 +286,33 @@ def claims(results: Results) -> tuple[Claim, ...]:
 
 
 def _white_box(results: Results) -> Claim:
-    said, holds = [], True
+    said: list[str] = []
+    verdicts: list[Verdict] = []
     for training, found in results.items():
-        black, white = (_name(found, box)[0].auc for box in ("black box", "white box"))
-        holds &= white.upper >= black.value
+        black, white = (_area(_name(found, box)[0]) for box in ("black box", "white box"))
+        verdicts.append(judge_order(white, black))
         said.append(f"{training}: {white.value:.3f} and {black.value:.3f}")
-    text = "the white box has at least the AUC of the black box, within its interval."
-    return Claim(text, holds, "; ".join(said) + ".")
+    text = "the white box tells more than the black box, for every training."
+    criterion = "the interval of its AUC is above; fails if one of them is below."
+    return Claim(text, criterion, judge_all(verdicts), "; ".join(said) + ".")
+
+
+def _area(result: AttackResult) -> Estimate:
+    """Its AUC, with an interval at 95 %."""
+    return Estimate(result.auc.value, result.auc.lower, result.auc.upper)
 
 
 def _likelihood(found: dict[str, AttackResult]) -> Claim:
-    best, loss = _name(found, "LiRA,")[-1].auc, found["loss"].auc
-    text = "without privacy LiRA tells members better than the loss does (AUC, intervals apart)."
-    words = (f"{x.value:.3f} in [{x.lower:.3f}, {x.upper:.3f}]" for x in (best, loss))
-    return Claim(text, best.lower > loss.upper, " against ".join(words) + ".")
+    best, loss = _area(_name(found, "LiRA,")[-1]), _area(found["loss"])
+    text = "without privacy LiRA tells members better than the loss does."
+    criterion = "the intervals of their AUCs are apart, LiRA's above; fails if it is below."
+    return Claim(text, criterion, judge_order(best, loss), f"{best} against {loss}.")
 
 
 def _holds(results: Results) -> Claim:
     """Each bound holds with its own confidence; a single one that is too large decides."""
     text = "no attack shows more than private training allows, neither an epsilon nor an AUC."
+    criterion = "no lower bound is above what is promised; fails if one is."
     seen = [(EPSILONS[name], r) for name in EPSILONS for r in results[name].values()]
     holds = all(
         _epsilon(r) <= epsilon and (r.ceilings is None or r.auc.lower <= r.ceilings.auc)
@@ -303,7 +320,8 @@ def _holds(results: Results) -> Claim:
     )
     tops = {name: max(map(_epsilon, found.values())) for name, found in results.items()}
     said = "; ".join(f"{name}: ε ≥ {value:.2f}" for name, value in tops.items())
-    return Claim(text, holds, f"{said} (the largest bound of {len(results[PLAIN])} attacks each).")
+    said += f" (the largest bound of {len(results[PLAIN])} attacks each)."
+    return claim_exactly(text, criterion, holds, said)
 
 
 def _name(found: dict[str, AttackResult], start: str) -> list[AttackResult]:

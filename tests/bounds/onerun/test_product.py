@@ -628,3 +628,10 @@ def test_any_curve_is_a_claim():
         scores, members, delta=1e-5, method="product", claim=dp_sgd_event(1.0, 0.01, 10)
     )
     assert event.p_value == 1 / 20_000
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.2])
+def test_delta_0_is_refused_for_a_form_of_dp_sgd(rate):
+    form = DPSGDForm.of(1.0, rate, 3)
+    with pytest.raises(InvalidArgument, match="infinite epsilon"):
+        one_run(np.arange(4.0), [0, 1, 0, 1], delta=0, method="product", family=form)

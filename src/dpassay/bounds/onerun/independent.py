@@ -145,6 +145,11 @@ def _is_gdp(family: AnyFamily) -> bool:
 
 def _nest(family: AnyFamily, delta: float, sides: str) -> Nested:
     """The family as what a search needs; its members are kept, since some take long to make."""
+    if delta == 0 and (_is_gdp(family) or isinstance(family, DPSGDForm)):
+        raise InvalidArgument(
+            "delta=0 gives Gaussian noise of every scale an infinite epsilon. Pass delta > 0, such "
+            "as 1e-5, or family=PureDP."
+        )
     if isinstance(family, DPSGDForm):
         form = family
         return Nested(
@@ -154,11 +159,6 @@ def _nest(family: AnyFamily, delta: float, sides: str) -> Nested:
             form.most,
         )
     curve, assumption = fdp.family_member("gdp" if _is_gdp(family) else family, delta)
-    if delta == 0 and _is_gdp(family):
-        raise InvalidArgument(
-            "delta=0 gives every Gaussian trade-off an infinite epsilon. Pass delta > 0 or "
-            "family=PureDP."
-        )
 
     def member(theta: float) -> Certainty:
         return Certainty.of_curve(curve(theta), sides)

@@ -17,7 +17,13 @@ from dpassay import _check
 from dpassay.errors import InvalidArgument, UnsupportedEvent
 from dpassay.privacy import events
 from dpassay.privacy.accounting import clt, exponential, fourier, gdp, pld, rdp, theorems, zcdp
-from dpassay.privacy.accounting.leaves import Leaves, flatten, price_runs
+from dpassay.privacy.accounting.leaves import (
+    Leaves,
+    flatten,
+    forget_allocation,
+    is_loose,
+    price_runs,
+)
 from dpassay.privacy.accounting.pld import grid
 from dpassay.privacy.combined import Best
 from dpassay.privacy.curves import Curve, PureDP
@@ -107,14 +113,21 @@ def _translate(event: Any) -> events.Event:
 def _price(method: AccountMethod, leaves: Leaves, interval: float | None) -> Curve:
     if any(isinstance(leaf, events.NonPrivate) for leaf in leaves):
         return PureDP(math.inf)
-    return pld.price(leaves, interval) if method == "pld" else _PRICES[method](leaves)
+    if method == "pld":
+        return pld.price(leaves, interval)
+    if any(isinstance(leaf, events.Allocated) for leaf in leaves):
+        leaves = forget_allocation(leaves)
+    return _PRICES[method](leaves)
 
 
 def _restate(curve: Curve, event: events.Event, method: str, assumptions: tuple[str, ...]) -> Curve:
     """The curve with its provenance filled in."""
-    return dataclasses.replace(
+    stated = dataclasses.replace(
         curve, neighbouring=event.neighbouring, method=method, assumptions=assumptions
     )
+    if curve.kind == "exact" and is_loose(event):
+        return dataclasses.replace(stated, kind="upper bound")
+    return stated
 
 
 def _best(
@@ -129,7 +142,7 @@ def _best(
             refusals.append(str(refusal))
             continue
         curves.append(_restate(curve, event, method, assumptions))
-        if curve.kind == "exact":
+        if curves[-1].kind == "exact":
             return curves[-1]  # nothing can be below it
     if not curves:
         raise UnsupportedEvent("no method can price this event: " + " ".join(refusals))

@@ -101,6 +101,8 @@ def _walk(event: events.Event, count: int) -> Iterable[tuple[events.Event, int]]
         yield (unlimited[0] if unlimited else event), count
     elif isinstance(event, events.Shuffled):
         yield from _walk(event.event, count)
+    elif isinstance(event, events.Allocated):
+        yield from _split_allocation(event, count)
     elif isinstance(event, events.MatrixMechanism):
         noise = math.nextafter(event.noise_multiplier / event.sensitivity, 0.0)
         yield events.Gaussian(noise, event.neighbouring), count
@@ -112,6 +114,48 @@ def _walk(event: events.Event, count: int) -> Iterable[tuple[events.Event, int]]
         yield events.Pure(0.0, event.neighbouring), count
     else:
         yield event, count
+
+
+def _split_allocation(event: events.Allocated, count: int) -> Iterable[tuple[events.Event, int]]:
+    """One step each of ``k`` groups of steps, of sizes that differ by one at the most.
+
+    To split the steps into such groups at random and to choose one of each is to choose k of all,
+    uniform. Given the groups, the choices are independent, and what is released without the record
+    is the same for all of them: so profiles, which are convex, are at most those of k allocations
+    of one step each (Feldman and Shenfeld 2025).
+    """
+    size, larger = divmod(event.of, event.k)
+    for of, n in ((size, event.k - larger), (size + 1, larger)):
+        if n:
+            one = events.Allocated(event.event, k=1, of=of)
+            yield (event.event if of == 1 else one), count * n
+
+
+def forget_allocation(leaves: Leaves) -> Leaves:
+    """The leaves as if a record's steps were known: one participation for each allocation.
+
+    That is an upper bound: to know them is to know more.
+    """
+    known: Leaves = {}
+    for leaf, n in leaves.items():
+        seen = leaf.event if isinstance(leaf, events.Allocated) else leaf
+        known[seen] = known.get(seen, 0) + n
+    return flatten(events.Sequence(tuple(events.Repeated(leaf, n) for leaf, n in known.items())))
+
+
+def is_loose(event: events.Event) -> bool:
+    """Whether the price of the event's leaves is an upper bound on it even where theirs is exact.
+
+    So for shuffled batches, unless there is one alone.
+    """
+    if isinstance(event, events.Shuffled):
+        return event.steps > 1 or is_loose(event.event)
+    if isinstance(event, events.Sequence):
+        return any(map(is_loose, event.events))
+    if isinstance(event, events.Allocated):
+        return event.of > 1
+    inner = getattr(event, "event", None)
+    return isinstance(inner, events.Event) and is_loose(inner)
 
 
 def look_up(table: dict[type, Callable[..., Any]], leaf: events.Event, method: str) -> Any:

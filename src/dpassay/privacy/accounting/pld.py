@@ -2,14 +2,15 @@
 
 import math
 from dataclasses import replace
-from typing import Any
 
 from dpassay import _check
+from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import events
 from dpassay.privacy.accounting.leaves import Leaves, flatten
+from dpassay.privacy.allocation import LEAST_NOISE, MOST_NOISE, AllocatedLosses
 from dpassay.privacy.curves import PLD
 from dpassay.privacy.loss_distribution import Composition
-from dpassay.privacy.loss_pmf import discretise, scale
+from dpassay.privacy.loss_pmf import Losses, ProfileLosses
 from dpassay.privacy.profiles import profiles
 
 _INTERVAL = 1e-4
@@ -23,7 +24,7 @@ def price(leaves: Leaves, interval: float | None = None, coarser: int = 1) -> PL
 
     That may be made ``coarser`` by a power of two, where time matters more than the last digits.
     """
-    found = [(profiles(leaf), n) for leaf, n in leaves.items()]
+    found = _losses(leaves)
     if interval is not None:
         interval = _check.number("interval", interval, low=0, high=1, low_open=True)
         return _discretise(found, interval, _TAILS[0])
@@ -32,20 +33,36 @@ def price(leaves: Leaves, interval: float | None = None, coarser: int = 1) -> PL
     return replace(first, finer=tuple(others))
 
 
-def _discretise(found: list[tuple[Any, int]], interval: float, tail: float) -> PLD:
+def _losses(leaves: Leaves) -> list[tuple[Losses, int]]:
+    return [(_losses_of(leaf), n) for leaf, n in leaves.items()]
+
+
+def _losses_of(leaf: events.Event) -> Losses:
+    if not isinstance(leaf, events.Allocated):
+        return ProfileLosses(*profiles(leaf))
+    noise = leaf.event.noise_multiplier
+    if not LEAST_NOISE <= noise <= MOST_NOISE:
+        raise UnsupportedEvent(
+            f"{leaf!r}: allocation is priced for noise multipliers from {LEAST_NOISE} to "
+            f"{MOST_NOISE:g}. method='best' prices others as if a record's steps were known."
+        )
+    return AllocatedLosses(noise, leaf.of)
+
+
+def _discretise(found: list[tuple[Losses, int]], interval: float, tail: float) -> PLD:
+    sides = (False,) if all(losses.is_symmetric for losses, _ in found) else (False, True)
     directions = [
-        [(discretise(pair[side], pair[1 - side], interval, tail), n) for pair, n in found]
-        for side in ((0, 1) if any(remove is not add for (remove, add), _ in found) else (0,))
+        [(losses.discretise(add, interval, tail), n) for losses, n in found] for add in sides
     ]
     return PLD(tuple(Composition(parts) for parts in directions))
 
 
 def grid(event: events.Event) -> float:
     """The interval that ``account(event, "pld")`` chooses; the first, if there are several."""
-    return _grids([(profiles(leaf), n) for leaf, n in flatten(event).items()])[0][0]
+    return _grids(_losses(flatten(event)))[0][0]
 
 
-def _grids(found: list[tuple[Any, int]]) -> list[tuple[float, float]]:
+def _grids(found: list[tuple[Losses, int]]) -> list[tuple[float, float]]:
     """Intervals, and the mass of one event that each takes for infinite.
 
     An interval h should have h²/4, what rounding adds to a variance, at most 1e-4 of it. Where rare
@@ -56,7 +73,7 @@ def _grids(found: list[tuple[Any, int]]) -> list[tuple[float, float]]:
     grids: list[tuple[float, float]] = []
     steps = sum(n for _, n in found)
     for tail in (_TAILS[0], *(tail / steps for tail in _TAILS[1:])):
-        scales = [(*scale(remove, add, tail), n) for (remove, add), n in found]
+        scales = [(*losses.scale(tail), n) for losses, n in found]
         variance = sum(n * v for _, v, n in scales)
         fine = min(_INTERVAL, 0.02 * math.sqrt(variance / steps)) if variance > 0 else _INTERVAL
         wanted = max(fine, 20 * math.sqrt(variance) / _MAX_CELLS)

@@ -17,6 +17,7 @@ from dpassay.privacy.events.base import MOST_STEPS, Event
 from dpassay.privacy.events.batches import (
     MOST_RECORDS,
     SCHEMES,
+    Allocated,
     MatrixMechanism,
     Sampled,
     SampledUser,
@@ -37,14 +38,17 @@ from dpassay.privacy.events.releases import (
     ZeroConcentrated,
 )
 from dpassay.privacy.events.training import (
+    allocation_event,
     bandmf_event,
     dp_sgd_event,
+    shuffled_event,
 )
 
 __all__ = [
     "MOST_RECORDS",
     "MOST_STEPS",
     "SCHEMES",
+    "Allocated",
     "Approx",
     "BoundedRange",
     "Event",
@@ -63,10 +67,12 @@ __all__ = [
     "Sequence",
     "Shuffled",
     "ZeroConcentrated",
+    "allocation_event",
     "bandmf_event",
     "dp_sgd_event",
     "from_dict",
     "sample_group",
+    "shuffled_event",
 ]
 
 _KINDS: tuple[type[Event], ...] = (
@@ -79,6 +85,7 @@ _KINDS: tuple[type[Event], ...] = (
     SampledUser,
     MatrixMechanism,
     Shuffled,
+    Allocated,
     ZeroConcentrated,
     RandomizedResponse,
     NonPrivate,

@@ -7,6 +7,7 @@ from typing import Any, Literal, cast, get_args
 from dpassay import _check
 from dpassay.errors import InvalidArgument
 from dpassay.privacy.events.base import MOST_STEPS, Event, Leaf, check_event, inherit_relation
+from dpassay.privacy.events.releases import Gaussian
 from dpassay.privacy.users import binomial_law
 from dpassay.types import Neighbouring
 
@@ -120,6 +121,10 @@ class Shuffled(Event):
 
     It is priced as ``event`` alone, one participation: whoever knows the batches gains that, and
     nothing less is proved for sums of batches. The price of Poisson sampling is *not* valid for it.
+
+    The batches of the other records must not depend on the record: under add-remove it is one more
+    in its batch, or one less. A list that is cut anew into batches of one size moves others from
+    batch to batch when it gets longer; only under replace-one does this event describe it.
     """
 
     event: Event
@@ -129,6 +134,35 @@ class Shuffled(Event):
     def __post_init__(self) -> None:
         inherit_relation(self, check_event("event", self.event))
         object.__setattr__(self, "steps", _check.count("steps", self.steps, high=MOST_STEPS))
+
+
+@dataclass(frozen=True)
+class Allocated(Event):
+    """One epoch in which every record takes part in ``k`` of its steps, uniform, each on its own.
+
+    Also known as random allocation or balls in bins: ``of`` is the number of steps of an epoch, and
+    ``event`` what one of them does, Gaussian noise under add-remove. Batches vary in size, as with
+    Poisson sampling; a loader that shuffles and cuts into batches of one size is
+    :class:`Shuffled`. See :mod:`dpassay.privacy.allocation`.
+    """
+
+    event: Gaussian
+    k: int = field(kw_only=True)
+    of: int = field(kw_only=True)
+    neighbouring: Neighbouring = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        must_be = "Gaussian(noise_multiplier): no other noise is priced."
+        inherit_relation(self, _check.instance("event", self.event, Gaussian, must_be))
+        remedy = "It is the number of steps of an epoch."
+        object.__setattr__(self, "of", _check.count("of", self.of, high=MOST_STEPS, remedy=remedy))
+        remedy = "It is the number of steps that a record takes part in."
+        object.__setattr__(self, "k", _check.count("k", self.k, high=self.of, remedy=remedy))
+        if self.neighbouring != "add-remove":
+            raise InvalidArgument(
+                f"neighbouring={self.neighbouring!r} must be 'add-remove' for Allocated. For "
+                "replace-one price a group of two: dpassay.privacy.replace_one_from_add_remove."
+            )
 
 
 @dataclass(frozen=True)

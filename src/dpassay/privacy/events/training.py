@@ -1,4 +1,4 @@
-"""The events of trainings: DP-SGD with sampled batches, BandMF."""
+"""The events of trainings: DP-SGD with sampled, allocated and shuffled batches, BandMF."""
 
 from numpy.typing import ArrayLike
 
@@ -6,7 +6,7 @@ from dpassay import _check
 from dpassay._special.margins import up
 from dpassay.errors import InvalidArgument
 from dpassay.privacy.events.base import MOST_STEPS, Event
-from dpassay.privacy.events.batches import Sampled, Scheme, sample_group
+from dpassay.privacy.events.batches import Allocated, Sampled, Scheme, Shuffled, sample_group
 from dpassay.privacy.events.composed import Repeated
 from dpassay.privacy.events.releases import Gaussian
 from dpassay.privacy.strategies import check_bands
@@ -97,3 +97,47 @@ def bandmf_event(
             "larger than the group that it is drawn from. Use fewer bands or smaller batches."
         )
     return dp_sgd_event(noise_multiplier, min(rate, 1.0), -(-steps // bands))
+
+
+def allocation_event(noise_multiplier: float, steps: int, epochs: int = 1, k: int = 1) -> Repeated:
+    """The event of DP-SGD whose batches are filled by random allocation (balls in bins).
+
+    Args:
+        noise_multiplier: deviation of the noise over the clipping norm.
+        steps: updates per epoch; each record takes part in ``k`` of them, uniform.
+        epochs: how often, with a new allocation each time.
+        k: the steps of an epoch with the same record.
+
+    >>> allocation_event(1.0, steps=100, epochs=10).event.of
+    100
+
+    """
+    epochs = _check.count("epochs", epochs, high=MOST_STEPS)
+    return Repeated(Allocated(Gaussian(noise_multiplier), k=k, of=steps), epochs)
+
+
+def shuffled_event(
+    noise_multiplier: float,
+    steps: int,
+    epochs: int = 1,
+    *,
+    neighbouring: Neighbouring = "add-remove",
+) -> Repeated:
+    """The event of DP-SGD whose batches are cut from a shuffled list, or always the same.
+
+    The batches of the others must not depend on a record: see :class:`Shuffled`, which says what
+    that means under add-remove.
+
+    Args:
+        noise_multiplier: deviation of the noise over the clipping norm; over twice it under
+            replace-one.
+        steps: updates per epoch.
+        epochs: how often each record takes part.
+        neighbouring: "add-remove" or "replace-one".
+
+    >>> shuffled_event(1.0, steps=100, epochs=10).count
+    10
+
+    """
+    epochs = _check.count("epochs", epochs, high=MOST_STEPS)
+    return Repeated(Shuffled(Gaussian(noise_multiplier, neighbouring), steps), epochs)

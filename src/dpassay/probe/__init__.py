@@ -22,14 +22,17 @@ One more line needs no audit around it. It is live in the training that it stand
 import contextlib
 import copy
 import importlib
-import sys
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 from dpassay._rng import RngLike
 from dpassay.errors import InvalidTarget
+from dpassay.probe.joining import join
+from dpassay.probe.kinds import is_model
+from dpassay.probe.scoring import fit_of
 
 if TYPE_CHECKING:
     from dpassay.canaries.watch import Watch
@@ -170,7 +173,7 @@ def data(records: Any, *, canary: Any = None) -> Any:
         )
     trial.n_data += 1
     trial.canary = canary
-    return _joined(records, canary, trial.with_canary)
+    return join(records, canary, trial.with_canary)
 
 
 def release(output: Any, *, score: Callable[[Any], float] | None = None) -> None:
@@ -195,8 +198,8 @@ def release(output: Any, *, score: Callable[[Any], float] | None = None) -> None
         return
     if score is not None:
         trial.released.append(float(score(output)))
-    elif _is_model(output) and isinstance(trial.canary, tuple | list) and len(trial.canary) == 2:
-        trial.released.append(_fit_of(output, *trial.canary))
+    elif is_model(output) and isinstance(trial.canary, tuple | list) and len(trial.canary) == 2:
+        trial.released.append(fit_of(output, *trial.canary))
     else:
         trial.released.append(copy.deepcopy(output))
 
@@ -212,6 +215,7 @@ def optimizer(
     sampling_rate: float | None = None,
     clip: float | None = None,
     divisor: float | None = None,
+    keep: str | os.PathLike[str] | None = None,
 ) -> "Watch":
     """Put canary gradients into this very training, and return the watch that judges it.
 
@@ -238,6 +242,9 @@ def optimizer(
             has no accountant.
         clip: the norm that gradients are clipped to; for a plain optimizer.
         divisor: by which the noisy sum is divided; for a plain optimizer.
+        keep: a file in which coins and sums are kept as steps are taken, so that a training that is
+            killed has still shown something: ``dpassay audit FILE --one-run``. Without it, an error
+            or Ctrl-C is followed by the verdict so far, and ``kill -9`` by nothing.
 
     Raises:
         InvalidArgument: an optimizer that no proof covers (adaptive or per-layer clipping, FSDP),
@@ -255,170 +262,5 @@ def optimizer(
         sampling_rate=sampling_rate,
         clip=clip,
         divisor=divisor,
-    )
-
-
-# ------------------------------------------------------------------------- records and a canary
-
-
-def _joined(records: Any, canary: Any, keep: bool) -> Any:
-    """The records followed by the canary, which is dropped again unless it is to be kept."""
-    for fits, join in _KINDS:
-        if fits(records):
-            return join(records, canary, keep)
-    raise InvalidTarget(
-        f"records is a {type(records).__qualname__}, which probe.data cannot add a canary to. Pass "
-        "a data set with a length, tensors, arrays, a frame, a list, or a tuple or dict of these."
-    )
-
-
-def _tuple(records: Any, canary: Any, keep: bool) -> Any:
-    _same_length(len(records), canary)
-    pairs = zip(records, canary, strict=True)
-    return tuple(_joined(part, value, keep) for part, value in pairs)
-
-
-def _mapping(records: Any, canary: Any, keep: bool) -> Any:
-    if not isinstance(canary, Mapping) or set(canary) != set(records):
-        raise InvalidTarget(f"canary must be a dict with the keys {sorted(records)}.")
-    return {name: _joined(part, canary[name], keep) for name, part in records.items()}
-
-
-def _plain(records: Any, canary: Any, keep: bool) -> Any:
-    """A list, an array, a tensor, a frame or a column: in both worlds made in the same way."""
-    from dpassay import _records
-
-    _refuse_unlike(records, canary)
-    longer = _records.add(records, canary)
-    return longer if keep else _records.take(longer, range(len(records)))
-
-
-def _refuse_unlike(records: Any, canary: Any) -> None:
-    """Refuse a canary that is no record of this kind."""
-    if hasattr(records, "columns"):
-        named = isinstance(canary, Mapping) or (
-            hasattr(canary, "index") and hasattr(canary, "iloc")
-        )
-        if not named:
-            _same_length(len(records.columns), canary)
-        elif set(dict(canary)) != set(records.columns):
-            raise InvalidTarget(f"canary must have the columns {list(records.columns)}.")
-    elif hasattr(records, "shape") and not hasattr(records, "iloc"):
-        import numpy as np
-
-        _same_shape(tuple(np.shape(canary)), tuple(records.shape[1:]))
-
-
-def _tensor_dataset(records: Any, canary: Any, keep: bool) -> Any:
-    return type(records)(*_tuple(records.tensors, canary, keep))
-
-
-def _dataset(records: Any, canary: Any, keep: bool) -> Any:
-    from torch.utils.data import ConcatDataset, Subset
-
-    last = _like(records[0], canary)
-    both = ConcatDataset([records, [last]])  # type: ignore[list-item]
-    return Subset(both, range(len(records) + keep))
-
-
-def _like(example: Any, canary: Any) -> Any:
-    """The canary, with tensors where the example has them, so that both can be in one batch."""
-    if isinstance(example, tuple | list):
-        _same_length(len(example), canary)
-        return type(example)(_like(*pair) for pair in zip(example, canary, strict=True))
-    if _is_tensor(example):
-        return _plain(example[None], canary, True)[-1]
-    return canary
-
-
-def _same_length(n_parts: int, canary: Any) -> None:
-    if not hasattr(canary, "__len__") or len(canary) != n_parts:
-        raise InvalidTarget(
-            f"canary has {len(canary) if hasattr(canary, '__len__') else 'no'} parts, while a "
-            f"record has {n_parts}. Pass one record, such as canary=(x, y)."
-        )
-
-
-def _same_shape(canary: tuple[int, ...], record: tuple[int, ...]) -> None:
-    if canary != record:
-        raise InvalidTarget(
-            f"canary has shape {canary}, while a record has shape {record}. Pass one record, "
-            "without the dimension of the batch."
-        )
-
-
-def _torch(name: str) -> Any:
-    """A class of torch, if it is loaded: nothing can be of that class before."""
-    found: Any = sys.modules.get("torch")
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found or ()
-
-
-def _is_tensor(value: Any) -> bool:
-    return isinstance(value, _torch("Tensor"))
-
-
-def _is_model(value: Any) -> bool:
-    return isinstance(value, _torch("nn.Module"))
-
-
-def _is_plain(value: Any) -> bool:
-    from dpassay import _records
-
-    return not isinstance(value, tuple) and _records.n_records(value) is not None
-
-
-def _is_dataset(value: Any) -> bool:
-    return isinstance(value, _torch("utils.data.Dataset")) and hasattr(value, "__len__")
-
-
-# How records of each kind are joined with a canary; the first that fits.
-_KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any, Any, bool], Any]], ...] = (
-    (lambda value: isinstance(value, _torch("utils.data.TensorDataset")), _tensor_dataset),
-    (_is_dataset, _dataset),
-    (lambda value: isinstance(value, Mapping), _mapping),
-    (lambda value: isinstance(value, tuple), _tuple),
-    (_is_plain, _plain),
-)
-
-
-# ------------------------------------------------------------------------- the score of a model
-
-
-def _fit_of(model: Any, x: Any, y: Any) -> float:
-    """How well a torch model fits one record; it is asked in evaluation mode, and set back."""
-    import torch
-
-    weight = next(model.parameters())
-    inputs = torch.as_tensor(x, device=weight.device)
-    inputs = inputs.to(weight.dtype) if inputs.is_floating_point() else inputs
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
-    try:
-        with torch.no_grad():
-            predicted = model(inputs[None])[0].double()
-            return float(_fit(predicted, torch.as_tensor(y, device=weight.device)))
-    finally:
-        for module, training in modes:
-            module.training = training
-
-
-def _fit(predicted: Any, y: Any) -> Any:
-    """Log odds of the class, or minus the squared error.
-
-    With p = softmax(z)_y, log(p / (1 - p)) = z_y - log sum of exp(z_j) over the others; also if z
-    holds log probabilities. One output is the log odds of class 1.
-    """
-    if y.is_floating_point() and y.numel() == predicted.numel():
-        return -((predicted.reshape(-1) - y.reshape(-1)) ** 2).mean()
-    if y.numel() == 1 and predicted.numel() == 1:
-        return predicted.reshape(()) * (2 * y.reshape(()) - 1)
-    if y.numel() == 1 and predicted.ndim == 1:
-        others = predicted.clone()
-        others[int(y)] = -float("inf")
-        return predicted[int(y)] - others.logsumexp(dim=0)
-    raise InvalidTarget(
-        f"the model's output has shape {tuple(predicted.shape)} and y {tuple(y.shape)}: there is "
-        "no score by default. Pass a function of the model: probe.release(model, score=...)."
+        keep=keep,
     )

@@ -1,0 +1,255 @@
+"""One suite for whoever plays: the same rows, the same stop, the same failures, whatever engine.
+
+The engines with processes of their own are tried with real ones. Those of a Dask cluster that have
+to die again and again are in the wide lane: a worker of Dask takes seconds to start.
+"""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from dpassay.errors import InvalidArgument, MissingDependency, RunError
+from dpassay.runs import MemoryLog, Workers, hire, play
+from dpassay.runs.schedule import DEATHS_ALONE
+from extras import needs
+from runs.tasks import noisy
+
+posix = pytest.mark.skipif(os.name != "posix", reason="processes are killed by signals")
+TRIALS = 120
+ENGINES = ("here", "loky", "threads", "processes", "dask")
+MORTAL = ("loky", "processes", "dask")
+
+
+@pytest.fixture(scope="module")
+def client():
+    """A client of a cluster of two processes; in a test's own process nothing is left of it."""
+    distributed = needs("distributed", "dask")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture
+def engine(request):
+    """Whoever plays, by name."""
+    name = request.param
+    with contextlib.ExitStack() as stack:
+        if name == "dask":
+            yield stack.enter_context(hire(request.getfixturevalue("client")))
+        elif name == "processes":
+            yield lambda: ProcessPoolExecutor(2)
+        elif name == "threads":
+            yield stack.enter_context(ThreadPoolExecutor(3))
+        else:
+            yield stack.enter_context(Workers(1 if name == "here" else 2))
+
+
+@pytest.fixture(scope="module")
+def rows():
+    return facts(play(noisy, TRIALS, key="k", workers=1))
+
+
+def facts(played):
+    found = played.outcomes
+    kinds = {trial: error.splitlines()[0] for trial, error in found.errors.items()}
+    scores = [None if np.isnan(score) else score for score in found.scores.tolist()]
+    return found.trials.tolist(), scores, kinds
+
+
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
+def test_same_rows_and_failures(engine, rows):
+    played = play(noisy, TRIALS, key="k", executor=engine)
+    assert played.ended == "done"
+    assert played.n_deaths == 0
+    assert facts(played) == rows
+    assert sorted(rows[2]) == [9, 49, 89]
+
+
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
+def test_stops_at_the_same_trial(engine, rows):
+    seen = []
+
+    def stop(block):
+        seen.extend(block.trials.tolist())
+        return len(seen) >= 50
+
+    played = play(noisy, TRIALS, key="k", executor=engine, stop=stop, every=10)
+    assert played.ended == "stopped"
+    assert seen == list(range(50))
+    assert facts(played)[1] == rows[1][:50]
+
+
+@pytest.mark.parametrize("engine", ENGINES, indirect=True)
+def test_goes_on_with_the_log_of_another(engine, rows):
+    log = MemoryLog()
+    play(noisy, 70, key="k", workers=1, store=log)
+    played = play(noisy, TRIALS, key="k", executor=engine, store=log)
+    assert played.n_played == TRIALS - 70
+    assert facts(played) == rows
+
+
+@posix
+@pytest.mark.parametrize("engine", MORTAL, indirect=True)
+def test_trial_that_kills_its_worker_is_given_up_and_no_other(engine):
+    def task(trials):
+        if 7 in trials:
+            os._exit(1)
+        return [float(trial) for trial in trials]
+
+    played = play(task, 20, key="k", executor=engine, workers=2)
+    assert played.ended == "done"
+    assert list(played.outcomes.errors) == [7]
+    assert f"killed its worker {DEATHS_ALONE} times" in played.outcomes.errors[7]
+    assert played.n_deaths >= DEATHS_ALONE
+
+
+@posix
+@pytest.mark.parametrize("engine", MORTAL, indirect=True)
+def test_one_death_condemns_nobody(engine, rows, tmp_path):
+    dead = tmp_path / "dead"
+
+    def task(trials):
+        if 30 in trials and not dead.exists():
+            dead.touch()
+            os._exit(1)
+        return noisy(trials)
+
+    played = play(task, TRIALS, key="k", executor=engine, workers=2)
+    assert facts(played) == rows
+    assert dead.exists()
+
+
+@posix
+@pytest.mark.parametrize("engine", MORTAL, indirect=True)
+def test_secure_trials_are_never_drawn_twice(engine, tmp_path):
+    begun = tmp_path / "begun"
+    begun.mkdir()
+
+    def task(trials):
+        for trial in trials:
+            (begun / f"{trial}-{time.monotonic_ns()}").touch()
+            if trial == 5:
+                os._exit(1)
+        return [float(trial) for trial in trials]
+
+    played = play(task, 12, key="k", executor=engine, workers=2, replayable=False)
+    assert "cannot be replayed" in played.outcomes.errors[5]
+    numbers = [int(path.name.split("-")[0]) for path in begun.iterdir()]
+    assert len(numbers) == len(set(numbers)), "a trial was drawn twice"
+
+
+# ------------------------------------------------------------------------------- Dask alone
+
+
+def test_text_that_is_no_engine():
+    for text in ("ray", "dask:somewhere", "DASK"):
+        with pytest.raises(InvalidArgument, match="address of a scheduler"):
+            play(noisy, 3, key="k", executor=text)
+
+
+def test_address_where_nobody_answers(monkeypatch):
+    needs("distributed", "dask")
+    monkeypatch.setattr("dpassay.runs.cluster.CONNECT_SECONDS", 0.5)
+    with pytest.raises(InvalidArgument, match="no Dask scheduler answers there"):
+        play(noisy, 3, key="k", executor="dask:tcp://127.0.0.1:9")
+
+
+def test_without_dask(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingDependency, match=r"pip install 'dpassay\[dask\]'"):
+        play(noisy, 3, key="k", executor="dask")
+
+
+def test_worker_with_another_version_is_named(client, monkeypatch):
+    from dpassay.runs import there
+
+    monkeypatch.setattr(there, "__version__", "99.0")
+    with pytest.raises(RunError, match=r"the Dask worker on .* this process 99.0"):
+        play(noisy, 3, key="k", executor=client)
+
+
+def test_client_that_is_closed(client):
+    distributed = needs("distributed", "dask")
+    closed = distributed.Client(client.scheduler.address, set_as_default=False)
+    closed.close()
+    with pytest.raises(InvalidArgument, match="the Dask client is closed"):
+        play(noisy, 3, key="k", executor=closed)
+
+
+def test_task_travels_once_and_nothing_is_left_behind(client):
+    data = np.arange(2**18)  # 2 MB, more than travels inside a message of its own
+
+    def task(trials):
+        return [float(data[trial]) for trial in trials]
+
+    with hire(client) as cluster:
+        played = play(task, 300, key="k", executor=cluster)
+        assert played.outcomes.scores.tolist() == list(range(300))
+        play(task, 300, key="again", executor=cluster)
+        assert held(client, "dpassay-task") == 1
+    wait_until(lambda: not held(client, "dpassay"))
+
+
+def held(client, beginning):
+    def count(dask_scheduler):
+        return sum(str(key).startswith(beginning) for key in dask_scheduler.tasks)
+
+    return client.run_on_scheduler(count)
+
+
+def wait_until(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it never happened"
+        time.sleep(0.05)
+
+
+@posix
+def test_width_follows_and_stopped_workers_are_done_without(rows):
+    """One of two workers is stopped (SIGSTOP), and later a third joins: the run goes on."""
+    distributed = needs("distributed", "dask")
+    from dpassay.runs import cluster as module
+
+    slow = lambda trials: time.sleep(0.2) or noisy(trials)  # noqa: E731
+    widths, silent = [], module.SILENT_SECONDS
+    module.SILENT_SECONDS = 5.0
+    try:
+        with (
+            distributed.LocalCluster(
+                n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            ) as there,
+            distributed.Client(there, set_as_default=False) as client,
+            hire(client) as who,
+        ):
+            victim = there.workers[0].pid
+
+            def disturb():
+                os.kill(victim, signal.SIGSTOP)
+                time.sleep(5)
+                there.scale(3)
+
+            thread = threading.Timer(2, disturb)
+            thread.start()
+
+            def stop(_):
+                widths.append(who.width)
+
+            played = play(slow, TRIALS, key="k", executor=who, stop=stop)
+            thread.join()
+            os.kill(victim, signal.SIGCONT)
+    finally:
+        module.SILENT_SECONDS = silent
+    assert facts(played) == rows
+    assert max(widths) == 3
