@@ -276,6 +276,20 @@ def test_bins_are_drawn_towards_their_half_and_not_towards_nothing():
     assert around[:10] == pytest.approx(-math.log(1.03), rel=0.25)
 
 
+def test_a_score_says_nothing_of_how_the_coins_fell():
+    """Folds have other shares of world 1, and thresholds of one must fit the scores of the other.
+
+    Twenty columns that say a little each, learned from 45 % and from 55 % of world 1.
+    """
+    rng, scores = np.random.default_rng(6), []
+    fresh = Draws(rng.normal(size=(1000, 20)), NO_FLAGS)
+    for share in (0.45, 0.55):
+        worlds = (rng.random(20_000) < share).astype(int)
+        rows = rng.normal(size=(20_000, 20)) + 0.3 * worlds[:, None]
+        scores.append(count_pooled(Draws(rows, NO_FLAGS), worlds, False).fine()(fresh))
+    assert abs(np.mean(scores[0] - scores[1])) < 0.1 * np.std(scores[0])
+
+
 def test_no_draw_judges_what_it_has_taught():
     """A score that only knows the rows that taught it promises nothing, whatever it knew."""
 
@@ -322,7 +336,9 @@ def test_heights_of_a_column_that_says_nothing_are_left_out():
     rng = np.random.default_rng(8)
     zeros, ones = rng.poisson(100, (2, 50)).astype(float)
     assert np.abs(heights_of(ones, zeros)).max() < 0.5 * np.abs(log_ratio_of(ones, zeros)).max()
-    assert heights_of(1000 * ones, 500 * ones) == pytest.approx(math.log(2), rel=0.01)
+    more, fewer = np.append(1000 * ones, 500 * ones), np.append(500 * ones, 1000 * ones)
+    says = heights_of(more, fewer)
+    assert says == pytest.approx(np.repeat([math.log(2), -math.log(2)], 50), rel=0.01)
 
 
 # From draws to a region, and from a region to a bound.

@@ -51,14 +51,18 @@ def log_ratio_of(ones: Any, zeros: Any) -> Any:
 
 
 def heights_of(
-    ones: FloatArray, zeros: FloatArray, balance: float | FloatArray = 0.0
+    ones: FloatArray, zeros: FloatArray, balance: float | FloatArray | None = None
 ) -> FloatArray:
     """Log ratios of a column's bins, each drawn towards 0 as far as it may be noise.
 
     Empirical Bayes: the true log ratios of a column are taken as normal around 0. A sum over many
-    columns that say little would otherwise be a sum of noise. ``balance`` is taken off first: the
-    log ratio of all bins together, where something else has counted it.
+    columns that say little would otherwise be a sum of noise. ``balance`` is taken off first: by
+    default the log ratio of all bins together. It says how the coins fell, not what an output
+    says; added up over columns it would shift a score, and no threshold that one fold has found
+    would fit the scores of the other.
     """
+    if balance is None:
+        balance = log_ratio_of(ones.sum(), zeros.sum())
     seen, noise = log_ratio_of(ones, zeros) - balance, 1 / (ones + 0.5) + 1 / (zeros + 0.5)
     true = _variance_beyond(seen, noise)
     return seen * true / (true + noise)
