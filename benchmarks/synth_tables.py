@@ -145,8 +145,8 @@ def utility(rows: Any, test: Any, y: int) -> float:
     """The area under the curve of gradient boosting, one class against the rest on average.
 
     Rows with a label that the truth never has, such as a missing one where none is missing, are
-    left out, as anybody would before training: a class of two or three rows among thousands ruins
-    gradient boosting (an AUC of .80 became .69).
+    left out, as anybody would before training: a class of a few rows among thousands may
+    harm gradient boosting.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
     from sklearn.metrics import roc_auc_score

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dpassay import _rng
+from dpassay.auditing import checking_lines as lines
 from dpassay.auditing import checking_published as published
 from dpassay.auditing import checking_smaller as smaller
 from dpassay.auditing import checking_unused as unused
@@ -223,7 +224,7 @@ class Session:
             self.findings.append(self.finding_of(broken, pair))
 
     def _search(self, first: Played) -> None:
-        lines = obligations.adding_lines(first.tape)
+        adding = obligations.adding_lines(first.tape)
         for neighbour in islice(self.question.candidates(self.drawn), self.question.limit):
             known = self.findings or self.undecided or self.waiting or self.too_dear_at
             if not neighbour.finite and known:
@@ -235,7 +236,7 @@ class Session:
                 continue
             self.moved |= seen.bill.moved
             self._take(seen, first)
-            if self.waiting and lines <= self.moved:
+            if self.waiting and adding <= self.moved:
                 self._accept_waiting(first)
             if self.pairs == _BEFORE_EMPTY_BATCHES:
                 smaller.search_empty_batches(self, first)
@@ -250,11 +251,11 @@ class Session:
             for broken in self.smooth[:1]:
                 self._open(broken, "the noise may be scaled to a smooth bound of the sensitivity, "
                            "which is not priced here")  # fmt: skip
-        if lines and not (self.moved or self.findings or self.undecided or self.waiting):
+        if adding and not (self.moved or self.findings or self.undecided or self.waiting):
             self._leave_out("no query moved on any pair: is the data that was varied used at all?",
                             None)  # fmt: skip
         for _, broken in self.waiting[:1]:
-            still = sorted(lines - self.moved, key=str)
+            still = sorted(adding - self.moved, key=str)
             self._open(broken, f"the query at {still[0]} never moved, so its noise may protect it")
 
     def _ask_for_redrawn_noise(self, first: Played) -> None:
@@ -303,7 +304,8 @@ class Session:
             where = first_difference(first.output, played.output)
             if where is not None:
                 text = f"{where} differs, although all noisy values are as on D."
-                broken.append(Broken("DPA301", tape.met_at, text[0].upper() + text[1:]))
+                site = lines.find_released(first, played)
+                broken.append(Broken("DPA301", site, text[0].upper() + text[1:]))
             bill = prices.price(tape, self.unused)
             broken += obligations.reuse(bill)
             broken += self._too_far(bill)
@@ -356,6 +358,8 @@ class Session:
 
     def _blind(self, first: Played, played: Played) -> tuple[Site, ...]:
         tapes = first.tape, played.tape
+        if lines.is_length_private(first, played):
+            return ()  # how many values there are was known before any of these draws
         lost = [draw.site for tape in tapes for draw in tape.lost]
         lost += [site for tape in tapes for site in tape.unseen]
         coins = obligations.public_coins(played.tape) if self.question.rate is None else []

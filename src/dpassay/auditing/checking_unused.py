@@ -150,11 +150,25 @@ def find_unpublished(
         per_record = n >= _FEW and any(_is_per_record(first.tape, entry, n) for entry in entries)
         if per_record:
             shown = {*numbers_of(first.output)} if shown is None else shown
-            if not all(float(value) in shown for e in entries for value in e.out.ravel()):
+            hidden = not all(float(value) in shown for e in entries for value in e.out.ravel())
+            if hidden and not _changes_as_many(player, first, entries):
                 return site
         if not _reaches_output(player, first, entries):
             return site
     return None
+
+
+def _changes_as_many(player: Player, first: Played, entries: list[Entry]) -> bool:
+    """Whether at least as many numbers of the release depend on some values as there are values.
+
+    Prefix sums, for example, show all of them; a mean does not.
+    """
+    every = {entry.number: np.ones(entry.out.shape, bool) for entry in entries}
+    played = player.replay_shifted(first, _shifts(first, every, _FAR[0]))
+    then, now = (np.array(numbers_of(part.output)) for part in (first, played))
+    if played.error is not None or then.shape != now.shape:
+        return False
+    return int(np.sum(then != now)) >= sum(entry.out.size for entry in entries)
 
 
 def _is_per_record(tape: Tape, entry: Entry, n: int) -> bool:

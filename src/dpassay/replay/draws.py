@@ -213,6 +213,8 @@ def _extend(tape: Tape, name: str, inputs: Any, marks: Any, value: Any) -> Any:
     if noisy.scaled or noisy.entry.kind != "add" or np.iscomplexobj(value):
         _use_all(tape, marks)
         return value
+    if at == 1 and type(inputs[0]) is int and inputs[0] == 0 and name == "add":
+        return wrap(value, noisy)  # the zero that ``sum`` begins with
     shape = np.shape(value)
     noisy.entry.extended = True
     where = np.broadcast_to(noisy.where, shape)
@@ -242,7 +244,8 @@ def _merge(tape: Tape, name: str, left: Draw, right: Draw, shape: tuple[int, ...
         law = "normal"
     elif left.law == right.law and same and name == "subtract" and left.law in _DIFFERENCES:
         law, scale = _DIFFERENCES[left.law], left.scale
-    ids = tape.new_ids(shape)
+    parts = (np.broadcast_to(part.ids, shape).tobytes() for part in (left, right))
+    ids = tape.new_ids(shape, (name, shape, *parts))
     return Draw(law, np.broadcast_to(scale, shape), ids, left.draws | right.draws)
 
 

@@ -28,7 +28,7 @@ STANDARD = {"standard_normal": "normal", "standard_exponential": "exponential"}
 UNPRICED = (
     "standard_cauchy", "standard_t", "standard_gamma", "gamma", "beta", "chisquare", "dirichlet",
     "f", "hypergeometric", "lognormal", "logseries", "multinomial", "multivariate_hypergeometric",
-    "multivariate_normal", "negative_binomial", "noncentral_chisquare", "noncentral_f", "pareto",
+    "negative_binomial", "noncentral_chisquare", "noncentral_f", "pareto",
     "poisson", "power", "rayleigh", "triangular", "vonmises", "wald", "weibull", "zipf",
 )  # fmt: skip
 
@@ -235,6 +235,16 @@ class Methods:
             scale = -1.0 / np.log1p(-np.asarray(p, dtype=np.float64))
         return draw_noise("geometric", scale, size, lambda: self.plain("geometric")(p, size))
 
+    def multivariate_normal(self, mean: Any, cov: Any, size: Any = None, **kwargs: Any) -> Any:
+        """Independent noise has the deviation of each coordinate; other noise has no price here."""
+        mean, cov = plain_of(np.asarray(mean)), plain_of(np.asarray(cov))
+        draw = self.plain("multivariate_normal")
+        diagonal = np.diagonal(cov)
+        if kwargs or cov.ndim != 2 or np.any(cov - np.diag(diagonal)) or np.any(diagonal < 0):
+            return draw_other("multivariate_normal", (mean, cov, size), kwargs, draw)
+        shape = (*(_shape_of(size) if size is not None else ()), mean.size)
+        return draw_noise("normal", np.sqrt(diagonal), shape, lambda: draw(mean, cov, size), mean)
+
     def binomial(self, n: Any, p: Any, size: Any = None) -> Any:
         n, p = plain_of(n), plain_of(p)
         draw = self.plain("binomial")
@@ -351,7 +361,7 @@ for _kind, _names in {
     "scaled": SCALED,
     "standard": tuple(STANDARD),
     **{name: (name,) for name in ("uniform", "geometric", "binomial", "choice", "permutation",
-                                  "shuffle")},
+                                  "shuffle", "multivariate_normal")},
 }.items():  # fmt: skip
     for _name in _names:
         setattr(Recorder, _name, _bound(_kind, _name))

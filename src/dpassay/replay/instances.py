@@ -37,7 +37,15 @@ def legacy_functions(plain: Callable[[str], Callable[..., Any]]) -> Functions:
             made[name] = _named(getattr(methods, kind), name)
     for name in ("random", "random_sample"):
         made[name] = _named(methods.random, name)
-    for name in ("uniform", "geometric", "binomial", "choice", "permutation", "shuffle"):
+    for name in (
+        "uniform",
+        "geometric",
+        "binomial",
+        "choice",
+        "permutation",
+        "shuffle",
+        "multivariate_normal",
+    ):
         made[name] = getattr(methods, name)
     made["randint"] = _named(methods.integers, "randint")
     made["randn"] = lambda *shape: methods.standard("standard_normal", shape or None)

@@ -89,6 +89,7 @@ class Tape:
         self._by_value: dict[bytes, Array] = {}
         self._n_ids = 0
         self._merged: list[tuple[int, int]] = []
+        self._sums: dict[tuple[Any, ...], Array] = {}
         self._chains: list[list[Entry]] = []
         self._then = [] if of is None else of._chains
 
@@ -184,11 +185,18 @@ class Tape:
             self._by_value[key] = ids
         return ids
 
-    def new_ids(self, shape: tuple[int, ...]) -> Array:
-        """Ids for noise that was merged from several draws."""
+    def new_ids(self, shape: tuple[int, ...], made_of: tuple[Any, ...] | None = None) -> Array:
+        """Ids for noise that was merged from several draws.
+
+        ``made_of`` says of which ones, and how: the same sum of the same draws is the same noise.
+        """
+        if made_of is not None and made_of in self._sums:
+            return self._sums[made_of]
         begin = self._n_ids
         ids = self._ids("merged", np.empty(shape))
         self._merged.append((begin, self._n_ids))
+        if made_of is not None:
+            self._sums[made_of] = ids
         return ids
 
     def entangled(self) -> list[Entry]:
