@@ -63,7 +63,7 @@ integer = true
 
 def write_good(folder: Path) -> None:
     """One good file of every kind; the bad ones are made of them."""
-    from dpassay.auditing import audit
+    from dpassay.auditing import audit, describe_audit
     from dpassay.privacy import ApproxDP, Ledger
     from dpassay.report import audit_report, write_report
     from dpassay.synth import Independent, Schema
@@ -96,6 +96,14 @@ def write_good(folder: Path) -> None:
         trials=120,
         store=folder / "good.run.db",
         progress="quiet",
+    )
+    describe_audit(
+        learners.honest,
+        learners.neighbours(),
+        claim=learners.claim(),
+        score=float,
+        trials=120,
+        store=folder / "good.described",
     )
     write_report(audit_report(verdict, title="good"), folder / "good.html")
     (folder / "good.html").unlink()
@@ -547,13 +555,19 @@ LINES = {
     "account noisy-max": "--epsilon-each 1 --delta 1e-5",
     "account zcdp": "--rho 1 --delta 1e-5",
     "account randomized-response": "--noise-probability .5 --delta 1e-5",
+    "account allocation": "--noise-multiplier 1 --steps 10 --delta 1e-5",
+    "account shuffled": "--noise-multiplier 1 --steps 10 --delta 1e-5",
+    "account bandmf": f"{SGD} --bands 2 --delta 1e-5",
     "calibrate dp-sgd": "--epsilon 1 --delta 1e-5 --sampling-rate .01 --steps 10",
+    "calibrate allocation": "--epsilon 1 --delta 1e-5 --steps 10",
+    "calibrate bandmf": "--epsilon 1 --delta 1e-5 --sampling-rate .01 --steps 10 --bands 2",
     "calibrate gaussian": "--epsilon 1 --delta 1e-5",
     "calibrate laplace": "--epsilon 1",
     "explain": "--epsilon 1",
     "bound": "--tp 90 --fn 10 --fp 5 --tn 95",
     "plan": "--claim 1,1e-5 --true 4",
     "audit": "example:honest --trials 130 --quiet",
+    "work": "--store good.described --shard 1/2",
     "attack": "good.losses.csv",
     "status": "good.run.db",
     "report": "good.run.db -o new.html",
