@@ -21,7 +21,7 @@ from dpassay.auditing.referee import CURVE, claimed_delta
 from dpassay.bounds import one_run
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP, ApproxDP, PureDP
-from dpassay.runs import Outcome, Played, RunRecord, TrialLog, opened, replayed, run_key
+from dpassay.runs import Outcome, Played, RunRecord, TrialLog, opened, read_run, run_key
 from dpassay.types import Evidence, FloatArray, LowerBound, PrivacyCurve, Verdict
 
 ONE_RUN: Final = "one run"
@@ -149,7 +149,7 @@ class OneRunQuestion:
 
     def judge(self, log: TrialLog) -> Verdict:
         """The verdict on the training in a log; nothing is played."""
-        return self.verdict(replayed(1, key=self.key, store=log, max_failed_share=1.0))
+        return self.verdict(read_run(1, key=self.key, store=log, max_failed_share=1.0))
 
     def read(self, run: Played) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Scores of the canaries and which of them were in; what is no number is the lowest.
@@ -205,7 +205,7 @@ class OneRunQuestion:
         """
         alpha = 1 - self.confidence
         claimed = float(self.claim.epsilon(self.delta))
-        level = alpha if self._nested() else (1 - CURVE) * alpha
+        level = alpha if self._is_nested() else (1 - CURVE) * alpha
         bound = one_run(
             scores,
             coins,
@@ -215,14 +215,14 @@ class OneRunQuestion:
             guesses=self.guesses,
         )
         bound = replace(bound, confidence=self.confidence)
-        if self._nested():
+        if self._is_nested():
             return bound.epsilon > claimed, bound
         tested = one_run(scores, coins, delta=self.delta, method="fdp", claim=self.claim)
         assert tested.p_value is not None  # A claim was given.
         refuted = tested.p_value <= CURVE * alpha or bound.epsilon > claimed
         return refuted, replace(bound, p_value=tested.p_value)
 
-    def _nested(self) -> bool:
+    def _is_nested(self) -> bool:
         """Whether the claim is a member of the family that the bound is taken from."""
         if isinstance(self.claim, GDP) and self.delta > 0:
             return self.method in ("fdp", "product")

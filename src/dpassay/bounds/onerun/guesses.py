@@ -198,12 +198,12 @@ def uniform(audit: Audit, bound: Bound | None = None, share: float = 1.0) -> Fou
     unit = min(_block(audit), max(audit.most_units // 4, 1))
     block = unit * audit.per_unit
 
-    def calibrated(audit: Audit, n: IntArray, v: IntArray, level: float) -> tuple[float, int]:
+    def calibrate(audit: Audit, n: IntArray, v: IntArray, level: float) -> tuple[float, int]:
         return walk.calibrated_epsilon(n, v, level, audit.leak, block)
 
     looks = walk.looks(audit.most_units // unit) * unit
     text = f"largest over {looks.size} numbers of guesses, calibrated exactly for all of them"
-    return _best(audit, audit.candidates(looks), share * audit.level, calibrated, text)
+    return _best(audit, audit.candidates(looks), share * audit.level, calibrate, text)
 
 
 def betting(audit: Audit, bound: Bound | None = None) -> Found:
