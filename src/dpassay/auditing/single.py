@@ -19,6 +19,8 @@ from dpassay.auditing.question import Change, coin_seed, describe
 from dpassay.auditing.reading import coins
 from dpassay.auditing.referee import CURVE, claimed_delta
 from dpassay.bounds import one_run
+from dpassay.bounds.onerun.bound import MethodName
+from dpassay.bounds.onerun.guesses import Guesses
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP, ApproxDP, PureDP
 from dpassay.runs import Outcome, Played, RunRecord, TrialLog, opened, read_run, run_key
@@ -35,8 +37,8 @@ def audit_one_run(
     claim: Claim,
     score: Callable[..., Any],
     confidence: float = 0.95,
-    method: str = "steinke",
-    guesses: str | int | tuple[int, int] = "auto",
+    method: MethodName = "steinke",
+    guesses: Guesses = "auto",
     delta: float | None = None,
     store: str | Path | TrialLog | None = None,
     rng: int | None = 0,
@@ -128,8 +130,8 @@ class OneRunQuestion:
     claim: PrivacyCurve
     delta: float
     confidence: float
-    method: str = "steinke"
-    guesses: str | int | tuple[int, int] = "auto"
+    method: MethodName = "steinke"
+    guesses: Guesses = "auto"
     replay: str = ""
     claim_text: str | None = None
 
@@ -233,7 +235,8 @@ def one_run_question_of(record: RunRecord, change: Change) -> OneRunQuestion:
     """The question that a log describes, or a changed one."""
     about = record.description
     claim, delta, confidence = change.of(record)
-    guesses: Any = about["guesses"]
+    pair: Any = about["guesses"]  # a pair comes back from the log as a list
+    guesses: Any = (pair[0], pair[1]) if isinstance(pair, list) else pair
     return OneRunQuestion(
         key=record.key,
         seed=record.configuration["seed"],
@@ -241,7 +244,7 @@ def one_run_question_of(record: RunRecord, change: Change) -> OneRunQuestion:
         delta=delta,
         confidence=confidence,
         method=about["method"],
-        guesses=guesses if isinstance(guesses, str | int) else (guesses[0], guesses[1]),
+        guesses=guesses,
         replay=about["command"],
     )
 

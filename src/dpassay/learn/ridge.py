@@ -1,7 +1,7 @@
 """Private ridge regression."""
 
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from dpassay import _check
 from dpassay.learn.base import Budget
@@ -63,7 +63,7 @@ class PrivateRidge(LinearRegressor):
 
     _: KW_ONLY
     alpha: float | None = None
-    solver: str = "auto"
+    solver: Literal["auto", "gd", "adassp", "output"] = "auto"
     weight_bound: float | None = None
     rho: float | None = None
 

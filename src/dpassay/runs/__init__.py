@@ -57,4 +57,5 @@ __all__ = [
     "run_key",
 ]
 
-lazily(__name__, {}, old={"replayed": "dpassay.runs.read_run"})
+_PUBLIC: dict[str, str] = {}  # all others are imported at once
+lazily(__name__, _PUBLIC, old={"replayed": "dpassay.runs.read_run"})
