@@ -15,6 +15,7 @@ from dpassay.attacks.online import VERSION
 from dpassay.attacks.regions import Forecast, learn_from_many
 from dpassay.auditing.account import CHOOSING, Account
 from dpassay.auditing.claims import Claim, as_claim
+from dpassay.auditing.counting import n_ordered
 from dpassay.auditing.engine import Engine
 from dpassay.auditing.game import PairGame, draws_many
 from dpassay.auditing.inputs import as_input
@@ -570,13 +571,14 @@ def _learn(game: PairGame, outcomes: Outcomes, question: Question) -> Distinguis
 def _forecast(question: Question) -> Forecast:
     """What the first count of this audit will show of a region, from its two counts."""
     rules, trials = question.rules, len(question.testing) * question.block
-    counted = trials - max(rules.account.bets_on(trials), int(CHOOSING * trials))
+    first = max(rules.account.bets_on(trials), int(CHOOSING * trials))
+    counted = trials - first
     level = (1 - rules.confidence) * rules.account.share(0)
 
     def bound(more: float, fewer: float) -> float:
         return epsilon_lower(Guesses(int(more), int(fewer), counted), rules.delta, level)
 
-    return Forecast(counted, bound)
+    return Forecast(counted, bound, n_ordered(first))
 
 
 def _note(referee: Referee) -> str:

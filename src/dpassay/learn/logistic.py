@@ -1,6 +1,6 @@
 """Private logistic regression, for two classes and more."""
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +34,9 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         epsilon: the privacy parameter; inf gives scikit-learn's LogisticRegression without penalty.
         delta: the probability that may escape epsilon; below 1/n, and positive but for
             "frank-wolfe".
+        risk: what an attacker may gain at most, in place of epsilon: an
+            :class:`~dpassay.privacy.Advantage`, AttackRate or BayesError. The fit takes the largest
+            epsilon, at this delta, whose event keeps it.
         solver: "gd" (noisy gradient descent on rows that a part of the budget makes even),
             "whitened" (the same on rows made even in all directions, for many dense records),
             "sgd" (on random batches), "frank-wolfe" (on an l1 ball: for many features of which few
@@ -116,7 +119,8 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
             return self._fit_plain(X, codes, budget, weights)
         features = self._bound_features(X, self._norm())
         facts = self._facts(features, budget)
-        plan = self._make_plan(facts)
+        allowed = self._keep_risk(budget, lambda b: self._make_plan(replace(facts, budget=b)))
+        plan = self._make_plan(replace(facts, budget=allowed))
         refuse_weights(weights, self.solver_)
         solution = self._carry_out(plan, features, codes, facts.n_records, assumptions, weights)
         self.n_iter_, self.noise_multiplier_ = plan.steps, plan.noise_multiplier

@@ -217,11 +217,14 @@ class Forecast:
     Attributes:
         draws: of the final count, both worlds together.
         bound: the lower limit that the audit will use, of two counts.
+        n_ordered: the count itself puts up to so many values of a score into the order of what
+            they say, by more draws than a score is learned from.
 
     """
 
     draws: int
     bound: Any
+    n_ordered: int = 0
 
     def __call__(self, more: float, fewer: float, seen: int, luck: float = _LUCK) -> float:
         """The predicted limit, less what choosing flatters: so many standard errors."""
