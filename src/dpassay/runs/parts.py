@@ -228,7 +228,7 @@ def _add_part(whole: SqliteLog, path: Path, key: str, before: Any) -> Any:
     now = _look_of(path)
     if now == before:
         return before
-    with _copied(path) as (copy, look), contextlib.closing(SqliteLog(copy, make=False)) as log:
+    with _copy_log(path) as (copy, look), contextlib.closing(SqliteLog(copy, make=False)) as log:
         if [run.key for run in log.runs()] not in ([], [key]):
             raise LogError(f"store={path}: it is no part of run {key[:12]}. Move it away.")
         merge(whole, log, names=(WHOLE, path.name), notes=False)
@@ -246,7 +246,7 @@ def _look_of(path: Path) -> list[list[int]]:
 
 
 @contextlib.contextmanager
-def _copied(path: Path) -> Iterator[tuple[Path, list[list[int]]]]:
+def _copy_log(path: Path) -> Iterator[tuple[Path, list[list[int]]]]:
     """A copy of a log, taken while nothing was written to it, and how it looked."""
     with temporary_folder() as folder:
         for _ in range(_TRIES):
