@@ -16,7 +16,7 @@ from dpassay.runs.outcomes import Task
 
 INLINE_MAX = 2**16
 _UNPACKED_MAX = 2
-_OURS = ("dpassay", "dpassay_reproduce", "_dpassay_pytest")
+_OURS = ("dpassay", "_dpassay_pytest")  # and packages beside it, which are named after it
 _unpacked: "OrderedDict[str, Task]" = OrderedDict()  # of this process, by digest
 
 
@@ -113,7 +113,7 @@ def _modules_not_installed() -> Iterator[ModuleType]:
     installed = [Path(place).resolve() for place in sysconfig.get_paths().values()]
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
-        if not file or name == "__main__" or name.partition(".")[0] in _OURS:
+        if not file or name == "__main__" or name.startswith(_OURS):
             continue
         path = Path(file).resolve()
         if not any(path.is_relative_to(place) for place in installed):
