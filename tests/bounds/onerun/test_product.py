@@ -628,7 +628,7 @@ def test_the_gram_matrix_of_random_canaries():
         ({"max_guesses": 5}, "max_guesses=5 has no meaning"),
         ({"centre": math.nan}, "centre=nan"),
         ({"family": "laplace"}, "family='laplace' must be"),
-        ({"delta": 0.0}, "delta=0 gives every Gaussian trade-off"),
+        ({"delta": 0.0}, "delta=0 gives Gaussian noise of every scale"),
     ],
 )
 def test_misuse(options, text):

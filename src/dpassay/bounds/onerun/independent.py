@@ -91,7 +91,7 @@ def find_bound(
     audit = replace(audit, rng=np.random.default_rng([seed, *b"ties"]))
     sides = _sides(audit, numbers)
     nested = _nest(family, audit.delta, sides)
-    tested = _claimed(family, claim, sides, nested)
+    tested = _certainty_claimed(family, claim, sides, nested)
     weighted_by = tested or nested.member(min(1.0, nested.most))
     counted = _count(audit, numbers, centre, weighted_by, seed)
     place = _place(family, claim)
@@ -173,7 +173,9 @@ def _nest(family: AnyFamily, delta: float, sides: str) -> Nested:
     )
 
 
-def _claimed(family: AnyFamily, claim: AnyClaim, sides: str, nested: Nested) -> Certainty | None:
+def _certainty_claimed(
+    family: AnyFamily, claim: AnyClaim, sides: str, nested: Nested
+) -> Certainty | None:
     """How certain guesses can be under the claim; that of a form of DP-SGD is itself."""
     if isinstance(claim, Event):
         return certainty_of_event(claim, sides)

@@ -101,15 +101,15 @@ class WeightedCount:
     def largest_refuted(self, member: Member, level: float, most: float) -> float:
         """The largest member of a family that is refuted, from below; 0 if none is."""
 
-        def refuted(theta: float) -> bool:
+        def is_refuted(theta: float) -> bool:
             return self._refutes(member(theta), level)
 
-        low, high = bracket(refuted, most)
+        low, high = bracket(is_refuted, most)
         if low == 0 or low == high:
             return low
         for _ in range(_HALVINGS):
             middle = math.sqrt(low * high)
-            low, high = (middle, high) if refuted(middle) else (low, middle)
+            low, high = (middle, high) if is_refuted(middle) else (low, middle)
         return low
 
     def _refutes(self, certainty: Certainty, level: float) -> bool:
