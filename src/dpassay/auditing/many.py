@@ -3,9 +3,9 @@
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -177,22 +177,22 @@ def audit(
             replay=replay,
             primitives=primitives,
         )
-    asked = Asked(
-        mechanism=mechanism,
-        claim=as_claim(claim),
+    asked = Asked.of(
+        mechanism,
+        claim,
         score=score,
         trials=trials,
         confidence=confidence,
         sequential=sequential,
         measure=measure,
-        seed=as_seed(rng),
+        rng=rng,
         delta=delta,
         group=group,
         neighbours=neighbours,
         fixed_seed=fixed_seed,
         max_failed_share=max_failed_share,
         replay=replay,
-        about=description or {},
+        description=description,
     )
     with opened(store) as log, hire(executor, workers) as who:
         engine = Engine(log, who, workers, timeout, recycle, max_failed_share, progress)
@@ -204,25 +204,60 @@ def audit(
         return session.run(game)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What an audit was asked, apart from who plays and on what pair."""
-
-    mechanism: Callable[..., Any]
-    claim: PrivacyCurve
+class _Options(TypedDict, total=False):
     score: Callable[[Any], float] | None
     trials: int
     confidence: float
     sequential: bool
     measure: bool
-    seed: int | None
     delta: float | None
     group: int
     neighbours: Literal["checked", "trusted"]
     fixed_seed: Literal["stop", "leak"]
     max_failed_share: float
     replay: str
+
+
+class AuditOptions(_Options, total=False):
+    """What can be asked of an audit whoever plays it: arguments of :func:`audit`, with defaults."""
+
+    rng: int | np.random.Generator | None
+    description: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an audit was asked, apart from who plays and on what pair."""
+
+    mechanism: Callable[..., Any]
+    claim: PrivacyCurve
+    _: KW_ONLY
+    seed: int | None
     about: Mapping[str, Any]
+    score: Callable[[Any], float] | None = None
+    trials: int = 1000
+    confidence: float = 0.95
+    sequential: bool = True
+    measure: bool = False
+    delta: float | None = None
+    group: int = 1
+    neighbours: Literal["checked", "trusted"] = "checked"
+    fixed_seed: Literal["stop", "leak"] = "stop"
+    max_failed_share: float = 0.1
+    replay: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        mechanism: Callable[..., Any],
+        claim: Claim,
+        rng: int | np.random.Generator | None = 0,
+        description: Mapping[str, Any] | None = None,
+        **options: Unpack[_Options],
+    ) -> "Asked":
+        """What arguments of :func:`audit` ask for."""
+        about = description or {}
+        return cls(mechanism, as_claim(claim), seed=as_seed(rng), about=about, **options)
 
     def __post_init__(self) -> None:
         about = {"target": _name(self.mechanism), "group": self.group} | dict(self.about)

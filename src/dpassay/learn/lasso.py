@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from scipy import sparse
 
@@ -77,8 +77,8 @@ class PrivateLasso(LinearRegressor):
 
     _: KW_ONLY
     radius: float = 1.0
-    loss: str = "huber"
-    selection: str = "gumbel"
+    loss: Literal["huber", "clipped squared"] = "huber"
+    selection: fw.SelectionName = "gumbel"
     steps: int | None = None
 
     def fit(self, X: Any, y: Any) -> "PrivateLasso":

@@ -1,7 +1,7 @@
 """Private logistic regression, for two classes and more."""
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,7 @@ from dpassay.optim.products import is_sparse, row_products
 from dpassay.types import FloatArray
 
 SOLVERS = ("auto", *PLANS)
+Solver = Literal["auto", "gd", "whitened", "sgd", "frank-wolfe", "output", "objective"]
 _DTYPES = (np.float64, np.float32)
 
 
@@ -85,7 +86,7 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
     """
 
     _: KW_ONLY
-    solver: str = "auto"
+    solver: Solver = "auto"
     classes: ArrayLike | None = None
     max_iter: int | None = None
     batch_size: int | None = None

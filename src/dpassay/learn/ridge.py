@@ -1,7 +1,7 @@
 """Private ridge regression."""
 
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
@@ -67,7 +67,7 @@ class PrivateRidge(LinearRegressor):
 
     _: KW_ONLY
     alpha: float | None = None
-    solver: str = "auto"
+    solver: Literal["auto", "gd", "adassp", "output"] = "auto"
     weight_bound: float | None = None
     rho: float | None = None
 

@@ -35,7 +35,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
@@ -131,7 +131,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
     risk: Risk | None = None
     search_share: float = 0.2
     n_runs: float = 10.0
-    law: str = "poisson"
+    law: Literal["poisson", "negative-binomial"] = "poisson"
     shape: float = 1.0
     validation_share: float = 0.25
     scoring: Scoring | str | None = None

@@ -67,7 +67,7 @@ def brackets(noise_multiplier: float, law: Sequence[float]) -> tuple[Bracket, Br
     numbers = np.array(counts, float)
     if len(counts) * max(counts, default=0) > _STEEPEST * noise_multiplier:
         return _known_to_be_in(weights), _known_to_be_in(weights)
-    parts = partial(_chunked, 1 / noise_multiplier, numbers, weights)
+    parts = partial(_in_chunks, 1 / noise_multiplier, numbers, weights)
     return partial(parts, _remove), partial(parts, _add)
 
 
@@ -77,7 +77,7 @@ def _known_to_be_in(weights: FloatArray) -> Bracket:
     return lambda x, slack: (np.zeros_like(x), np.where(np.isfinite(x), most, 0.0))
 
 
-def _chunked(
+def _in_chunks(
     m: float, j: FloatArray, w: FloatArray, profile: Any, x: FloatArray, slack: Any
 ) -> tuple[FloatArray, FloatArray]:
     x = np.asarray(x, float)
