@@ -29,6 +29,7 @@ from dpassay.replay.neighbours import Neighbour
 from dpassay.replay.obligations import HIDDEN, Broken
 from dpassay.replay.outputs import first_difference, is_discrete, is_rearranged
 from dpassay.replay.playing import Played, Player
+from dpassay.replay.ranges import Bounds
 from dpassay.replay.sites import Place, Site
 from dpassay.replay.tape import SAMPLERS, Tape
 from dpassay.types import Neighbouring, PrivacyCurve
@@ -55,7 +56,7 @@ class Question:
     neighbouring: Neighbouring
     rate: float | None
     sensitivity: float | None
-    bounds: tuple[float, float] | None
+    bounds: Bounds | None
     given: Sequence[Any] | None
     delta: float
     limit: int
@@ -312,8 +313,7 @@ class Session:
             broken += obligations.norms(tape, self.question.neighbouring)
             broken += obligations.declared(tape)
             broken = self._price_answers(first, played, neighbour, bill, broken)
-        event = prices.event_of(bill, tape, self.question.neighbouring)
-        low = prices.event_of(prices.lowered(bill), tape, self.question.neighbouring)
+        event, low = (self._event_of(part, tape) for part in (bill, prices.lowered(bill)))
         return Seen(
             neighbour, tuple(broken), bill, event, low, self._blind(first, played),
             self._is_per_record(first, played), obligations.is_in_parts(tape),
@@ -322,6 +322,16 @@ class Session:
             bool(calls) and obligations.skips_empty_batches(tape),
             self.player.executions,
         )  # fmt: skip
+
+    def _event_of(self, bill: prices.Bill, tape: Tape) -> events.Event | None:
+        """What a bill describes: of two descriptions that both hold, the one that costs less."""
+        neighbouring, delta = self.question.neighbouring, self.question.delta
+        event = prices.event_of(bill, tape, neighbouring)
+        if event is None or all(part.span is None for part in bill.parts):
+            return event
+        other = prices.event_of(prices.by_range(bill), tape, neighbouring)
+        either = [known for known in (event, other) if known is not None]
+        return min(either, key=lambda known: epsilon_of(known, delta))
 
     def _price_answers(
         self,
@@ -472,7 +482,10 @@ class Session:
         if not seen.neighbour.occurs:
             text += " If no such value can occur, declare those that can as categories of a frame."
         elif not seen.neighbour.ordinary:
-            text += " If no record can be so large, declare it: bounds=(low, high)."
+            text += (
+                " If no record can be so large, declare it: bounds=(low, high), or one such pair "
+                "for each column."
+            )
         finding = self.finding_of(Broken("DPA202", part.entry.site, text), self.pair_of(seen), seen)
         self.findings.append(
             replace(

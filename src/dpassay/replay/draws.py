@@ -415,11 +415,18 @@ def reduce(ufunc: Any, array: Traced, kwargs: dict[str, Any]) -> Any:
     mark, tape = array.mark, current()
     if tape is None:
         return value
-    normal = isinstance(mark, Draw) and mark.law == "normal" and ufunc is np.add
-    if isinstance(mark, Draw) and normal and np.unique(mark.ids).size == mark.ids.size:
-        squares = np.broadcast_to(mark.scale, mark.ids.shape) ** 2
-        scale = np.asarray(np.sqrt(np.add.reduce(squares, **kwargs)))
-        ids = tape.new_ids(np.shape(value))
-        return wrap(value, Draw("normal", scale, ids, mark.draws))
+    if isinstance(mark, Draw) and ufunc is np.add:
+        summed = add_draws(tape, mark, **kwargs)
+        if summed is not None:
+            return wrap(value, summed)
     note(mark)
     return value
+
+
+def add_draws(tape: Tape, mark: Draw, **how: Any) -> Draw | None:
+    """The sum of draws along an axis; None where they are not normal, or not independent."""
+    if mark.law != "normal" or np.unique(mark.ids).size < mark.ids.size:
+        return None
+    squares = np.broadcast_to(mark.scale, mark.ids.shape) ** 2
+    scale = np.asarray(np.sqrt(np.add.reduce(squares, **how)))
+    return Draw("normal", scale, tape.new_ids(np.shape(scale)), mark.draws)

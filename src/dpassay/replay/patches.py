@@ -107,6 +107,9 @@ def _standard_library(plain: Functions) -> Functions:
     }  # fmt: skip
 
 
+_KEEPING = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
+
+
 def _array_makers() -> dict[str, Callable[..., Any]]:
     """Functions that take a list of noisy numbers, or would drop the mark of an array."""
 
@@ -133,7 +136,7 @@ def _array_makers() -> dict[str, Callable[..., Any]]:
 
     return {
         **{name: gathering(getattr(np, name)) for name in ("argmax", "argmin", "argsort")},
-        **{name: keeping(getattr(np, name)) for name in ("array", "asarray")},
+        **{name: keeping(getattr(np, name)) for name in _KEEPING},
     }
 
 
