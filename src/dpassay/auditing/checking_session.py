@@ -71,7 +71,7 @@ class Question:
 
     def candidates(self, drawn: int) -> Iterator[Neighbour]:
         if self.given is not None:
-            return nearby.given(self.data, list(self.given))
+            return nearby.align_given(self.data, list(self.given))
         rng = _rng.for_trial(self.seed, 0, 3)
         return nearby.candidates(self.data, self.neighbouring, rng, self.bounds, drawn, self.own)
 
@@ -216,7 +216,7 @@ class Session:
     def _judge_alone(self, first: Played, second: Played) -> None:
         """Rules that need no neighbour."""
         alone = [
-            *obligations.fixed_seed(first.tape, second.tape),
+            *obligations.seeds(first.tape, second.tape),
             *obligations.accounting(first.tape),
             *obligations.sampling(first.tape, self.question.rate),
         ]
@@ -311,9 +311,9 @@ class Session:
             broken += obligations.reuse(bill)
             broken += self._too_far(bill)
             broken += obligations.norms(tape, self.question.neighbouring)
-            broken += obligations.declared(tape)
+            broken += obligations.sensitivities(tape)
             broken = self._price_answers(first, played, neighbour, bill, broken)
-        event, low = (self._event_of(part, tape) for part in (bill, prices.lowered(bill)))
+        event, low = (self._event_of(part, tape) for part in (bill, prices.round_down(bill)))
         return Seen(
             neighbour, tuple(broken), bill, event, low, self._blind(first, played),
             self._is_per_record(first, played), obligations.is_in_parts(tape),

@@ -118,7 +118,7 @@ def _rules_at_fixed_n(session: "Session", cut: Played, neighbour: Neighbour) -> 
             cut = session.player.record(larger, index + 1)
         except Exception:  # a mechanism may refuse so few records
             return None
-    fixed = nearby.replaced(neighbour, cut.data, index)
+    fixed = nearby.put_in_place(neighbour, cut.data, index)
     return {broken.rule for broken in session.see(cut, fixed).broken}
 
 

@@ -24,7 +24,7 @@ _FEW = 8  # records; as many values may well be something else
 
 def places(player: Player, first: Played) -> dict[int, Array]:
     """Which places of the noisy values of D nothing depends on, by primitive."""
-    free = _free(player, first, prices.untouched(first.tape))
+    free = _free(player, first, prices.find_untouched(first.tape))
     return _join(free, _free(player, first, _dropped(first, free)))
 
 
