@@ -214,13 +214,13 @@ def _from_others(data: Any, bounds: Bounds | None) -> Iterator[_Made]:
 def _whole_records(data: Any) -> Iterator[_Made]:
     """Copies of the rarest and of the longest record, one that does not occur and an empty one."""
     first = record_at(data, 0)
+    declared = hasattr(getattr(data, "dtype", None), "categories")
     yield _Made(record_at(data, _rarest(data)), "a copy of the rarest record")
     if isinstance(first, Sized):
         yield _Made(record_at(data, int(np.argmax(_sizes(data)))), "a copy of the longest record")
-        yield from _all_parts(data, first)
+        yield from () if declared else _all_parts(data, first)
     flat = isinstance(data, list) or data.ndim == 1
     new = fields.unseen(data if hasattr(data, "dtype") else fields.column(data)) if flat else None
-    declared = hasattr(getattr(data, "dtype", None), "categories")
     if new is not None:
         yield _Made(new, "a value that does not occur", declared, declared)
     if isinstance(first, str | list | set) and not declared:
@@ -230,6 +230,8 @@ def _whole_records(data: Any) -> Iterator[_Made]:
 def _all_parts(data: Any, first: Any) -> Iterator[_Made]:
     """One record of all words, or of all members, that occur: whoever counts them must cut it."""
     records = [record_at(data, i) for i in range(n_records(data))]
+    if not all(isinstance(record, type(first)) for record in records):
+        return
     if isinstance(first, str):
         parts = dict.fromkeys(word for text in records for word in text.split())
         every: Any = " ".join(parts)
@@ -468,6 +470,25 @@ def put_in_place(neighbour: Neighbour, data: Any, index: int) -> Neighbour:
     n = n_records(data)
     record = record_at(neighbour.data, neighbour.edit.index)
     return replace(neighbour, data=put(data, index, record), edit=Edit("replace", index, n, n))
+
+
+def without_a_value(data: Any, neighbouring: str) -> Iterator[tuple[Any, Neighbour]]:
+    """The data set without its rarest value, or without its largest, and with one record of it.
+
+    Of codes and texts alone, if there are several: what a value that does not occur shows is seen
+    here with one that does.
+    """
+    if is_labelled(data) or getattr(data, "ndim", 1) != 1:
+        return
+    values = data.tolist() if hasattr(data, "tolist") else data
+    if not all(isinstance(value, int | str) for value in values):
+        return
+    for place, which in ((_rarest(data), "rarest"), (values.index(max(values)), "largest")):
+        others = [i for i, value in enumerate(values) if value != values[place]]
+        if others:
+            base = take(data, others)
+            made = _Made(record_at(data, place), f"the {which} value, which no other record has")
+            yield base, _edit(base, neighbouring, made, len(others), 0)
 
 
 def find_other(data: Any, record: Any, first: int = 0) -> int | None:

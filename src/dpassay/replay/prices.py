@@ -63,7 +63,9 @@ class Part:
 
 def rounding_of(entry: Entry) -> tuple[float, float]:
     """The relative rounding of movements and of queries, by the precision of the output."""
-    if entry.kind == "add" and entry.out.dtype.itemsize <= 4 and entry.out.dtype.kind == "f":
+    values = entry.query if entry.kind == "choice" else entry.out
+    single = values.dtype.itemsize <= 4 and values.dtype.kind == "f"
+    if entry.kind in ("add", "choice") and single:
         return SINGLE_MOVE, SINGLE_QUERY
     return ROUNDING, ROUNDING
 
@@ -366,7 +368,7 @@ def _price_probabilities(bill: Bill, then: Entry, now: Entry) -> None:
 
 def _price_choice(then: Entry, now: Entry) -> Part:
     """What the draws of a choice cost: by the largest log ratio, and by the range of them all."""
-    p, q = then.query, now.query
+    p, q = (entry.query.astype(np.float64) for entry in (then, now))
     with np.errstate(all="ignore"):
         ratios = np.where(p == q, 0.0, np.log(p) - np.log(q))
         largest, span = float(np.max(np.abs(ratios))), float(np.ptp(ratios))
