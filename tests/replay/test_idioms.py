@@ -67,6 +67,22 @@ def test_one_selection_costs_its_largest_ratio(select):
     assert rules_of(selecting(select, 0.5, 1), VALUES, da.PureDP(0.4), limit=12) == ["DPA202"]
 
 
+def test_what_is_looked_up_is_evidence():
+    """The outcome of a choice is in the release, so that its ratio refutes a claim."""
+
+    def one_of_two(epsilon):
+        def release(data, rng):
+            counts = np.array([np.sum(data <= 5), np.sum(data > 5)])
+            return by_looking_up_many(np.exp(epsilon * (counts - counts.max())), rng)
+
+        return release
+
+    few = np.array([1.0, 1.0, 9.0])
+    options = {"claim": da.PureDP(0.5), "neighbours": [np.append(few, 9.0)]}
+    assert da.check(one_of_two(4.0), few, **options).evidence(60).refuted
+    assert not da.check(one_of_two(0.5), few, **options).evidence(20).refuted
+
+
 def test_draws_of_one_call_are_composed():
     """A hundred draws at once cost no more than a hundred calls."""
 
