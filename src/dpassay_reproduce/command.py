@@ -46,7 +46,8 @@ def reproduce(
     full: Annotated[
         bool,
         option(
-            "adversaries: 1000 trainings a world instead of 200; synth: more seeds, larger n.",
+            "adversaries: 1000 trainings a world instead of 200; debugging: MNIST too; synth: more "
+            "seeds, larger n.",
             "--full",
         ),
     ] = False,
@@ -116,7 +117,7 @@ _FOR = {
     "figure": "thesis",
     "literal": "thesis",
     "data": "adversaries",
-    "full": "adversaries and synth",
+    "full": "adversaries, debugging and synth",
     "quick": "all, adversaries, thesis, synth, clipping, lecture and debugging",
     "cnn": "adversaries",
     "executor": "adversaries and all",
