@@ -71,7 +71,7 @@ class CaseStudy:
     spare: Data
     preliminary: int = 2
     choosing: int = 10
-    counting: int = 40
+    counting: int = 60
     sequential: int = 60
 
 

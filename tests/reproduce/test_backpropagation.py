@@ -77,7 +77,7 @@ def small_case():
     case = debugging_cnn.study(False)
     network = replace(case.network, n_records=800, steps=4)
     data = (case.data[0][:800], case.data[1][:800])
-    sizes = {"preliminary": 1, "choosing": 4, "counting": 30, "sequential": 40}
+    sizes = {"preliminary": 1, "choosing": 4, "counting": 50, "sequential": 40}
     return replace(case, network=network, data=data, **sizes)
 
 
