@@ -7,6 +7,7 @@ import pytest
 
 from dpassay.privacy import account
 from dpassay.privacy.events import Gaussian, Repeated
+from dpassay.runs import opened
 from dpassay_reproduce import debugging_cnn
 from dpassay_reproduce.backpropagation import CLAIM, ClippedCNN, noise_multiplier
 
@@ -75,7 +76,7 @@ def test_chunks_change_nothing_and_seeds_replay():
 
 def small_case():
     case = debugging_cnn.study(False)
-    network = replace(case.network, n_records=800, steps=4)
+    network = replace(case.network, n_records=800, steps=4, channels=4)
     data = (case.data[0][:800], case.data[1][:800])
     sizes = {"preliminary": 1, "choosing": 4, "counting": 50, "sequential": 40}
     return replace(case, network=network, data=data, **sizes)
@@ -103,8 +104,12 @@ def test_the_case_from_canaries_to_verdicts_and_again_from_its_file(tmp_path, mo
     assert facts["broken_bound"] > 0.21 > facts["fixed_bound"]
     assert facts["broken_trainings"] < 40
     assert [claim.verdict for claim in picture.claims[:2]] == ["fails", "holds"]
-    monkeypatch.setattr(ClippedCNN, "train", lambda *_: pytest.fail("trained again"))
+    kept = (tmp_path / "cnn-digits.json").read_bytes()
     assert debugging_cnn.picture(case, tmp_path, said.append).facts == facts
+    assert (tmp_path / "cnn-digits.json").read_bytes() == kept
+    with opened(tmp_path / "trials.db") as log:
+        trials = {len(log.outcomes(run.key)) for run in log.runs()}
+    assert trials == {facts["broken_trainings"], 40}
 
 
 def _few(case, made=debugging_cnn.draw_canaries):
