@@ -97,6 +97,7 @@ WIDE = (
     "learn/test_audits.py::test_objective_perturbation[",
     "learn/test_audits.py::test_search",
     "learn/test_ridge.py::test_audit_on_a_worst_case_pair",
+    "learn/test_risk.py::test_a_search_keeps_a_risk",
     "learn/test_search.py::test_audit_of_a_hostile_selection",
     "optim/test_audits.py::test_so_have_the_other_kinds",
     "optim/test_audits.py::test_stochastic_frank_wolfe",

@@ -83,7 +83,8 @@ def test_nothing_of_the_thesis_is_left_out(items):
 
 def test_nothing_of_the_others_is_left_out(items):
     questions = " ".join(item for item, *_ in items.HW3)
-    assert all(f"Q{q}" in questions for q in ("1.1 1.2 1.3 1.4 1.5 1.6 1.7 2.1 2.2 2.3").split())
+    asked = [f"1.{k}" for k in range(1, 8)] + [f"2.{k}" for k in range(1, 4)]
+    assert all(f"Q{q}" in questions for q in asked)
     lecture = " ".join(item for item, *_ in items.WANG)
     assert all(f"12.{k}" in lecture for k in range(1, 8))
     notes = " ".join(item for item, *_ in items.NASR)
