@@ -28,9 +28,7 @@ PUBLIC = [
     for path in sorted((ROOT / "src").rglob("__init__.py"))
     if not path.parent.name.startswith("_") and path.read_text()
 ]
-PUBLIC += [
-    ROOT / "src" / "dpassay" / f"{name}.py" for name in ("datasets", "errors", "probe", "types")
-]
+PUBLIC += [ROOT / "src" / "dpassay" / f"{name}.py" for name in ("datasets", "errors", "types")]
 
 
 @pytest.mark.parametrize("path", sorted(set(re.findall(r"`((?:src|tests|docs)/[\w./]+)`", PAGE))))

@@ -63,7 +63,7 @@ integer = true
 
 def write_good(folder: Path) -> None:
     """One good file of every kind; the bad ones are made of them."""
-    from dpassay.auditing import audit
+    from dpassay.auditing import audit, describe_audit
     from dpassay.privacy import ApproxDP, Ledger
     from dpassay.report import audit_report, write_report
     from dpassay.synth import Independent, Schema
@@ -89,14 +89,10 @@ def write_good(folder: Path) -> None:
     )
     program = "import sys\nopen(sys.argv[2], 'w').write(str(len(open(sys.argv[1]).read())))\n"
     (folder / "program.py").write_text(program)
-    verdict = audit(
-        learners.honest,
-        learners.neighbours(),
-        claim=learners.claim(),
-        trials=120,
-        store=folder / "good.run.db",
-        progress="quiet",
-    )
+    game = learners.honest, learners.neighbours()
+    asked = {"claim": learners.claim(), "trials": 120}
+    verdict = audit(*game, **asked, store=folder / "good.run.db", progress="quiet")
+    describe_audit(*game, **asked, store=folder / "good.parts")
     write_report(audit_report(verdict, title="good"), folder / "good.html")
     (folder / "good.html").unlink()
     import pandas as pd
@@ -547,6 +543,11 @@ LINES = {
     "account noisy-max": "--epsilon-each 1 --delta 1e-5",
     "account zcdp": "--rho 1 --delta 1e-5",
     "account randomized-response": "--noise-probability .5 --delta 1e-5",
+    "account allocation": "--noise-multiplier 1 --steps 10 --delta 1e-5",
+    "account bandmf": f"{SGD} --bands 2 --delta 1e-5",
+    "account shuffled": "--noise-multiplier 1 --steps 10 --delta 1e-5",
+    "calibrate allocation": "--epsilon 1 --delta 1e-5 --steps 10",
+    "calibrate bandmf": "--epsilon 1 --delta 1e-5 --sampling-rate .01 --steps 10 --bands 2",
     "calibrate dp-sgd": "--epsilon 1 --delta 1e-5 --sampling-rate .01 --steps 10",
     "calibrate gaussian": "--epsilon 1 --delta 1e-5",
     "calibrate laplace": "--epsilon 1",
@@ -564,6 +565,7 @@ LINES = {
     "ledger amend": "good.ledger.db --epsilon 1 --delta 1e-6 --reason agreed",
     "zoo": "--only occupied --trials 2000",
     "check": "example:honest --data good.pair.npz",
+    "work": "--store good.parts --shard 1/64",
 }
 WHOLE = ("-1", "nan", "inf", "1e15", "1.5", str(2**63), str(10**15), MANY, "9" * 5000)
 REAL = ("-1", "nan", "inf", "-inf", "1e400", MANY, "x")

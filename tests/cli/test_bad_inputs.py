@@ -75,6 +75,6 @@ def test_the_good_files_are_good(reader):
     assert code in (0, 1), err
 
 
-@pytest.mark.parametrize("command", ["bound", "explain", "status", "account gaussian"])
+@pytest.mark.parametrize("command", ["bound", "explain", "status", "account gaussian", "work"])
 def test_the_good_lines_are_good(command):
     assert hostile.run([*command.split(), *hostile.LINES[command].split()])[0] == 0

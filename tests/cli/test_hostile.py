@@ -161,4 +161,4 @@ def test_a_target_that_dies_in_the_trial_for_timing_is_no_verdict(dpassay, folde
     (folder / "dies_at_once.py").write_text("import os\ndef f(data, rng):\n    os._exit(0)\n")
     done = dpassay("audit dies_at_once.py:f --claim 1 --data d.npz --trials 130 --dry-run")
     assert done.code == 3
-    assert "killed its worker again and again" in done.err
+    assert "trial 0: playing alone, it killed its worker 4 times" in done.err

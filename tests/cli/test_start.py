@@ -87,6 +87,9 @@ def test_examples_work_and_print_only_json(dpassay, example, tmp_path, monkeypat
         Ledger("project.db", budget=ApproxDP(3.0, 1e-6))
     for name in ("patients.csv", "table.csv"):
         Path(name).write_text("age,sex\n70,F\n20,M\n")
+    if "work" in example.split():
+        described = "audit example:honest --trials 128 --store runs/laplace --describe"
+        assert dpassay(described).code == 0
     result = dpassay(f"{example.removeprefix('dpassay ')} --json")
     assert result.data
     assert result.err == ""

@@ -28,7 +28,7 @@ from dpassay.auditing.referee import Referee, Rules, claimed_delta
 from dpassay.auditing.seeds import FixedSeed, Prints
 from dpassay.errors import AuditStopped, InvalidArgument, is_target_error
 from dpassay.privacy.curves import Curve
-from dpassay.runs import Outcomes, Played, RunRecord, TrialLog, replayed
+from dpassay.runs import Outcomes, Played, RunRecord, TrialLog, read_run
 from dpassay.types import NeighboursSeen, PrivacyCurve, Verdict
 
 MANY: Final = "many trials"
@@ -232,7 +232,7 @@ class Question:
 
     def judge(self, log: TrialLog) -> Verdict:
         """The verdict on what a log holds, up to the first gap; nothing is played."""
-        read = partial(replayed, key=self.key, store=log, max_failed_share=self.max_failed_share)
+        read = partial(read_run, key=self.key, store=log, max_failed_share=self.max_failed_share)
         prints, referee = self.prints(), Referee(self.rules)
         learning = read(self.learning, stop=self.watch(prints, None))
         self.refuse(learning, prints, last=False)

@@ -68,4 +68,4 @@ def _be_quiet(_: int) -> None:
     """Keep what trials print from the streams that this worker shares with the audit."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, 1)
-    sys.stdout = sys.stderr = open(os.devnull, "w")  # noqa: SIM115  (for as long as it lives)
+    sys.stdout = sys.stderr = os.fdopen(null, "w")  # for as long as this worker lives
