@@ -33,7 +33,7 @@ class Layout:
             self._load(watch.blocks)
 
     def flat(self, tensors: list[Any]) -> Any:
-        """One vector of all of them, in double precision."""
+        """All parameters as one vector, in double precision."""
         parts = [part.detach().reshape(-1).to(self.device).double() for part in tensors]
         return self.torch.cat(parts)
 

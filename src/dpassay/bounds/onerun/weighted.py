@@ -90,7 +90,7 @@ class WeightedCount:
     draws: int
 
     def p_value(self, certainty: Certainty) -> float:
-        """Of an exact test: it is at most any level with at most that probability; never 0."""
+        """The p-value of an exact test: below any level with at most that chance; never 0."""
         return (1 + self._as_small(certainty, self.draws)) / (self.draws + 1)
 
     def largest_refuted(self, member: Member, level: float, most: float) -> float:
