@@ -212,7 +212,7 @@ class Calibrator:
 
     @property
     def events(self) -> tuple[Event, ...]:
-        """Two Gaussian releases."""
+        """What is done to the data: two Gaussian releases."""
         return tuple(Gaussian(noise, self.neighbouring) for noise in self.noise_multipliers)
 
     @property
@@ -310,7 +310,7 @@ class _Labelled:
     weights: FloatArray | None
 
     def total(self, n_records: int) -> int | None:
-        """What all cells of a histogram add up to, if that is public: without weights."""
+        """The sum of all cells of a histogram, which is public unless records have weights."""
         return n_records if self.weights is None else None
 
     def sum(self, term: Any) -> FloatArray:

@@ -381,7 +381,7 @@ class Numeric(Column):
         return values
 
     def _draw(self, codes: Codes, rng: np.random.Generator) -> Any:
-        """Numbers of bins."""
+        """Values drawn from the bins of these numbers."""
         edges = np.array(self.edges)
         if self.integer:
             return edges[codes] + rng.integers(0, np.diff(edges)[codes])
