@@ -234,12 +234,15 @@ class Question:
         """The verdict on what a log holds, up to the first gap; nothing is played."""
         read = partial(replayed, key=self.key, store=log, max_failed_share=self.max_failed_share)
         prints, referee = self.prints(), Referee(self.rules)
-        learning = read(self.learning, stop=self.watch(prints, None))
-        self.refuse(learning, prints, last=False)
+        n_learned = 0
+        if self.learning:
+            learning = read(self.learning, stop=self.watch(prints, None))
+            self.refuse(learning, prints, last=False)
+            n_learned = len(learning.outcomes)
         stop = self.watch(prints, referee)
         testing = read(self.testing, stop=stop, every=self.every)
         self.refuse(testing, prints, last=True)
-        return self.verdict(referee, testing, prints, len(learning.outcomes))
+        return self.verdict(referee, testing, prints, n_learned)
 
     def description(self) -> dict[str, Any]:
         """The question as plain JSON, for the log."""
