@@ -341,7 +341,7 @@ class _Session:
     def _run(self, game: PairGame) -> Verdict:
         log = self._engine.log
         # Made before anything is played: Ctrl-C between two parts of a run must find it ready.
-        referee = Referee(self.question.rules)
+        referee = self.question.referee(log)
         if game.score is None and not self.question.rules.online:
             learning = self._play(self._engine, game, self.question.learning)
             self.question.refuse(learning, self._prints, last=False)
@@ -360,7 +360,9 @@ class _Session:
         if testing.ended == "interrupted":
             return self.question.judge(log)  # The referee may have been interrupted in the middle.
         self._order_count(referee, done=testing.ended == "done")
-        return self.question.verdict(referee, testing, self._prints)
+        verdict = self.question.verdict(referee, testing, self._prints)
+        self.question.remember(log, referee)
+        return verdict
 
     def _play(
         self, engine: Engine, game: PairGame, numbers: range, referee: Referee | None = None

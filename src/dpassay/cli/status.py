@@ -13,7 +13,7 @@ from dpassay.cli.output import console, emit, say, visible
 
 if TYPE_CHECKING:
     from dpassay.runs import RunRecord, TrialLog
-    from dpassay.types import Verdict
+    from dpassay.runs.answers import Answer
 
 
 EXAMPLE = "dpassay status run.db --watch"
@@ -74,9 +74,9 @@ class State:
 
 
 class _Judged(NamedTuple):
-    """What judging a run came to: a verdict, or a note why there is none."""
+    """What judging a run came to: what its verdict says, or a note why there is none."""
 
-    verdict: "Verdict | None" = None
+    answer: "Answer | None" = None
     note: str | None = None
     state: str | None = None  # "damaged" or "stopped", where that is why
 
@@ -89,20 +89,20 @@ class _Look:
         self._known: dict[Any, _Judged] = {}
 
     def __call__(self) -> list[State]:
-        from dpassay.auditing.judging import find_run
-
         if self._run is not None:
+            from dpassay.auditing.judging import find_run
+
             return [self._state(find_run(self._log, self._run))]
         return [self._state(record) for record in self._log.runs()]
 
     def _state(self, record: "RunRecord") -> State:
         about = _sound(record)
         judged = self._judge_once(record)
-        verdict = judged.verdict
+        answer = judged.answer
         size = max(record.configuration.get("block", 0), 1)
         done, failed = size * record.n_done, size * record.n_failed
         asked = about.get("trials", done + failed)
-        over = done + failed >= asked if verdict is None else verdict.ended != "interrupted"
+        over = done + failed >= asked if answer is None else answer.over
         rate = None if over else _rate(record)
         running = rate is not None
         left = (asked - done - failed) / rate if rate else None
@@ -110,7 +110,7 @@ class _Look:
             run=record.key,
             target=about.get("target"),
             claim=about.get("claim"),
-            epsilon=_find_claimed(verdict, about),
+            epsilon=about.get("epsilon") if answer is None else answer.claimed,
             delta=about.get("delta"),
             confidence=about.get("confidence"),
             created=record.created,
@@ -120,9 +120,9 @@ class _Look:
             n_failed=failed,
             per_second=rate,
             seconds_left=left,
-            refuted=verdict.refuted if verdict else None,
-            epsilon_lower=verdict.bound.epsilon if verdict else None,
-            tested=verdict.n_counted if verdict else None,
+            refuted=answer.refuted if answer else None,
+            epsilon_lower=answer.epsilon_lower if answer else None,
+            tested=answer.tested if answer else None,
             note=judged.note,
         )
 
@@ -134,20 +134,17 @@ class _Look:
         return self._known[key]
 
 
-def _find_claimed(verdict: "Verdict | None", about: dict[str, Any]) -> float | None:
-    """The claimed epsilon, as it was judged or as the log says."""
-    if verdict is None:
-        return about.get("epsilon")
-    return float(verdict.claim.epsilon(verdict.bound.delta))
-
-
 def _judge(log: "TrialLog", record: "RunRecord") -> _Judged:
     """The verdict, or why there is none."""
-    from dpassay.auditing.judging import judge_run
     from dpassay.errors import AuditStopped, DpassayError, LogDamaged
+    from dpassay.runs.answers import find_answer
+
+    if (known := find_answer(log, record)) is not None:
+        return _Judged(known)
+    from dpassay.auditing.answering import answer_run
 
     try:
-        return _Judged(judge_run(log, record))
+        return _Judged(answer_run(log, record))
     except LogDamaged as error:
         return _Judged(None, str(error), "damaged")
     except DpassayError as error:

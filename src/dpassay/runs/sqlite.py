@@ -19,6 +19,7 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpassay import __version__
 from dpassay._scratch import temporary_folder
@@ -225,6 +226,14 @@ class SqliteLog:
     def outcomes(self, key: str) -> Outcomes:
         with explain_errors(self.path):
             return self._read(key)
+
+    def trials(self, key: str) -> NDArray[np.int64]:
+        query = f"SELECT trial FROM trials WHERE run = {_RUN_OF}"
+        with explain_errors(self.path), transaction(self._connection, "BEGIN"):
+            rows = np.array(self._connection.execute(query, (key,)).fetchall(), np.int64).ravel()
+            run = self._connection.execute(f"SELECT {_RUN_OF}", (key,)).fetchone()[0]
+            packed = self._packs.known(run, 0, 2**62)
+        return np.sort(np.concatenate([rows, packed]))
 
     def parts(self, key: str) -> dict[int, str]:
         query = f"SELECT trial, part FROM trials WHERE run = {_RUN_OF} AND part IS NOT NULL"
