@@ -3,7 +3,7 @@
 from dpassay.auditing.judging import judge_run
 from dpassay.auditing.question import MANY, account_of
 from dpassay.runs import RunRecord, TrialLog
-from dpassay.runs.answers import Answer, keep_answer
+from dpassay.runs.answers import LONG, Answer, keep_answer
 from dpassay.types import Verdict
 
 
@@ -12,6 +12,13 @@ def answer_run(log: TrialLog, record: RunRecord) -> Answer:
     answer = _answer(judge_run(log, record), record)
     keep_answer(log, record, answer)
     return answer
+
+
+def keep_verdict(log: TrialLog, key: str, verdict: Verdict) -> None:
+    """Keep what a verdict says in the log that it was given for, where the run is long."""
+    if sum(log.counts(key).values()) >= LONG:
+        record = next(run for run in log.runs() if run.key == key)
+        keep_answer(log, record, _answer(verdict, record))
 
 
 def _answer(verdict: Verdict, record: RunRecord) -> Answer:

@@ -14,6 +14,7 @@ from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
 from dpassay.attacks.online import VERSION
 from dpassay.attacks.regions import Forecast, learn_from_many
 from dpassay.auditing.account import CHOOSING, Account
+from dpassay.auditing.answering import keep_verdict
 from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.engine import Engine
 from dpassay.auditing.game import PairGame, draws_many
@@ -362,6 +363,7 @@ class _Session:
         self._order_count(referee, done=testing.ended == "done")
         verdict = self.question.verdict(referee, testing, self._prints)
         self.question.remember(log, referee)
+        keep_verdict(log, self.question.key, verdict)
         return verdict
 
     def _play(
