@@ -13,14 +13,14 @@ from dpassay.errors import AuditStopped
 from dpassay.privacy import account
 from dpassay.replay import tape as tapes
 from dpassay.replay.likelihood import NoLikelihood, log_ratio, sides_of
-from dpassay.replay.neighbours import given
+from dpassay.replay.neighbours import align_given
 from dpassay.replay.playing import Player
 
 EMPTY = np.zeros(0)
 
 
 def ratio(release, data, other, seed=3, replaced=False):
-    neighbour = next(iter(given(np.asarray(data, float), [np.asarray(other, float)])))
+    neighbour = next(iter(align_given(np.asarray(data, float), [np.asarray(other, float)])))
     if replaced:
         neighbour = replayed._as_replaced(neighbour, "replace-one")
     return log_ratio(Player(release, seed), sides_of(np.asarray(data, float), neighbour), seed)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dpassay.errors import LogDamaged
-from dpassay.runs import Outcomes, SqliteLog, merge, packs, play, replayed, sqlite
+from dpassay.runs import Outcomes, SqliteLog, merge, packs, play, read_run, sqlite
 from dpassay.runs.blobs import Blobs, compact, join_blobs
 from dpassay.runs.board import GROWING, Board
 
@@ -153,7 +153,7 @@ def test_a_run_goes_on_after_packing(tmp_path):
     assert rows_and_packs(store)[1]
     played = play(task, TRIALS, key="k", store=store, workers=1, batch=50)
     assert played.n_played == TRIALS - 300
-    again = replayed(TRIALS, key="k", store=store)
+    again = read_run(TRIALS, key="k", store=store)
     assert_same(played.outcomes, again.outcomes)
 
 

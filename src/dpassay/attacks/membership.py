@@ -15,7 +15,7 @@ from scipy import special
 
 from dpassay import _check
 from dpassay._rng import RngLike
-from dpassay.attacks.ceilings import MEMBERSHIPS, AttackCeilings, ceilings
+from dpassay.attacks.ceilings import MEMBERSHIPS, AttackCeilings, Membership, ceilings
 from dpassay.attacks.methods import METHODS, Attack, candidates, check_options
 from dpassay.attacks.shadows import Shadows
 from dpassay.attacks.thresholds import RULES, Cut, Scored, rates
@@ -111,7 +111,7 @@ def attack(
     shadows: Shadows | None = None,
     reference: Any = None,
     features: WhiteBox = white_box_features,
-    membership: str = "fixed",
+    membership: Membership = "fixed",
     claim: PrivacyCurve | None = None,
     delta: float = 1e-5,
     fprs: tuple[float, ...] = (0.001, 0.01),

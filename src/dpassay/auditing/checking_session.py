@@ -70,7 +70,7 @@ class Question:
 
     def candidates(self, drawn: int) -> Iterator[Neighbour]:
         if self.given is not None:
-            return nearby.given(self.data, list(self.given))
+            return nearby.align_given(self.data, list(self.given))
         rng = _rng.for_trial(self.seed, 0, 3)
         return nearby.candidates(self.data, self.neighbouring, rng, self.bounds, drawn, self.own)
 
@@ -215,7 +215,7 @@ class Session:
     def _judge_alone(self, first: Played, second: Played) -> None:
         """Rules that need no neighbour."""
         alone = [
-            *obligations.fixed_seed(first.tape, second.tape),
+            *obligations.seeds(first.tape, second.tape),
             *obligations.accounting(first.tape),
             *obligations.sampling(first.tape, self.question.rate),
         ]
@@ -310,10 +310,10 @@ class Session:
             broken += obligations.reuse(bill)
             broken += self._too_far(bill)
             broken += obligations.norms(tape, self.question.neighbouring)
-            broken += obligations.declared(tape)
+            broken += obligations.sensitivities(tape)
             broken = self._price_answers(first, played, neighbour, bill, broken)
         event = prices.event_of(bill, tape, self.question.neighbouring)
-        low = prices.event_of(prices.lowered(bill), tape, self.question.neighbouring)
+        low = prices.event_of(prices.round_down(bill), tape, self.question.neighbouring)
         return Seen(
             neighbour, tuple(broken), bill, event, low, self._blind(first, played),
             self._is_per_record(first, played), obligations.is_in_parts(tape),
@@ -468,7 +468,7 @@ class Session:
                 sampler[1],
             )
             return
-        text = f"{_moved(part)} {_accounted(seen.event, cost, self.question.delta, claimed)}"
+        text = f"{_say_movement(part)} {_say_cost(seen.event, cost, self.question.delta, claimed)}"
         if not seen.neighbour.occurs:
             text += " If no such value can occur, declare those that can as categories of a frame."
         elif not seen.neighbour.ordinary:
@@ -529,7 +529,7 @@ class Session:
         if not self.exceeds(seen, epsilon_of(seen.event, self.question.delta)):
             return seen
         part = max(seen.bill.parts, key=lambda part: (part.mu, part.epsilon))
-        return replace(seen, broken=(Broken("DPA202", part.entry.site, _moved(part)),))
+        return replace(seen, broken=(Broken("DPA202", part.entry.site, _say_movement(part)),))
 
     def unpriced_sampler(self, first: Played) -> tuple[str, Site] | None:
         """How batches are drawn, and where, if that amplifies in a way that has no price here."""
@@ -648,7 +648,7 @@ def _is_nan(seen: Seen) -> bool:
     return any(np.isnan(part.entry.query).any() for part in seen.bill.parts)
 
 
-def _moved(part: prices.Part) -> str:
+def _say_movement(part: prices.Part) -> str:
     if part.law in ("normal", "laplace"):
         scale = float(np.max(part.entry.scale))
         far = (part.mu or part.epsilon) * scale
@@ -663,7 +663,7 @@ def _moved(part: prices.Part) -> str:
     return f"The noisy values move by {part.epsilon:.4g} times their noise."
 
 
-def _accounted(event: events.Event, cost: float, delta: float, claimed: float) -> str:
+def _say_cost(event: events.Event, cost: float, delta: float, claimed: float) -> str:
     how = ""
     if isinstance(event, events.Repeated) and isinstance(event.event, events.Sampled):
         step = event.event

@@ -29,7 +29,7 @@ from dpassay.auditing.remembered import keep_memory, name_question, read_memory
 from dpassay.auditing.seeds import FixedSeed, Prints
 from dpassay.errors import AuditStopped, InvalidArgument, is_target_error
 from dpassay.privacy.curves import Curve
-from dpassay.runs import Outcomes, Played, RunRecord, TrialLog, replayed
+from dpassay.runs import Outcomes, Played, RunRecord, TrialLog, read_run
 from dpassay.types import NeighboursSeen, PrivacyCurve, Verdict
 
 MANY: Final = "many trials"
@@ -245,7 +245,7 @@ class Question:
 
     def judge(self, log: TrialLog) -> Verdict:
         """The verdict on what a log holds, up to the first gap; nothing is played."""
-        read = partial(replayed, key=self.key, store=log, max_failed_share=self.max_failed_share)
+        read = partial(read_run, key=self.key, store=log, max_failed_share=self.max_failed_share)
         prints, referee = self.prints(), self.referee(log)
         n_learned = 0
         if self.learning:

@@ -261,7 +261,7 @@ class Referee:
         some.bet(self._bettor)
         path = self._bettor.wealth_path[start:]
         if self.refuted_at is None:
-            self.refuted_at = self._fallen_after(some)
+            self.refuted_at = self._find_fall(some)
         kept = len(seen)
         if self.refuted_at is not None:
             last = self.refuted_at
@@ -270,7 +270,7 @@ class Referee:
         self._path.append(path[:kept])
         return kept
 
-    def _fallen_after(self, seen: _Trials) -> int | None:
+    def _find_fall(self, seen: _Trials) -> int | None:
         """The number of trials after which the claim has fallen, these trials included."""
         bettor = self._bettor
         if bettor is None or bettor.refuted_at is None:

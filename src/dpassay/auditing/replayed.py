@@ -190,7 +190,7 @@ def audit_by_replay(
     alpha = 1 - _check.confidence(confidence)
     _check.count("trials", trials)
     form, other = form_of(pair[0]), form_of(pair[1]).arrays
-    neighbour = next(iter(nearby.given(form.arrays, [other])))
+    neighbour = next(iter(nearby.align_given(form.arrays, [other])))
     player = Player(mechanism, rng, form.rebuild, primitives=tuple(primitives), progress=progress)
     try:
         sides = sides_of(form.arrays, _as_replaced(neighbour, curve.neighbouring))

@@ -67,21 +67,21 @@ def _keep_laplace(tape: Tape, mechanism: Any, value: Any, out: Any) -> Any:
     if not bounded:
         note_noise(tape, "laplace", value, scale, out)
     law = "laplace, then bounded" if bounded else "laplace"
-    return _frozen(tape, mechanism, value, out, law, scale)
+    return _freeze(tape, mechanism, value, out, law, scale)
 
 
 def _keep_gaussian(tape: Tape, mechanism: Any, value: Any, out: Any) -> Any:
     note_noise(tape, "normal", value, mechanism._scale, out)
-    return _frozen(tape, mechanism, value, out, "normal", mechanism._scale)
+    return _freeze(tape, mechanism, value, out, "normal", mechanism._scale)
 
 
 def _keep_geometric(tape: Tape, mechanism: Any, value: Any, out: Any) -> Any:
     bounded = type(mechanism) is not _library().Geometric
     law = "two-sided geometric, then bounded" if bounded else "two-sided geometric"
-    return _frozen(tape, mechanism, value, out, law, mechanism.sensitivity / mechanism.epsilon)
+    return _freeze(tape, mechanism, value, out, law, mechanism.sensitivity / mechanism.epsilon)
 
 
-def _frozen(tape: Tape, mechanism: Any, value: Any, out: Any, law: str, scale: float) -> Any:
+def _freeze(tape: Tape, mechanism: Any, value: Any, out: Any, law: str, scale: float) -> Any:
     entry = keep_entry(tape, value, out, law, scale=scale, declared=mechanism.sensitivity)
     return entry.shown
 
@@ -118,7 +118,7 @@ class Randomised:
 
     def distance(self, other: "Randomised") -> float | None:
         """Between the values, or the utilities, that were given."""
-        left, right = (_given(part) for part in (self, other))
+        left, right = (_input_of(part) for part in (self, other))
         if isinstance(left, str) or isinstance(right, str):
             return float(left != right)
         try:
@@ -136,7 +136,7 @@ class Randomised:
         return events.Approx(float(self.mechanism.epsilon), float(self.mechanism.delta))
 
 
-def _given(call: Randomised) -> Any:
+def _input_of(call: Randomised) -> Any:
     return call.value if call.value is not None else getattr(call.mechanism, "utility", None)
 
 

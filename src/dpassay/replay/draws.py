@@ -259,7 +259,7 @@ def _multiply(tape: Tape, name: str, inputs: Any, marks: Any, value: Any) -> Any
     divides = name != "multiply" and at == 1
     if isinstance(mark, Draw) and _can_scale(mark, other, divides, value):
         note(other)
-        made = _scaled(mark, name, strip(inputs[1 - at]))
+        made = _scale_draw(mark, name, strip(inputs[1 - at]))
         if not np.any(made.scale):  # no noise at all: plain numbers
             tape.followed |= made.draws
             return value
@@ -277,7 +277,7 @@ def _can_scale(mark: Draw, other: Mark | None, divides: bool, value: Any) -> boo
     return plain and np.shape(value) == mark.ids.shape and mark.law != "uniform"
 
 
-def _scaled(mark: Draw, name: str, factor: Any) -> Draw:
+def _scale_draw(mark: Draw, name: str, factor: Any) -> Draw:
     factor = np.abs(np.asarray(factor, dtype=np.float64))
     scale = mark.scale * factor if name == "multiply" else mark.scale / factor
     return replace(mark, scale=np.broadcast_to(scale, mark.ids.shape))
@@ -334,10 +334,10 @@ def _side(mark: Mark, shape: tuple[int, ...]) -> Side:
     at = np.broadcast_to(mark.where, shape).ravel()
     law = f"a multiple of {entry.law}" if mark.scaled else entry.law
 
-    def taken(values: Array) -> Array:
+    def take(values: Array) -> Array:
         return np.broadcast_to(values, entry.out.shape).ravel()[at].reshape(shape)
 
-    return Side(law, taken(entry.scale), taken(entry.query), taken(entry.ids), entry)
+    return Side(law, take(entry.scale), take(entry.query), take(entry.ids), entry)
 
 
 def _chance(plain: Any, below: bool) -> Array:

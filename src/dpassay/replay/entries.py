@@ -215,15 +215,15 @@ def part_of(entry: Entry, where: Array, **changes: Any) -> Entry:
     """An entry made of some places of another, to be kept as a stage or a comparison."""
     at = where.ravel()
 
-    def taken(values: Array) -> Array:
+    def take(values: Array) -> Array:
         return np.broadcast_to(values, entry.out.shape).ravel()[at].reshape(where.shape)
 
     return replace(
         entry,
-        scale=taken(entry.scale),
-        query=taken(entry.query),
-        out=taken(entry.out),
-        ids=taken(entry.ids),
+        scale=take(entry.scale),
+        query=take(entry.query),
+        out=take(entry.out),
+        ids=take(entry.ids),
         uses=Counter(),
         touched=np.zeros(0, bool),
         touched_whole=False,

@@ -109,7 +109,7 @@ def _is_coin(values: Array, size: Any) -> bool:
     return each and values.shape == (2,) and {*values.tolist()} == {0, 1}
 
 
-def _selected(n: int, size: Any, p: Any, draw: Callable[[], Any]) -> Any:
+def _select(n: int, size: Any, p: Any, draw: Callable[[], Any]) -> Any:
     """A choice with given probabilities: the query is the vector of probabilities."""
     tape = current()
     if tape is None:
@@ -141,7 +141,7 @@ def draw_indices(law: str, n: int, size: Any, draw: Callable[[], Any]) -> Any:
     if tape.of is not None and len(tape.draws) < len(tape.of.draws) and not anew:
         then = tape.of.draws[len(tape.draws)]
         if then.law == law and then.settings == str(n):
-            value = _served(tape, then.value, value, law)
+            value = _serve(tape, then.value, value, law)
         elif (
             then.law == law
             and edit is not None
@@ -151,12 +151,12 @@ def draw_indices(law: str, n: int, size: Any, draw: Callable[[], Any]) -> Any:
                 n,
             )
         ):
-            value = _renumbered(np.asarray(then.value), edit.kind, edit.index, n, law)
+            value = _renumber(np.asarray(then.value), edit.kind, edit.index, n, law)
     tape.keep_draw(law, value, here(), str(n))
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-def _served(tape: Tape, then: Any, drawn: Any, law: str) -> Any:
+def _serve(tape: Tape, then: Any, drawn: Any, law: str) -> Any:
     """The draw of D; one with an entry per record has one more or less on D'."""
     if np.shape(then) == np.shape(drawn):
         return then
@@ -164,7 +164,7 @@ def _served(tape: Tape, then: Any, drawn: Any, law: str) -> Any:
     return drawn if aligned is None else aligned
 
 
-def _renumbered(then: Array, kind: str, index: int, n: int, law: str) -> Array:
+def _renumber(then: Array, kind: str, index: int, n: int, law: str) -> Array:
     """The same records under their new numbers; a permutation gets or loses the changed one."""
     if kind == "add":
         moved = then + (then >= index)
@@ -274,7 +274,7 @@ class Methods:
             found = draw_indices("subset" if size is not None else "integers", n, size,
                              lambda: draw(n, size, replace, None, *args, **kwargs))  # fmt: skip
         else:
-            found = _selected(n, size, p, lambda: draw(n, size, replace, p, *args, **kwargs))
+            found = _select(n, size, p, lambda: draw(n, size, replace, p, *args, **kwargs))
         return found if np.ndim(a) == 0 else values[found]
 
     def integers(self, name: str, low: Any, high: Any = None, *args: Any, **kwargs: Any) -> Any:

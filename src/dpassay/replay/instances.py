@@ -34,9 +34,9 @@ def legacy_functions(plain: Callable[[str], Callable[..., Any]]) -> Functions:
     methods, made = Methods(plain), Functions()
     for kind, names in {"located": LOCATED, "scaled": SCALED, "standard": STANDARD}.items():
         for name in names:
-            made[name] = _named(getattr(methods, kind), name)
+            made[name] = _bind_name(getattr(methods, kind), name)
     for name in ("random", "random_sample"):
-        made[name] = _named(methods.random, name)
+        made[name] = _bind_name(methods.random, name)
     for name in (
         "uniform",
         "geometric",
@@ -47,7 +47,7 @@ def legacy_functions(plain: Callable[[str], Callable[..., Any]]) -> Functions:
         "multivariate_normal",
     ):
         made[name] = getattr(methods, name)
-    made["randint"] = _named(methods.integers, "randint")
+    made["randint"] = _bind_name(methods.integers, "randint")
     made["randn"] = lambda *shape: methods.standard("standard_normal", shape or None)
     made["rand"] = lambda *shape: methods.random("random_sample", shape or None)
     for name in UNPRICED:
@@ -56,7 +56,7 @@ def legacy_functions(plain: Callable[[str], Callable[..., Any]]) -> Functions:
     return made
 
 
-def _named(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _bind_name(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     return lambda *args, **kwargs: function(name, *args, **kwargs)
 
 

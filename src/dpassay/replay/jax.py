@@ -66,75 +66,77 @@ class Noise:
     def __init__(self, value: Any, law: str, scale: Any, site: Site) -> None:
         self.value, self.law, self.scale, self.site = value, law, scale, site
 
-    def _scaled(self, value: Any, factor: Any) -> Any:
+    def _scale(self, value: Any, factor: Any) -> Any:
         if jnp.shape(value) != jnp.shape(self.value) or self.law == "uniform":
-            return self._lost(value)
+            return self._lose(value)
         return Noise(value, self.law, self.scale * jnp.abs(factor), self.site)
 
     def __mul__(self, other: Any) -> Any:
         if isinstance(other, Noise):
-            return self._lost(self.value) * other._lost(other.value)
-        return self._scaled(self.value * other, other)
+            return self._lose(self.value) * other._lose(other.value)
+        return self._scale(self.value * other, other)
 
     __rmul__ = __mul__
 
     def __truediv__(self, other: Any) -> Any:
-        return self._scaled(self.value / other, 1 / other)
+        return self._scale(self.value / other, 1 / other)
 
     def __neg__(self) -> "Noise":
         return Noise(-self.value, self.law, self.scale, self.site)
 
     def __add__(self, other: Any) -> Any:
-        return self._added(other, self.value + _plain(other), 1.0)
+        return self._add(other, self.value + _plain(other), 1.0)
 
     def __radd__(self, other: Any) -> Any:
-        return self._added(other, other + self.value, 1.0)
+        return self._add(other, other + self.value, 1.0)
 
     def __sub__(self, other: Any) -> Any:
-        return self._added(other, self.value - _plain(other), -1.0)
+        return self._add(other, self.value - _plain(other), -1.0)
 
     def __rsub__(self, other: Any) -> Any:
-        return self._added(other, other - self.value, 1.0)
+        return self._add(other, other - self.value, 1.0)
 
-    def _added(self, other: Any, value: Any, sign: float) -> Any:
+    def _add(self, other: Any, value: Any, sign: float) -> Any:
         if isinstance(other, Noise) or self.law == "uniform":
-            return self._lost(value)
+            return self._lose(value)
         query = jnp.broadcast_to(sign * jnp.asarray(other, value.dtype), value.shape)
         noise = jnp.broadcast_to(self.value, value.shape)
         scale = jnp.broadcast_to(jnp.asarray(self.scale, value.dtype), value.shape)
         law, drawn, site = self.law, self.site, here()
 
         def on_host(query: Any, noise: Any, scale: Any, value: Any) -> Any:
-            return _on_tape(lambda tape: _kept(tape, law, drawn, site, query, noise, scale, value),
-                            value)  # fmt: skip
+            def keep(tape: Tape) -> Any:
+                return _keep_sum(tape, law, drawn, site, query, noise, scale, value)
+
+            return _on_tape(keep, value)
 
         shape = jax.ShapeDtypeStruct(value.shape, value.dtype)
         return io_callback(on_host, shape, query, noise, scale, value, ordered=True)
 
-    def _compared(self, limit: Any, value: Any, below: bool) -> Any:
+    def _compare(self, limit: Any, value: Any, below: bool) -> Any:
         if self.law != "uniform":
-            return self._lost(value)
+            return self._lose(value)
         chance = jnp.clip(jnp.asarray(limit, self.value.dtype), 0, 1)
         return _coins(chance if below else 1 - chance, value)
 
     def __lt__(self, other: Any) -> Any:
-        return self._compared(other, self.value < other, True)
+        return self._compare(other, self.value < other, True)
 
     def __le__(self, other: Any) -> Any:
-        return self._compared(other, self.value <= other, True)
+        return self._compare(other, self.value <= other, True)
 
     def __gt__(self, other: Any) -> Any:
-        return self._compared(other, self.value > other, False)
+        return self._compare(other, self.value > other, False)
 
     def __ge__(self, other: Any) -> Any:
-        return self._compared(other, self.value >= other, False)
+        return self._compare(other, self.value >= other, False)
 
-    def _lost(self, value: Any) -> Any:
+    def _lose(self, value: Any) -> Any:
         """The value, which is not followed any further: the tape learns of it when it is drawn."""
         law, site = self.law, self.site
 
         def on_host(value: Any) -> Any:
-            return _on_tape(lambda tape: _kept_lost(tape, law, site, value), value)
+            return _on_tape(lambda tape: _keep_lost(tape, law, site, value), value)
 
         value = jnp.asarray(value)
         shape = jax.ShapeDtypeStruct(value.shape, value.dtype)
@@ -145,29 +147,29 @@ class Noise:
             return getattr(self.value, name)
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(self._lost(self.value), name)
+        return getattr(self._lose(self.value), name)
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, slice) and key == slice(None):
-            return self._lost(self.value)
+            return self._lose(self.value)
         scale = jnp.broadcast_to(jnp.asarray(self.scale), self.value.shape)[key]
         return Noise(self.value[key], self.law, scale, self.site)
 
     def __matmul__(self, other: Any) -> Any:
-        return self._lost(self.value) @ other
+        return self._lose(self.value) @ other
 
     def __rmatmul__(self, other: Any) -> Any:
-        return other @ self._lost(self.value)
+        return other @ self._lose(self.value)
 
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        return np.asarray(self._lost(self.value))
+        return np.asarray(self._lose(self.value))
 
 
 def _plain(value: Any) -> Any:
     return value.value if isinstance(value, Noise) else value
 
 
-def _kept(
+def _keep_sum(
     tape: Tape, law: str, drawn: Site, site: Site, query: Any, noise: Any, scale: Any, value: Any
 ) -> Any:
     raw = tape.keep_draw(law, np.array(noise), drawn)
@@ -176,7 +178,7 @@ def _kept(
     return np.asarray(out, dtype=np.asarray(value).dtype)
 
 
-def _kept_lost(tape: Tape, law: str, site: Site, value: Any) -> Any:
+def _keep_lost(tape: Tape, law: str, site: Site, value: Any) -> Any:
     served = tape.expect(f"{law} of JAX", np.shape(value))
     tape.keep_draw(f"{law} of JAX", np.array(value) if served is None else served, site)
     return np.asarray(value if served is None else served, dtype=np.asarray(value).dtype)
@@ -234,7 +236,7 @@ def _replacements() -> dict[str, Callable[..., Any]]:
     def other(name: str) -> Callable[..., Any]:
         def draw(*args: Any, **kwargs: Any) -> Any:
             value = plain[name](*args, **kwargs)
-            return Noise(value, name, 1.0, here())._lost(value)
+            return Noise(value, name, 1.0, here())._lose(value)
 
         return draw
 

@@ -89,20 +89,22 @@ def log_ratio(
     if not _batches(first.tape):
         kind = "replace" if sides.replaced else "remove"
         other = n if sides.replaced else n - 1
-        queries = _queries(_replayed(player, first, sides.other, Edit(kind, index, n, other)))
-        terms = [_term(entry, entry, queries[entry.number]) for entry in _counted(first.tape)]
-        return _lowered(sum(terms), terms, first.tape)
-    return _sampled_ratio(player, sides, first)
+        queries = _queries(_replay(player, first, sides.other, Edit(kind, index, n, other)))
+        terms = [
+            _term(entry, entry, queries[entry.number]) for entry in _visible_entries(first.tape)
+        ]
+        return _round_down(sum(terms), terms, first.tape)
+    return _ratio_over_batches(player, sides, first)
 
 
-def _sampled_ratio(player: Player, sides: Sides, first: Played) -> float:
+def _ratio_over_batches(player: Player, sides: Sides, first: Played) -> float:
     """The ratio where the record is in a batch by a coin of its own."""
     n, index = sides.n, sides.index
-    without = _queries(_replayed(player, first, sides.rest, Edit("remove", index, n, n - 1)))
-    inside = {"P": _queries(_replayed(player, first, sides.data, Edit("same", -1, n, n), index))}
+    without = _queries(_replay(player, first, sides.rest, Edit("remove", index, n, n - 1)))
+    inside = {"P": _queries(_replay(player, first, sides.data, Edit("same", -1, n, n), index))}
     if sides.replaced:
         edit = Edit("replace", index, n, n)
-        inside["Q"] = _queries(_replayed(player, first, sides.other, edit, index))
+        inside["Q"] = _queries(_replay(player, first, sides.other, edit, index))
     _check_steps(first.tape, without, inside["P"], index)
     total, logs = 0.0, []
     for sign, queries in ((1, inside["P"]), (-1, inside.get("Q"))):
@@ -111,18 +113,18 @@ def _sampled_ratio(player: Player, sides: Sides, first: Played) -> float:
         for rate, entries in _steps(first.tape):
             terms = [_term(e, queries[e.number], without[e.number]) for e in entries]
             logs += terms
-            total += sign * _mixed(rate, sum(terms))
-    return _lowered(total, logs, first.tape)
+            total += sign * _mix(rate, sum(terms))
+    return _round_down(total, logs, first.tape)
 
 
-def _mixed(rate: float | None, ratio: float) -> float:
+def _mix(rate: float | None, ratio: float) -> float:
     """log((1 - rate) + rate e^ratio); a step that all records enter has no rate."""
     if rate is None:
         return ratio
     return float(np.logaddexp(np.log1p(-rate), np.log(rate) + ratio))
 
 
-def _replayed(player: Player, first: Played, data: Any, edit: Edit, forced: int = -1) -> Played:
+def _replay(player: Player, first: Played, data: Any, edit: Edit, forced: int = -1) -> Played:
     played = player.replay(first, data, edit, forced=forced)
     if played.error is not None:
         raise NoLikelihood(f"the mechanism raises {played.error} on one side")
@@ -141,7 +143,7 @@ def _queries(played: Played) -> dict[int, Entry]:
     return {then.number: now for then, now in played.tape.pairs()}
 
 
-def _lowered(total: float, terms: Iterable[float], tape: Tape) -> float:
+def _round_down(total: float, terms: Iterable[float], tape: Tape) -> float:
     # A larger ratio is evidence, so rounding may only lower it; at a pure claim's epsilon one unit
     # in the last place would be an infinite stake.
     single = any(rounding_of(entry)[0] > ROUNDING for entry in tape.entries)
@@ -172,9 +174,9 @@ def _refuse_what_is_unknown(tape: Tape) -> None:
 
 
 def _refuse_reuse(tape: Tape) -> None:
-    for entry in tape.entangled():
+    for entry in tape.find_entangled():
         raise NoLikelihood(f"the noise at {entry.site} is a sum of draws that others share")
-    ids = [np.ravel(entry.ids) for entry in _counted(tape)]
+    ids = [np.ravel(entry.ids) for entry in _visible_entries(tape)]
     every = np.concatenate([*ids, np.zeros(0, dtype=int)])
     if np.unique(every).size < every.size:
         raise NoLikelihood("one noise is used for more than one value")
@@ -199,7 +201,7 @@ def is_batch(entry: Entry) -> bool:
     return entry.kind == "coin" and entry.axis is not None and np.unique(entry.query).size == 1
 
 
-def _counted(tape: Tape) -> list[Entry]:
+def _visible_entries(tape: Tape) -> list[Entry]:
     """The primitives whose values are seen; coins that draw a batch are no answers."""
     return [entry for entry in tape.entries if entry.counts and not is_batch(entry)]
 
@@ -207,7 +209,7 @@ def _counted(tape: Tape) -> list[Entry]:
 def _steps(tape: Tape) -> list[tuple[float | None, list[Entry]]]:
     """The primitives of every batch with its rate; those that no batch precedes stand alone."""
     groups: dict[Any, list[Entry]] = {}
-    for entry in _counted(tape):
+    for entry in _visible_entries(tape):
         number = entry.sampled
         coins = None if number is None else tape.coins[number]
         alone = coins is None or np.unique(coins.rate).size != 1
@@ -222,10 +224,10 @@ def _steps(tape: Tape) -> list[tuple[float | None, list[Entry]]]:
 
 def _check_steps(tape: Tape, without: Any, inside: Any, index: int) -> None:
     """Every step depends on the record through the coin of its own batch alone."""
-    for entry in _counted(tape):
+    for entry in _visible_entries(tape):
         if entry.sampled is None:
             continue
-        if entry.step is None and tape.drawn_ahead(entry) > 1:
+        if entry.step is None and tape.count_drawn_ahead(entry) > 1:
             raise NoLikelihood(f"several batches are drawn before the noise at {entry.site}")
         coin = bool(np.ravel(tape.coins[entry.sampled].taken)[index])
         expected = (inside if coin else without)[entry.number].query

@@ -101,14 +101,14 @@ def _numeric(data: Array, bounds: tuple[float, float] | None) -> Iterator[_Made]
     shape = data.shape[1:]
     low, high = bounds or (-np.inf, np.inf)
 
-    def made(value: float, how: str, ordinary: bool = True) -> _Made:
+    def fill(value: float, how: str, ordinary: bool = True) -> _Made:
         inside = min(max(value, low), high)
         how = how if inside == value else f"{how}, moved into the declared bounds"
         return _Made(np.full(shape, inside).astype(data.dtype), how, ordinary or bounds is not None)
 
-    yield made(0.0, "all zeros")
-    yield made(size, "the largest value seen, in every coordinate")
-    yield made(-size, "minus the largest value seen, in every coordinate")
+    yield fill(0.0, "all zeros")
+    yield fill(size, "the largest value seen, in every coordinate")
+    yield fill(-size, "minus the largest value seen, in every coordinate")
     if shape and int(np.prod(shape)) > 1:
         one = np.full(shape, min(max(0.0, low), high))
         one.flat[0] = min(max(size, low), high)
@@ -116,9 +116,9 @@ def _numeric(data: Array, bounds: tuple[float, float] | None) -> Iterator[_Made]
     yield _Made(data[0], "a copy of record 0")
     if np.issubdtype(data.dtype, np.integer):
         return
-    yield made(100.0, "100 in every coordinate", ordinary=False)
-    yield made(1e3, "1e3 in every coordinate", ordinary=False)
-    yield made(-1e6, "-1e6 in every coordinate", ordinary=False)
+    yield fill(100.0, "100 in every coordinate", ordinary=False)
+    yield fill(1e3, "1e3 in every coordinate", ordinary=False)
+    yield fill(-1e6, "-1e6 in every coordinate", ordinary=False)
 
 
 def _whole(data: Array) -> Iterator[_Made]:
@@ -155,11 +155,11 @@ def _values(part: Any) -> Any:
     return values if values.dtype.kind in "biuf" else part
 
 
-def _made_records(data: Any, bounds: Any) -> Iterator[_Made]:
+def _make_records(data: Any, bounds: Any) -> Iterator[_Made]:
     if is_labelled(data):
         x, y = data
         labels = _labels(y) if np.ndim(y) == 1 else [record_at(y, 0)]
-        every = [*_made_records(x if isinstance(x, list) else _values(x), bounds)]
+        every = [*_make_records(x if isinstance(x, list) else _values(x), bounds)]
         mild, far = ([m for m in every if m.ordinary is known] for known in (True, False))
         first, others = labels[:1], labels[1:]
         for made, label in (*product(mild, first), *product(far, labels), *product(mild, others)):
@@ -247,7 +247,7 @@ def _columns(data: Any, numbers: Any, values: Array, how: str, ordinary: bool = 
     return _Made(fields.write(record_at(data, 0), changes), how, ordinary)
 
 
-def _mixed_records(data: Any, bounds: Any, rng: np.random.Generator) -> Iterator[_Made]:
+def _mix_records(data: Any, bounds: Any, rng: np.random.Generator) -> Iterator[_Made]:
     """Records of which some coordinates are small and others large, as far as those of D are."""
     part = data[0] if is_labelled(data) else data
     if hasattr(part, "columns"):
@@ -332,13 +332,13 @@ def candidates(
     """
     n = n_records(data)
     if own is not None:
-        yield _edited(data, neighbouring, _Made(own, "the one given"), n, drawn)
+        yield _edit(data, neighbouring, _Made(own, "the one given"), n, drawn)
     seen: set[Any] = set()
-    for made in [*_made_records(data, bounds)] if n else []:
+    for made in [*_make_records(data, bounds)] if n else []:
         key = repr(made.record)
         if key not in seen:
             seen.add(key)
-            yield _edited(data, neighbouring, made, n, drawn)
+            yield _edit(data, neighbouring, made, n, drawn)
     gone: set[int] = set()
     if neighbouring == "add-remove":
         for index, how in _removals(data, rng, drawn):
@@ -351,16 +351,16 @@ def candidates(
             common = record_at(data, 0 if index else 1)
             how = "a rare value, by a copy of another record"
             yield Neighbour(put(data, index, common), Edit("replace", index, n, n), how)
-    for made in _mixed_records(data, bounds, rng):
+    for made in _mix_records(data, bounds, rng):
         key = repr(made.record)
         if key not in seen:
             seen.add(key)
-            yield _edited(data, neighbouring, made, n, drawn)
+            yield _edit(data, neighbouring, made, n, drawn)
     for made in _not_finite(data):
-        yield _edited(data, neighbouring, made, n, drawn, finite=False)
+        yield _edit(data, neighbouring, made, n, drawn, finite=False)
 
 
-def _edited(
+def _edit(
     data: Any, neighbouring: str, made: _Made, n: int, drawn: int, *, finite: bool = True
 ) -> Neighbour:
     if neighbouring == "add-remove":
@@ -432,12 +432,12 @@ def telling(data: Any, whole: Any, bounds: tuple[float, float] | None) -> Neighb
 
     What is ordinary is seen from the whole data set, of which this one was cut.
     """
-    ordinary = [made for made in _made_records(whole, bounds) if made.ordinary]
+    ordinary = [made for made in _make_records(whole, bounds) if made.ordinary]
     largest = (made for made in ordinary if made.how.startswith("the largest"))
-    return _edited(data, "add-remove", next(largest, ordinary[0]), n_records(data), 0)
+    return _edit(data, "add-remove", next(largest, ordinary[0]), n_records(data), 0)
 
 
-def replaced(neighbour: Neighbour, data: Any, index: int) -> Neighbour:
+def put_in_place(neighbour: Neighbour, data: Any, index: int) -> Neighbour:
     """The data set with the added record of a neighbour in the place of one of its own."""
     n = n_records(data)
     record = record_at(neighbour.data, neighbour.edit.index)
@@ -452,7 +452,7 @@ def find_other(data: Any, record: Any, first: int = 0) -> int | None:
     return None
 
 
-def given(data: Any, others: list[Any]) -> Iterator[Neighbour]:
+def align_given(data: Any, others: list[Any]) -> Iterator[Neighbour]:
     """Neighbours that the user gave, aligned by record where records can be seen."""
     for i, other in enumerate(others):
         yield Neighbour(other, _edit_between(data, other), f"the neighbour number {i} given")

@@ -7,7 +7,6 @@ does not hold. It breaks the proof of a claim; by itself it does not refute the 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -15,8 +14,6 @@ from dpassay.replay.entries import Entry, RawDraw
 from dpassay.replay.prices import ROUNDING, Bill, rounding_of
 from dpassay.replay.sites import Site
 from dpassay.replay.tape import CONTINUOUS, SAMPLERS, Tape, is_telling
-
-Level = Literal["error", "warning"]
 
 
 @dataclass(frozen=True)
@@ -172,7 +169,7 @@ def reuse(bill: Bill) -> Iterator[Broken]:
         yield Broken("DPA402", second.site, text, (first.site,))
 
 
-def fixed_seed(first: Tape, second: Tape) -> Iterator[Broken]:
+def seeds(first: Tape, second: Tape) -> Iterator[Broken]:
     """DPA403: two runs under different seeds have different noise.
 
     Draws of few bits, such as one number in single precision, may be equal by chance.
@@ -208,7 +205,7 @@ def accounting(tape: Tape) -> Iterator[Broken]:
             text = f"The noise has deviation {min(scales):.6g}; the accountant was told {stated:g}."
             yield Broken("DPA401", step.site, text)
             return
-    yield from _told_rates(tape)
+    yield from _compare_told_rates(tape)
 
 
 def _noise_of_steps(tape: Tape) -> Iterator[Broken]:
@@ -225,7 +222,7 @@ def _noise_of_steps(tape: Tape) -> Iterator[Broken]:
             yield Broken("DPA401", steps[0].site, text)
 
 
-def _told_rates(tape: Tape) -> Iterator[Broken]:
+def _compare_told_rates(tape: Tape) -> Iterator[Broken]:
     told = max(part.sampling_rate for part in tape.told)
     if told < 1 and not tape.coins:
         yield from sampling(tape, told)
@@ -257,13 +254,13 @@ def norms(now: Tape, neighbouring: str) -> Iterator[Broken]:
             return
 
 
-def declared(now: Tape) -> Iterator[Broken]:
+def sensitivities(now: Tape) -> Iterator[Broken]:
     """DPA201: no query moves by more than the sensitivity that its own call states."""
     for then, here in now.pairs():
         most = here.declared
         if most is None or then.query.shape != here.query.shape:
             continue
-        far = _moved_by(then, here)
+        far = _distance(then, here)
         slack = ROUNDING * (1 + float(np.max(np.abs(then.query), initial=0.0)))
         if far is not None and not far <= most * (1 + ROUNDING) + slack:
             text = f"The value moves by {far:.6g}; the call states a sensitivity of {most:g}."
@@ -271,7 +268,7 @@ def declared(now: Tape) -> Iterator[Broken]:
             return
 
 
-def _moved_by(then: Entry, here: Entry) -> float | None:
+def _distance(then: Entry, here: Entry) -> float | None:
     if here.stated is not None and then.stated is not None:
         return then.stated.distance(here.stated)
     return float(np.sum(np.abs(here.query - then.query)))

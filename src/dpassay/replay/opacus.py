@@ -30,7 +30,7 @@ def watching(tape: Tape) -> Iterator[None]:
     """Write down steps and what accountants are told until the end."""
     wrapped = [
         *((one, "add_noise", _add_noise) for one in _classes(opacus.optimizers.DPOptimizer)),
-        *((one, "step", _told) for one in _classes(opacus.accountants.IAccountant)),
+        *((one, "step", _tell_tape) for one in _classes(opacus.accountants.IAccountant)),
     ]
     with _wrapping(wrapped):
         yield
@@ -64,7 +64,7 @@ def _wrapping(wrapped: Iterable[tuple[type, str, Callable[..., Any]]]) -> Iterat
         yield
 
 
-def _told(original: Callable[..., Any]) -> Callable[..., Any]:
+def _tell_tape(original: Callable[..., Any]) -> Callable[..., Any]:
     def step(self: Any, *, noise_multiplier: float, sample_rate: float) -> Any:
         tape = current()
         if tape is not None:

@@ -91,7 +91,7 @@ def _symmetric(left: Any, right: Any) -> float | None:
     return float(sum((a - b).values()) + sum((b - a).values()))
 
 
-def _changed(left: Any, right: Any) -> float | None:
+def _change_one(left: Any, right: Any) -> float | None:
     if len(left) != len(right):
         return None
     both = _symmetric(left, right)
@@ -113,8 +113,8 @@ _DISTANCES: dict[str, Callable[[Any, Any], float | None]] = {
     "LInfDistance": _norm(np.inf),
     "SymmetricDistance": _symmetric,
     "InsertDeleteDistance": _symmetric,
-    "ChangeOneDistance": _changed,
-    "HammingDistance": _changed,
+    "ChangeOneDistance": _change_one,
+    "HammingDistance": _change_one,
 }
 _EVENTS: dict[str, Callable[[Any], events.Event]] = {
     "MaxDivergence": events.Pure,

@@ -25,7 +25,7 @@ from dpassay.replay.generator import (
 )
 from dpassay.replay.instances import Functions, legacy_functions, random_class, random_state_class
 from dpassay.replay.primitives import Primitive
-from dpassay.replay.tape import Tape, play_on, recorded, stop
+from dpassay.replay.tape import Tape, play_on, stop, watch_threads
 from dpassay.replay.traced import TracedArray, gather
 
 
@@ -57,7 +57,7 @@ def _standard_library(plain: Functions) -> Functions:
             return draw_noise("uniform", 1.0, None, lambda: plain["uniform"](a, b))
         return draw_other("uniform in an interval", (a, b), {}, plain["uniform"])
 
-    def drawn() -> Any:
+    def draw_unit() -> Any:
         return draw_noise("uniform", 1.0, None, plain["random"])
 
     def shuffle(x: Any) -> None:
@@ -101,7 +101,7 @@ def _standard_library(plain: Functions) -> Functions:
 
     return {
         "gauss": gauss, "normalvariate": normalvariate, "expovariate": expovariate,
-        "uniform": uniform_of, "random": drawn, "shuffle": shuffle, "sample": sample,
+        "uniform": uniform_of, "random": draw_unit, "shuffle": shuffle, "sample": sample,
         "choice": choice, "choices": choices, "randrange": randrange, "randint": randint,
         "getrandbits": getrandbits,
     }  # fmt: skip
@@ -162,7 +162,7 @@ def recording(
     with contextlib.ExitStack() as stack:
         token = play_on(tape)
         stack.callback(stop, token)
-        stack.enter_context(recorded(tape))
+        stack.enter_context(watch_threads(tape))
         stack.callback(np.random.set_state, states[1])
         stack.callback(random.setstate, states[0])
         replaced: dict[int, tuple[Any, Any]] = {}
@@ -267,19 +267,19 @@ def _patch_imports(stack: contextlib.ExitStack, function: Any, replaced: dict[in
     function = inspect.unwrap(function) if callable(function) else None
     names = getattr(function, "__globals__", {})
     for name, value in list(names.items()):
-        made = _followed(value, replaced)
+        made = _stand_in(value, replaced)
         if made is not None:
             stack.callback(names.__setitem__, name, value)
             names[name] = made
     for cell in getattr(function, "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # a cell that is still empty
-            made = _followed(cell.cell_contents, replaced)
+            made = _stand_in(cell.cell_contents, replaced)
             if made is not None:
                 stack.callback(setattr, cell, "cell_contents", cell.cell_contents)
                 cell.cell_contents = made
 
 
-def _followed(value: Any, replaced: dict[int, Any]) -> Any:
+def _stand_in(value: Any, replaced: dict[int, Any]) -> Any:
     """What stands for a value while a tape is current, None if it stays."""
     original, made = replaced.get(id(value), (None, None))
     if original is value and made is not None:

@@ -95,7 +95,7 @@ def movement(then: Entry, now: Entry) -> Array:
         return np.where(np.isnan(units), np.inf, np.sign(np.nan_to_num(shift, nan=1.0)) * units)
 
 
-def untouched(tape: Tape) -> dict[int, Array]:
+def find_untouched(tape: Tape) -> dict[int, Array]:
     """Places of noisy values that no use was seen of, by the number of the primitive.
 
     They may leave all the same: not every way out of a library is seen.
@@ -120,7 +120,7 @@ def price(tape: Tape, unused: Mapping[int, Array] | None = None) -> Bill:
     """
     bill = Bill()
     lost = bool(tape.lost)
-    entangled = {entry.number for entry in tape.entangled()}
+    entangled = {entry.number for entry in tape.find_entangled()}
     pairs = [pair for pair in tape.pairs() if pair[0].query.shape == pair[1].query.shape]
     seen = _Seen()
     answers = price_answers(tape)
@@ -144,7 +144,7 @@ def price(tape: Tape, unused: Mapping[int, Array] | None = None) -> Bill:
             if np.any(moves != 0):
                 bill.unpriced.append((now, "sums of draws that other noisy values share"))
         else:
-            _price_noise(bill, seen, then, now, moves, _counted(then, now, unused or {}))
+            _price_noise(bill, seen, then, now, moves, _may_be_released(then, now, unused or {}))
     return replace(bill, unpriced=[*bill.unpriced, *_of_one_side(bill)],
                    parts=[part for part in bill.parts if part.law != "one-sided"]
                    ) if lost else bill  # fmt: skip
@@ -156,7 +156,7 @@ def _of_one_side(bill: Bill) -> list[tuple[Entry, str]]:
     return [(part.entry, text) for part in bill.parts if part.law == "one-sided"]
 
 
-def _counted(then: Entry, now: Entry, unused: Mapping[int, Array]) -> Array:
+def _may_be_released(then: Entry, now: Entry, unused: Mapping[int, Array]) -> Array:
     """Which places may be released: all but those that are used neither on D nor on D'."""
     free = unused.get(then.number)
     if free is None or free.shape != now.out.shape:
@@ -288,20 +288,20 @@ def _one_sided(then: Entry, now: Entry, moves: Array) -> Part:
     return Part(now, epsilon=np.inf, law="one-sided")  # values below the query are impossible
 
 
-def _selected(law: str) -> Callable[[Entry, Entry, Array], Part]:
-    def priced(then: Entry, now: Entry, moves: Array) -> Part:
+def _price_selection(law: str) -> Callable[[Entry, Entry, Array], Part]:
+    def price(then: Entry, now: Entry, moves: Array) -> Part:
         # A common shift changes no winner, so the sup norm around the middle counts, twice.
         axis = then.axis if moves.ndim > 1 else None
         span = np.ptp(moves, axis=axis) if np.all(np.isfinite(moves)) else np.inf
         return Part(now, epsilon=float(np.sum(span)), law=law)
 
-    return priced
+    return price
 
 
-def _compared(upper: Callable[[Array], Array]) -> Callable[[Entry, Entry, Array], Part]:
+def _price_comparison(upper: Callable[[Array], Array]) -> Callable[[Entry, Entry, Array], Part]:
     """The two probabilities of one bit; ``upper`` is the log of the noise's survival function."""
 
-    def priced(then: Entry, now: Entry, moves: Array) -> Part:
+    def price(then: Entry, now: Entry, moves: Array) -> Part:
         scale = float(then.scale.ravel()[0])
         a, b = (float(entry.query.ravel()[0]) / scale for entry in (then, now))
         # query + noise > 0 with the chance that the noise exceeds -query; the laws are symmetric.
@@ -309,7 +309,7 @@ def _compared(upper: Callable[[Array], Array]) -> Callable[[Entry, Entry, Array]
         below = abs(float(upper(np.asarray(a)) - upper(np.asarray(b))))
         return Part(now, epsilon=max(above, below), law="comparison")
 
-    return priced
+    return price
 
 
 def _log_laplace(x: Array) -> Array:
@@ -333,11 +333,11 @@ _VALUES = {
     "geometric": _one_sided,
 }
 _SELECTED = {
-    "gumbel": _selected("gumbel"),
-    "laplace": _selected("selection"),
-    "exponential": _selected("selection"),
+    "gumbel": _price_selection("gumbel"),
+    "laplace": _price_selection("selection"),
+    "exponential": _price_selection("selection"),
 }
-_COMPARED = {"laplace": _compared(_log_laplace), "normal": _compared(_log_normal)}
+_COMPARED = {"laplace": _price_comparison(_log_laplace), "normal": _price_comparison(_log_normal)}
 
 
 def _price_probabilities(bill: Bill, then: Entry, now: Entry) -> None:
@@ -357,7 +357,7 @@ def _price_probabilities(bill: Bill, then: Entry, now: Entry) -> None:
 # From prices to events
 
 
-def lowered(bill: Bill) -> Bill:
+def round_down(bill: Bill) -> Bill:
     """The bill without what rounding may have added to it."""
     parts = []
     for part in bill.parts:
@@ -393,7 +393,7 @@ def event_of(bill: Bill, tape: Tape, neighbouring: Neighbouring) -> events.Event
         assert number is not None
         by_rate.setdefault(float(tape.coins[number[0]].rate.max()), []).append(parts)
     for rate, groups in by_rate.items():
-        found.append(_sampled(groups, rate, neighbouring))
+        found.append(_join_sampled(groups, rate, neighbouring))
     if not found:
         return None
     return found[0] if len(found) == 1 else events.Sequence(tuple(found))
@@ -424,7 +424,7 @@ def _place_ahead(entry: Entry, tape: Tape) -> int:
     The primitives that follow are shared out among them in their order; where that does not come
     out even, every one counts as a step. Else all belong to the batch that was drawn last: 0.
     """
-    ahead = tape.drawn_ahead(entry)
+    ahead = tape.count_drawn_ahead(entry)
     if ahead == 1:
         return 0
     chains = [part.chain for part in tape.entries if part.sampled == entry.sampled and is_sum(part)]
@@ -481,7 +481,9 @@ def _schedule(groups: list[list[Part]]) -> dict[float, int]:
     return {scale / far: scales.count(scale) for scale in dict.fromkeys(scales)}
 
 
-def _sampled(groups: list[list[Part]], rate: float, neighbouring: Neighbouring) -> events.Event:
+def _join_sampled(
+    groups: list[list[Part]], rate: float, neighbouring: Neighbouring
+) -> events.Event:
     """So many steps on Poisson batches, each as if its query moved as far as any that was seen.
 
     Steps of different noise are told apart, as a schedule has them.

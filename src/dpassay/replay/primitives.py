@@ -62,7 +62,7 @@ class Primitive:
     def _around(self, original: Callable[..., Any]) -> Callable[..., Any]:
         signature = inspect.signature(original)
 
-        def called(*args: Any, **kwargs: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
             tape = current()
             if tape is None:
                 return original(*args, **kwargs)
@@ -76,7 +76,7 @@ class Primitive:
             scale = bound.arguments[self.scale] if isinstance(self.scale, str) else self.scale
             return self._keep(tape, bound.arguments[self.value], float(scale), out)
 
-        return called
+        return call
 
     def _keep(self, tape: Tape, value: Any, scale: float, out: Any) -> Any:
         query, shown = np.asarray(strip(value), dtype=np.float64), np.asarray(out)

@@ -165,7 +165,7 @@ class Tape:
         plain = np.asarray(value)
         number = len(self.draws)
         batch = len(self.coins) - 1 if self.coins else None
-        raw = RawDraw(number, law, _copied(value), self._ids(law, plain), site, settings, batch)
+        raw = RawDraw(number, law, _copy(value), self._ids(law, plain), site, settings, batch)
         self.draws.append(raw)
         if self.of is not None and self.shifted is None:
             then = self.of.draws[number] if number < len(self.of.draws) else None
@@ -199,7 +199,7 @@ class Tape:
             self._sums[made_of] = ids
         return ids
 
-    def entangled(self) -> list[Entry]:
+    def find_entangled(self) -> list[Entry]:
         """Primitives that share a draw with another one through a sum of draws.
 
         Their noises are neither equal nor independent: y + z and y' + z' - z, for example.
@@ -352,7 +352,7 @@ class Tape:
                 entry.out = (then.out + self.shifts[then.number]).astype(then.out.dtype)
         return entry
 
-    def drawn_ahead(self, entry: Entry) -> int:
+    def count_drawn_ahead(self, entry: Entry) -> int:
         """How many batches were drawn one after another, before the noise of the first of them."""
         last = entry.sampled
         if last is None:
@@ -388,7 +388,7 @@ class Tape:
         """The primitives of D beside those of D', as far as both have them."""
         found = []
         for then, now in zip(self._then, self._chains, strict=False):
-            found += _matched(then, now)
+            found += _match(then, now)
         return found
 
     @property
@@ -402,7 +402,7 @@ class Tape:
         return self._chains
 
 
-def _matched(then: list[Entry], now: list[Entry]) -> list[tuple[Entry, Entry]]:
+def _match(then: list[Entry], now: list[Entry]) -> list[tuple[Entry, Entry]]:
     """Stages that count, first with first; the last with the last."""
     left = [entry for entry in then if entry.counts]
     right = [entry for entry in now if entry.counts]
@@ -431,7 +431,7 @@ def is_seed(value: Any, bound: int) -> bool:
     return np.size(value) == 1 and (bound < 0 or bound >= _SEEDS)
 
 
-def _copied(value: Any) -> Any:
+def _copy(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
@@ -454,7 +454,7 @@ def current() -> Tape | None:
 
 
 @contextlib.contextmanager
-def recorded(tape: Tape) -> Iterator[None]:
+def watch_threads(tape: Tape) -> Iterator[None]:
     """While a tape is recorded, draws of other threads are noted on it."""
     entry = tape, threading.get_ident()
     _recorded.append(entry)

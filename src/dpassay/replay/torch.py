@@ -188,7 +188,7 @@ class Following(TorchFunctionMode):
     def _result(self, name: str, value: Any, plain: Any, marks: Any, alpha: Any) -> Any:
         ufunc, turned = _OPERATIONS[name]
         inputs = [
-            part if mark is None else TracedArray.made(np.asarray(part), mark)
+            part if mark is None else TracedArray.make(np.asarray(part), mark)
             for part, mark in zip(plain, marks, strict=True)
         ]
         if alpha != 1:
@@ -205,9 +205,9 @@ class Following(TorchFunctionMode):
         if mark is None:
             return value
         if isinstance(value, torch.Tensor):
-            return self.remember(value, mark.map(_moved(func, args, kwargs)))
+            return self.remember(value, mark.map(_move_with(func, args, kwargs)))
         for i, part in enumerate(value):
-            self.remember(part, mark.map(_moved(func, args, kwargs, i)))
+            self.remember(part, mark.map(_move_with(func, args, kwargs, i)))
         return value
 
     def _keep(self, name: str, func: Any, args: Any, kwargs: Any) -> Any:
@@ -289,7 +289,7 @@ def _tensors(values: Any) -> list[Any]:
     return [value for value in values if isinstance(value, torch.Tensor)]
 
 
-def _moved(func: Any, args: Any, kwargs: Any, part: int | None = None) -> Callable[..., Any]:
+def _move_with(func: Any, args: Any, kwargs: Any, part: int | None = None) -> Callable[..., Any]:
     def move(values: Array) -> Array:
         found = func(_tensor(values), *args[1:], **kwargs)
         return (found if part is None else found[part]).numpy()

@@ -231,13 +231,13 @@ def _register_hook(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     """A hook of the backward pass may add noise; torch runs it with the mode off."""
     hook = _argument(args, kwargs, 1, "hook", None)
 
-    def followed(grad: Any) -> Any:
+    def follow(grad: Any) -> Any:
         if mode in torch.overrides._get_current_function_mode_stack():
             return hook(grad)
         with mode:
             return hook(grad)
 
-    return func(args[0], followed)
+    return func(args[0], follow)
 
 
 RULES: dict[str, Rule] = {

@@ -35,7 +35,7 @@ class TracedArray(Traced, np.ndarray):
         self.mark = None
 
     @classmethod
-    def made(cls, value: Any, mark: Mark) -> "TracedArray":
+    def make(cls, value: Any, mark: Mark) -> "TracedArray":
         """A view of an array, with a mark."""
         traced = value.view(cls)
         traced.mark = mark
@@ -110,11 +110,11 @@ def _call_plain(ufunc: Any, method: str, inputs: Any, out: Any, kwargs: Any) -> 
 
 def _plain_key(key: Any) -> Any:
     if isinstance(key, tuple):
-        return tuple(_consumed(part) for part in key)
-    return _consumed(key)
+        return tuple(_consume_one(part) for part in key)
+    return _consume_one(key)
 
 
-def _consumed(value: Any) -> Any:
+def _consume_one(value: Any) -> Any:
     note(mark_of(value))
     return strip(value)
 
@@ -139,10 +139,10 @@ def _moves_entries(name: str) -> Callable[..., Any]:
     """A method that only takes or moves entries: what it does to the values, it does to marks."""
 
     def method(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
-        def moved(part: Array) -> Array:
+        def move(part: Array) -> Array:
             return getattr(part, name)(*args, **kwargs)
 
-        return wrap(moved(strip(self)), None if self.mark is None else self.mark.map(moved))
+        return wrap(move(strip(self)), None if self.mark is None else self.mark.map(move))
 
     return method
 
@@ -153,7 +153,7 @@ for _name in ("copy", "reshape", "ravel", "flatten", "squeeze", "transpose", "sw
 TracedArray.T = property(lambda self: self.transpose())  # type: ignore[assignment,misc]
 
 
-def _called(name: str) -> Callable[..., Any]:
+def _through_function(name: str) -> Callable[..., Any]:
     """A method of arrays that goes the way of the function of the same name."""
 
     def method(self: TracedArray, *args: Any, **kwargs: Any) -> Any:
@@ -164,7 +164,7 @@ def _called(name: str) -> Callable[..., Any]:
 
 for _name in ("argmax", "argmin", "argsort", "argpartition", "dot", "clip", "round", "nonzero",
               "cumsum", "cumprod", "trace", "mean", "std", "var", "searchsorted"):  # fmt: skip
-    setattr(TracedArray, _name, _called(_name))
+    setattr(TracedArray, _name, _through_function(_name))
 
 
 def _leaving(name: str) -> Callable[..., Any]:
@@ -323,7 +323,7 @@ class _Scalar(Traced):
     plain: Any
 
     @classmethod
-    def made(cls, value: Any, mark: Mark) -> Any:
+    def make(cls, value: Any, mark: Mark) -> Any:
         scalar = cls(value)  # type: ignore[call-arg]
         scalar.mark, scalar.plain = mark, value
         return scalar
@@ -435,10 +435,10 @@ class _TracedInt(_Scalar, int):
 # beyond a Python number is found by __getattr__.
 CARRIERS.update(
     {
-        np.ndarray: TracedArray.made,
-        float: _TracedFloat.made,
-        int: _TracedInt.made,
-        np.float64: _TracedFloat.made,
-        np.int64: _TracedInt.made,
+        np.ndarray: TracedArray.make,
+        float: _TracedFloat.make,
+        int: _TracedInt.make,
+        np.float64: _TracedFloat.make,
+        np.int64: _TracedInt.make,
     }
 )

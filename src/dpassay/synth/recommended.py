@@ -9,8 +9,9 @@ from dpassay import _check, _rng
 from dpassay._lazy import renamed_arguments
 from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
-from dpassay.privacy.budget import budget
+from dpassay.privacy.budget import DEFAULT_EPSILON, budget
 from dpassay.privacy.ledger import Ledger
+from dpassay.privacy.risk import Risk
 from dpassay.synth.base import Synthesizer, default_delta
 from dpassay.synth.methods.product_mixture import ProductMixture
 from dpassay.synth.methods.stages import RESOLUTION
@@ -33,8 +34,9 @@ def fit(
     workload: Workload | None = None,
     target: str | None = None,
     resolution: float | None = RESOLUTION,
-    epsilon: float = 1.0,
+    epsilon: float = DEFAULT_EPSILON,
     delta: float | None = None,
+    risk: Risk | None = None,
     neighbouring: Neighbouring = "add-remove",
     n_records: int | None = None,
     reader_share: float = 0.0,
@@ -55,6 +57,8 @@ def fit(
             see :class:`~dpassay.synth.ProductMixture`.
         epsilon: the privacy parameter, of all that is done.
         delta: the probability that may escape epsilon; None takes 1/n² of the public n.
+        risk: what an attacker may gain at most, in place of epsilon, where all domains are
+            declared; see :class:`~dpassay.synth.Synthesizer`.
         neighbouring: "add-remove" or "replace-one".
         n_records: the public number of records; None takes that of the table.
         reader_share: what of the squared budget is for telling readers how close the synthetic
@@ -73,6 +77,7 @@ def fit(
         "resolution": resolution,
         "epsilon": epsilon,
         "delta": delta,
+        "risk": risk,
         "neighbouring": neighbouring,
         "n_records": n_records,
         "reader_share": reader_share,
@@ -134,6 +139,11 @@ def fit_with_domain(
         raise InvalidArgument(
             f"method={_check.shown(method)} must be a class, such as dpassay.synth.FEM: its domain "
             "is measured before there is a synthesizer."
+        )
+    if options.get("risk") is not None:
+        raise InvalidArgument(
+            f"risk={options['risk']!r} goes with a declared schema. Where domains are measured, on "
+            "which a part of epsilon is spent first, pass epsilon."
         )
     if not hasattr(table, "__len__"):
         raise InvalidArgument(f"table={_check.shown(table)} must be a frame or an array.")
