@@ -10,7 +10,7 @@ or that nothing broke on so many pairs.
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict
 
 from dpassay import _check
 from dpassay.auditing.checking_session import Question, Session
@@ -27,6 +27,23 @@ from dpassay.types import Neighbouring, PrivacyCurve
 
 _READINGS = 3
 Progress = Callable[[int], None] | None
+
+
+class CheckOptions(TypedDict, total=False):
+    """What can be asked of a check whose data are known: arguments of :func:`check`."""
+
+    claim: Claim | events.Event | None
+    neighbouring: Neighbouring | None
+    bounds: tuple[float, float] | None
+    sampling_rate: float | None
+    sensitivity: float | None
+    delta: float | None
+    limit: int
+    primitives: Sequence[Primitive]
+    evidence: int
+    confidence: float
+    rng: int
+    progress: Progress
 
 
 def check(
@@ -46,7 +63,7 @@ def check(
     evidence: int = 0,
     confidence: float = 0.95,
     rng: int = 0,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress = None,
 ) -> Check:
     """Broken obligations of a mechanism's privacy proof, found by recording and replaying it.
 

@@ -106,7 +106,7 @@ def round_down_loss(
 
 
 def _interval(phases: Sequence[Phase], reach: float) -> float:
-    """Fine enough for one loss; as fine as the number of cells allows for one and for the sum."""
+    """The width of a cell: fine enough for one loss, within the cells that the sum may have."""
     deviations, widths = zip(*(_scale(mu, rate, reach) for mu, rate, _ in phases), strict=True)
     variance = sum(d**2 * steps for d, (_, _, steps) in zip(deviations, phases, strict=True))
     least = max(*widths, 20 * math.sqrt(variance)) / _CELLS
