@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 
 import dpassay
 from dpassay import bounds, mechanisms, privacy
+from dpassay.auditing import describe_audit
 from dpassay.cli import app
 from dpassay.errors import UnsupportedEvent
 from dpassay.privacy import accounting, events
@@ -188,6 +189,13 @@ def prepare(folder, log):
     (folder / "my_train.py").write_text(TRAIN, encoding="utf-8")
     (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
     np.savez(folder / "d.npz", data=np.eye(3), data_prime=np.eye(3)[:2])
+    pair = (np.eye(3), np.eye(3)[:2])
+    describe_audit(release, pair, claim=1.0, score=float, trials=640, store=folder / "runs/laplace")
+
+
+def release(data, rng):
+    """What the described audit plays."""
+    return data.sum() + rng.laplace()
 
 
 # Seconds of work, of which the pages show nothing: run in tests/cli and tests/reproduce.

@@ -32,7 +32,6 @@ MAY_WRITE = {
     "dpassay/runs/schema.py",  # gives a new log its place, which must be empty
     "dpassay/runs/parcel.py",  # into the private folder of a run
     "dpassay/auditing/adapters/command.py",  # likewise, of a trial
-    "dpassay/canaries/watch_file.py",  # moves the file of an earlier training aside
 }
 
 

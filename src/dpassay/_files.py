@@ -73,6 +73,11 @@ def write_all(
     return list(places)
 
 
+def set_aside(path: Path, ending: str) -> None:
+    """Move a file to its name with an ending behind it, over what was set aside there before."""
+    os.replace(path, f"{path}{ending}")
+
+
 def output_place(path: str | os.PathLike[str]) -> Path:
     """Where an output of this name is written: the path itself, or what a link there points to.
 

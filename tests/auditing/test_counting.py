@@ -43,6 +43,14 @@ def test_two_values_and_many_are_left_as_they_are(values):
     assert choose_among(worlds, scores, 30_000, 60_000, False)[1] is scores
 
 
+def test_as_many_values_are_put_into_order_as_is_said_beforehand():
+    rng = np.random.default_rng(0)
+    scores, worlds = rng.integers(0, 10, 40_000).astype(float), rng.integers(0, 2, 40_000)
+    assert [counting.n_ordered(first) for first in (0, 9999, 10_000, 10**6)] == [0, 9, 10, 40]
+    assert choose_among(worlds, scores, 10_000, 40_000, False)[1] is not scores
+    assert choose_among(worlds, scores, 9999, 40_000, False)[1] is scores
+
+
 def test_what_is_counted_later_does_not_choose():
     """Rules and the order of values are the same whatever the counted trials are."""
     worlds, scores = play(60_000)

@@ -199,6 +199,9 @@ def test_data_sets_that_are_no_neighbours(folder):
     out, said, code = run("my_new_target.py:count --claim 1 --data strangers.npz --quiet")
     assert (out, code) == ("", 2)
     assert said.startswith(f"dpassay: {STRANGERS}")
+    _, said, code = run("my_new_target.py:count --claim 1 --data strangers.npz")
+    assert code == 2
+    assert said.startswith(f"dpassay: {STRANGERS}")  # before a trial is played to be timed
     pairs = [([1, 2, 3, 4, 5, 6], [1]), ("abcdef", "a"), (dict.fromkeys("abcdef"), {"a": None})]
     for pair in pairs:
         with pytest.raises(da.errors.InvalidArgument) as refused:

@@ -10,7 +10,7 @@ or that nothing broke on so many pairs.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict
 
 from numpy.typing import ArrayLike
 
@@ -34,6 +34,23 @@ Declared = tuple[ArrayLike, ArrayLike] | Mapping[Any, tuple[float, float]]
 """The range of all values, or one per column."""
 
 
+class CheckOptions(TypedDict, total=False):
+    """What can be asked of a check whose data are known: arguments of :func:`check`."""
+
+    claim: Claim | events.Event | None
+    neighbouring: Neighbouring | None
+    bounds: tuple[float, float] | None
+    sampling_rate: float | None
+    sensitivity: float | None
+    delta: float | None
+    limit: int
+    primitives: Sequence[Primitive]
+    evidence: int
+    confidence: float
+    rng: int
+    progress: Progress
+
+
 def check(
     mechanism: Callable[..., Any],
     data: Any,
@@ -51,7 +68,7 @@ def check(
     evidence: int = 0,
     confidence: float = 0.95,
     rng: int = 0,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress = None,
 ) -> Check:
     """Broken obligations of a mechanism's privacy proof, found by recording and replaying it.
 

@@ -498,7 +498,7 @@ class Session:
                 sampler[1],
             )
             return
-        text = f"{_moved(part)} {_accounted(seen.event, cost, self.question.delta, claimed)}"
+        text = f"{_say_movement(part)} {_say_cost(seen.event, cost, self.question.delta, claimed)}"
         if not seen.neighbour.occurs:
             text += " If no such value can occur, declare those that can as categories of a frame."
         elif not seen.neighbour.ordinary:
@@ -562,7 +562,7 @@ class Session:
         if not self.exceeds(seen, epsilon_of(seen.event, self.question.delta)):
             return seen
         part = max(seen.bill.parts, key=lambda part: (part.mu, part.epsilon))
-        return replace(seen, broken=(Broken("DPA202", part.entry.site, _moved(part)),))
+        return replace(seen, broken=(Broken("DPA202", part.entry.site, _say_movement(part)),))
 
     def unpriced_sampler(self, first: Played) -> tuple[str, Site] | None:
         """How batches are drawn, and where, if that amplifies in a way that has no price here."""
@@ -681,7 +681,7 @@ def _is_nan(seen: Seen) -> bool:
     return any(np.isnan(part.entry.query).any() for part in seen.bill.parts)
 
 
-def _moved(part: prices.Part) -> str:
+def _say_movement(part: prices.Part) -> str:
     if part.law in ("normal", "laplace"):
         scale = float(np.max(part.entry.scale))
         if float(np.min(part.entry.scale)) < scale:
@@ -698,7 +698,7 @@ def _moved(part: prices.Part) -> str:
     return f"The noisy values move by {part.epsilon:.4g} times their noise."
 
 
-def _accounted(event: events.Event, cost: float, delta: float, claimed: float) -> str:
+def _say_cost(event: events.Event, cost: float, delta: float, claimed: float) -> str:
     how = ""
     if isinstance(event, events.Repeated) and isinstance(event.event, events.Sampled):
         step = event.event

@@ -77,7 +77,7 @@ def _play(session: "Session", first: Played, base: Any, size: int) -> None:
         return
     seen = session.see(cut, neighbour)
     session.pairs += 1
-    broken = next(_counted(session, first, cut, seen), None)
+    broken = next(_find_counting(session, first, cut, seen), None)
     if broken is None or not session.is_steady(cut, seen, broken):
         return
     how = f"D cut to {size} record{'' if size == 1 else 's'}, and one more ({neighbour.how})"
@@ -89,7 +89,9 @@ def _play(session: "Session", first: Played, base: Any, size: int) -> None:
         _take(session, finding, cut, neighbour)
 
 
-def _counted(session: "Session", first: Played, cut: Played, seen: "Seen") -> Iterator[Broken]:
+def _find_counting(
+    session: "Session", first: Played, cut: Played, seen: "Seen"
+) -> Iterator[Broken]:
     """What counts of what broke on a cut data set: nothing that has another reason there.
 
     To refuse few records is in order. The price is compared only where noise, calls and rates are

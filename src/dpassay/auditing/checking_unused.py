@@ -25,7 +25,7 @@ _FEW = 8  # records; as many values may well be something else
 def places(player: Player, first: Played) -> dict[int, Array]:
     """Which places of the noisy values of D nothing depends on, by primitive."""
     free = _free(player, first, prices.find_untouched(first.tape))
-    return _join(free, _free(player, first, _dropped(first, free)))
+    return _join(free, _free(player, first, _find_dropped(first, free)))
 
 
 def _join(one: dict[int, Array], other: dict[int, Array]) -> dict[int, Array]:
@@ -76,7 +76,7 @@ def _with_comparisons(tape: Tape, number: int, where: Array) -> dict[int, Array]
     return found
 
 
-def _dropped(first: Played, free: dict[int, Array]) -> dict[int, Array]:
+def _find_dropped(first: Played, free: dict[int, Array]) -> dict[int, Array]:
     """Places that are not in the release, of calls whose other values are, or may be.
 
     ``np.vectorize``, for example, calls a function once more to see what type it returns, and

@@ -80,7 +80,7 @@ class Levels:
         if np.unique(scores[:_LOOKED_AT]).size > _MOST_LEVELS:
             return None
         values, places = np.unique(scores, return_inverse=True)
-        if not 2 < values.size <= min(_MOST_LEVELS, scores.size / _PER_LEVEL):
+        if not 2 < values.size <= _most_levels(scores.size):
             return None
         counts = np.bincount(places * 2 + worlds, minlength=2 * values.size).reshape(-1, 2) + 0.5
         heights = np.log(counts[:, 1] / counts[:, 0])
@@ -281,6 +281,16 @@ def _odds_lower(correct: Any, wrong: Any, n: int, leak: Any, off: float) -> Floa
     right = _right_lower(correct, wrong, off)
     share = np.maximum(correct + wrong, 1) / n
     return (right - leak / share) / np.maximum(1 - right, 1e-300)
+
+
+def _most_levels(ordering: int) -> int:
+    """How many values of a score so many trials can put into order."""
+    return min(_MOST_LEVELS, ordering // _PER_LEVEL)
+
+
+def n_ordered(first: int) -> int:
+    """How many values of a score are put into order before the trials from ``first`` on count."""
+    return _most_levels(int(_ORDERING * first))
 
 
 def choose_among(

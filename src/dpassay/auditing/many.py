@@ -3,9 +3,9 @@
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 import numpy as np
 
@@ -14,7 +14,9 @@ from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
 from dpassay.attacks.online import VERSION
 from dpassay.attacks.regions import Forecast, learn_from_many
 from dpassay.auditing.account import CHOOSING, Account
+from dpassay.auditing.answering import keep_verdict
 from dpassay.auditing.claims import Claim, as_claim
+from dpassay.auditing.counting import n_ordered
 from dpassay.auditing.engine import Engine
 from dpassay.auditing.game import PairGame, draws_many
 from dpassay.auditing.inputs import as_input
@@ -176,22 +178,22 @@ def audit(
             replay=replay,
             primitives=primitives,
         )
-    asked = Asked(
-        mechanism=mechanism,
-        claim=as_claim(claim),
+    asked = Asked.of(
+        mechanism,
+        claim,
         score=score,
         trials=trials,
         confidence=confidence,
         sequential=sequential,
         measure=measure,
-        seed=as_seed(rng),
+        rng=rng,
         delta=delta,
         group=group,
         neighbours=neighbours,
         fixed_seed=fixed_seed,
         max_failed_share=max_failed_share,
         replay=replay,
-        about=description or {},
+        description=description,
     )
     with opened(store) as log, hire(executor, workers) as who:
         engine = Engine(log, who, workers, timeout, recycle, max_failed_share, progress)
@@ -203,25 +205,60 @@ def audit(
         return session.run(game)
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What an audit was asked, apart from who plays and on what pair."""
-
-    mechanism: Callable[..., Any]
-    claim: PrivacyCurve
+class _Options(TypedDict, total=False):
     score: Callable[[Any], float] | None
     trials: int
     confidence: float
     sequential: bool
     measure: bool
-    seed: int | None
     delta: float | None
     group: int
     neighbours: Literal["checked", "trusted"]
     fixed_seed: Literal["stop", "leak"]
     max_failed_share: float
     replay: str
+
+
+class AuditOptions(_Options, total=False):
+    """What can be asked of an audit whoever plays it: arguments of :func:`audit`, with defaults."""
+
+    rng: int | np.random.Generator | None
+    description: Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What an audit was asked, apart from who plays and on what pair."""
+
+    mechanism: Callable[..., Any]
+    claim: PrivacyCurve
+    _: KW_ONLY
+    seed: int | None
     about: Mapping[str, Any]
+    score: Callable[[Any], float] | None = None
+    trials: int = 1000
+    confidence: float = 0.95
+    sequential: bool = True
+    measure: bool = False
+    delta: float | None = None
+    group: int = 1
+    neighbours: Literal["checked", "trusted"] = "checked"
+    fixed_seed: Literal["stop", "leak"] = "stop"
+    max_failed_share: float = 0.1
+    replay: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        mechanism: Callable[..., Any],
+        claim: Claim,
+        rng: int | np.random.Generator | None = 0,
+        description: Mapping[str, Any] | None = None,
+        **options: Unpack[_Options],
+    ) -> "Asked":
+        """What arguments of :func:`audit` ask for."""
+        about = description or {}
+        return cls(mechanism, as_claim(claim), seed=as_seed(rng), about=about, **options)
 
     def __post_init__(self) -> None:
         about = {"target": _name(self.mechanism), "group": self.group} | dict(self.about)
@@ -341,7 +378,7 @@ class _Session:
     def _run(self, game: PairGame) -> Verdict:
         log = self._engine.log
         # Made before anything is played: Ctrl-C between two parts of a run must find it ready.
-        referee = Referee(self.question.rules)
+        referee = self.question.referee(log)
         if game.score is None and not self.question.rules.online:
             learning = self._play(self._engine, game, self.question.learning)
             self.question.refuse(learning, self._prints, last=False)
@@ -360,7 +397,10 @@ class _Session:
         if testing.ended == "interrupted":
             return self.question.judge(log)  # The referee may have been interrupted in the middle.
         self._order_count(referee, done=testing.ended == "done")
-        return self.question.verdict(referee, testing, self._prints)
+        verdict = self.question.verdict(referee, testing, self._prints)
+        self.question.remember(log, referee)
+        keep_verdict(log, self.question.key, verdict)
+        return verdict
 
     def _play(
         self, engine: Engine, game: PairGame, numbers: range, referee: Referee | None = None
@@ -570,13 +610,14 @@ def _learn(game: PairGame, outcomes: Outcomes, question: Question) -> Distinguis
 def _forecast(question: Question) -> Forecast:
     """What the first count of this audit will show of a region, from its two counts."""
     rules, trials = question.rules, len(question.testing) * question.block
-    counted = trials - max(rules.account.bets_on(trials), int(CHOOSING * trials))
+    first = max(rules.account.bets_on(trials), int(CHOOSING * trials))
+    counted = trials - first
     level = (1 - rules.confidence) * rules.account.share(0)
 
     def bound(more: float, fewer: float) -> float:
         return epsilon_lower(Guesses(int(more), int(fewer), counted), rules.delta, level)
 
-    return Forecast(counted, bound)
+    return Forecast(counted, bound, n_ordered(first))
 
 
 def _note(referee: Referee) -> str:

@@ -57,7 +57,7 @@ class WatchFile:
             return
         begin = time.monotonic()
         if self.steps == 0 and self.path.exists():
-            os.replace(self.path, f"{self.path}.before")
+            _files.set_aside(self.path, ".before")
         accounted = None if watch.accounted is None else watch.accounted()
         kept = {"kind": _NAME, "state": watch.state_dict()}
         _files.write(self.path, json.dumps(kept | {"accounted": accounted, "notes": watch.notes}))

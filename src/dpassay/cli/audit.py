@@ -98,6 +98,7 @@ def audit(
     """
     from dpassay.auditing import AuditStopped
     from dpassay.auditing import audit as run_audit
+    from dpassay.auditing.neighbours import look_at_neighbours
     from dpassay.auditing.rehearsal import ask_before, rehearse
     from dpassay.errors import VacuousAudit
 
@@ -166,6 +167,9 @@ def audit(
             asked = (trials, confidence, delta, not fixed, None if secure else seed)
             empty = ask_before(mechanism, subject.score, curve, *asked).vacuous()
             if not (quiet or as_json) and (anyway or empty is None):
+                if pair is not None:  # before a training is played only to be timed
+                    worlds = getattr(mechanism, "worlds", None)
+                    look_at_neighbours(pair, curve.neighbouring, group, neighbours, worlds)
                 timing = _Timing(mechanism, subject.example(curve)[0], subject.score, seed, trials)
                 each = timing.seconds(crew, timeout)
                 _tell(_expect(each, trials, crew, curve, confidence, delta), as_json)

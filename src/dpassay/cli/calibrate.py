@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dpassay.cli.account import AllSteps, EpochSteps, Rate, WholeEpochs
-from dpassay.cli.event_words import relation_in_words
 from dpassay.cli.options import Count, Json, Neighbours, Scheme, group, option
 from dpassay.cli.output import emit, example, say, working
 from dpassay.cli.schedule import (
@@ -65,6 +64,7 @@ def show_risk(
     from dpassay.privacy import account
     from dpassay.privacy.accounting import PROVING, AccountMethod
     from dpassay.privacy.calibration import calibrate
+    from dpassay.privacy.events.words import relation_in_words
     from dpassay.report.numbers import up
 
     proofs: tuple[AccountMethod, ...] = ("best", *PROVING)
@@ -116,6 +116,7 @@ def show(
 def _print(
     noise: float, event: "Event", curve: Any, prices: tuple[float, float, float], as_json: bool
 ) -> None:
+    from dpassay.privacy.events.words import relation_in_words
     from dpassay.report.numbers import up
 
     epsilon, reached, delta = prices

@@ -139,7 +139,7 @@ def _subject(
         mechanism = load_target(target)
         if given is not None:
             return functools.partial(run_check, mechanism, given[0], neighbours=[given[1]])
-        return functools.partial(run_check, mechanism, load_data(_given(data)))
+        return functools.partial(run_check, mechanism, load_data(_require(data)))
     if data is not None:
         raise InvalidArgument(
             f"target={target!r} is a whole script, which has its data: leave --data out, or name "
@@ -148,7 +148,7 @@ def _subject(
     return functools.partial(check_script, target, split(arguments), pair=given)
 
 
-def _given(data: Path | None) -> Path:
+def _require(data: Path | None) -> Path:
     if data is None:
         raise InvalidArgument("data is missing; give one data set, --data d.npz with array data.")
     return data

@@ -1,5 +1,6 @@
 """The first stop of ``dpassay demo``: a training script with a bug, and the line that has it."""
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -68,7 +69,6 @@ def check_training(folder: Path) -> Checked:
     with temporary_folder() as scratch:
         _files.write(scratch / NAME, SCRIPT)
         found = check_script(scratch / NAME, claim=parse_claim(CLAIM), sampling_rate=0.1)
-        words = str(found)  # the line is read from the file
-        for place in (scratch, scratch.resolve()):
-            words = words.replace(str(place), str(folder))
+        # The line is read from the file, so the words are made while it is there.
+        words = re.sub(rf"\S*{re.escape(scratch.name)}(?=/)", lambda _: str(folder), str(found))
     return Checked(found, words, f"dpassay check {folder / NAME} --claim {CLAIM}")

@@ -146,7 +146,7 @@ def draw_indices(law: str, n: int, size: Any, draw: Callable[[], Any]) -> Any:
 
 
 def _serve(tape: Tape, then: Any, drawn: Any, law: str) -> Any:
-    """The draw of D; one with an entry per record has one more or less on D'."""
+    """The draw of D again; if it has an entry per record, D' gets one entry more or less."""
     if np.shape(then) == np.shape(drawn):
         return then
     aligned = tape.align(np.asarray(then), law, np.shape(drawn))

@@ -7,7 +7,6 @@ does not hold. It breaks the proof of a claim; by itself it does not refute the 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -15,8 +14,6 @@ from dpassay.replay.entries import Entry, RawDraw
 from dpassay.replay.prices import ROUNDING, Bill, rounding_of
 from dpassay.replay.sites import Site
 from dpassay.replay.tape import CONTINUOUS, SAMPLERS, Tape, is_telling
-
-Level = Literal["error", "warning"]
 
 
 @dataclass(frozen=True)

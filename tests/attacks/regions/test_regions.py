@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -371,6 +372,17 @@ def test_a_learned_score_points_to_world_one():
     assert learned.width == 2
     scores = learned.of_table(table)
     assert scores[worlds == 1].mean() > scores[worlds == 0].mean()
+
+
+def test_outputs_that_the_count_will_order_are_only_told_apart():
+    """Where the count orders eleven outputs by itself, no score may take two of them together."""
+    pair = [0.0] * 5 + [1.0] * 5, [1.0] * 5 + [0.0] * 5
+    rows, worlds = played(zoo.sparse_vector_1, pair, 20_000)
+    ordered = learn_region(rows, worlds, replace(forecast(10**6), n_ordered=11))
+    assert ordered.name == "table"
+    assert np.unique(ordered.score(Draws(rows, ordered.flags))).size == 11
+    left = learn_region(rows, worlds, replace(forecast(10**6), n_ordered=10))
+    assert left.name != "table"
 
 
 def test_one_world_only_is_nothing_to_learn_from():

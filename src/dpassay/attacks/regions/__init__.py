@@ -5,6 +5,7 @@ the other. Scores are learned on some draws, and score, tail and threshold chose
 is counted afterwards, on fresh draws, is as good as if the region had been given.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from dpassay.attacks.regions.choice import (
     learn_all,
     shortlist,
 )
-from dpassay.attacks.regions.scores import Score, families
+from dpassay.attacks.regions.scores import Fit, Score, families, fit_table, has_few_outputs
 from dpassay.attacks.regions.views import Draws, flags_of
 from dpassay.types import FloatArray
 
@@ -47,13 +48,27 @@ def learn_region(
     few = [(some.first(_FIRST_LOOK), coins[:_FIRST_LOOK]) for some, coins in folds]
     if not all(0 < coins.sum() < len(coins) for _, coins in few):
         return None
-    learned = learn_all(families(few[0][0], boosting), *few[0])
+    learned = learn_all(_kinds(draws, forecast, few[0][0], boosting), *few[0])
     found = shortlist(learned, *few[1])
     if half > _FIRST_LOOK:
         found = add_finer(found, learned)
         found = [replace(one, score=one.relearn(*folds[0])) for one in found]
     choice = choose_region(found, folds, forecast)
     return None if choice is None else choice.learn(draws, worlds)
+
+
+def _kinds(
+    draws: Draws, forecast: Forecast, some: Draws, boosting: bool
+) -> Iterable[tuple[str, Fit]]:
+    """The kinds of scores to learn.
+
+    Where the count will order the outputs by itself, a score need only tell them apart, as their
+    table does: one that takes two outputs together may promise as much by chance, and the count
+    cannot part them again.
+    """
+    if draws.width > 1 and has_few_outputs(draws, forecast.n_ordered):
+        return [("table", fit_table)]
+    return families(some, boosting)
 
 
 @dataclass(frozen=True)

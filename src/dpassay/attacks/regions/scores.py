@@ -86,6 +86,12 @@ def fit_table(draws: Draws, worlds: Any) -> Table | None:
     return _table_of(hashes(draws.columns), worlds)
 
 
+def has_few_outputs(draws: Draws, most: int) -> bool:
+    """Whether there are at most so many distinct outputs: those of a first look, then all."""
+    first = draws.first(_TABLE_SAMPLE)
+    return all(np.unique(hashes(some.columns)).size <= most for some in (first, draws))
+
+
 def _table_of(keys: FloatArray, worlds: Any) -> Table | None:
     if np.unique(keys[:_TABLE_SAMPLE]).size > _MOST_ROWS_OF_TABLE:
         return None
@@ -212,11 +218,11 @@ def families(draws: Draws, boosting: bool = True) -> Iterator[tuple[str, Fit]]:
 
     """
     for name in feature_names(draws):
-        yield name, _known(Single(name))
+        yield name, _fit_nothing(Single(name))
     yield "table", fit_table
     if draws.width == 1:
         yield "histogram", lambda some, worlds: count_columns(some, worlds, False).fine()
-    elif np.unique(hashes(draws.first(_TABLE_SAMPLE).columns)).size > _FEW_OUTPUTS:
+    elif not has_few_outputs(draws.first(_TABLE_SAMPLE), _FEW_OUTPUTS):
         yield from _of_many_outputs(boosting)
 
 
@@ -228,6 +234,6 @@ def _of_many_outputs(boosting: bool) -> Iterator[tuple[str, Fit]]:
         yield BOOSTING, fit_boosting
 
 
-def _known(score: Score) -> Fit:
-    """A score that has nothing to learn, as a fit."""
+def _fit_nothing(score: Score) -> Fit:
+    """A fit that learns nothing and returns this score."""
     return lambda draws, worlds: score
