@@ -14,6 +14,7 @@ from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
 from dpassay.attacks.online import VERSION
 from dpassay.attacks.regions import Forecast, learn_from_many
 from dpassay.auditing.account import CHOOSING, Account
+from dpassay.auditing.answering import keep_verdict
 from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.counting import n_ordered
 from dpassay.auditing.engine import Engine
@@ -377,7 +378,7 @@ class _Session:
     def _run(self, game: PairGame) -> Verdict:
         log = self._engine.log
         # Made before anything is played: Ctrl-C between two parts of a run must find it ready.
-        referee = Referee(self.question.rules)
+        referee = self.question.referee(log)
         if game.score is None and not self.question.rules.online:
             learning = self._play(self._engine, game, self.question.learning)
             self.question.refuse(learning, self._prints, last=False)
@@ -396,7 +397,10 @@ class _Session:
         if testing.ended == "interrupted":
             return self.question.judge(log)  # The referee may have been interrupted in the middle.
         self._order_count(referee, done=testing.ended == "done")
-        return self.question.verdict(referee, testing, self._prints)
+        verdict = self.question.verdict(referee, testing, self._prints)
+        self.question.remember(log, referee)
+        keep_verdict(log, self.question.key, verdict)
+        return verdict
 
     def _play(
         self, engine: Engine, game: PairGame, numbers: range, referee: Referee | None = None
