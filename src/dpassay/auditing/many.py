@@ -12,6 +12,7 @@ from dpassay import _check
 from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
 from dpassay.attacks.regions import Forecast, learn_from_many
 from dpassay.auditing.account import CHOOSING
+from dpassay.auditing.answering import keep_verdict
 from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.configuration import (
     MANY_DRAWS,
@@ -375,7 +376,7 @@ class _Session:
     def _run(self, game: PairGame) -> Verdict:
         log = self._engine.log
         # Made before anything is played: Ctrl-C between two parts of a run must find it ready.
-        referee = Referee(self.question.rules)
+        referee = self.question.referee(log)
         if game.score is None and not self.question.rules.online:
             learning = self._play(self._engine, game, self.question.learning)
             self.question.refuse(learning, self._prints, last=False)
@@ -394,7 +395,10 @@ class _Session:
         if testing.ended == "interrupted":
             return self.question.judge(log)  # The referee may have been interrupted in the middle.
         self._order_count(referee, done=testing.ended == "done")
-        return self.question.verdict(referee, testing, self._prints)
+        verdict = self.question.verdict(referee, testing, self._prints)
+        self.question.remember(log, referee)
+        keep_verdict(log, self.question.key, verdict)
+        return verdict
 
     def _play(
         self, engine: Engine, game: PairGame, numbers: range, referee: Referee | None = None

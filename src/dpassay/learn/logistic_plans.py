@@ -39,8 +39,7 @@ import numpy as np
 
 from dpassay import _check
 from dpassay._rng import RngLike
-from dpassay.learn.calibration import SHARES as CALIBRATION
-from dpassay.learn.calibration import Calibration, Calibrator, Spread
+from dpassay.learn.calibration import Calibration, Calibrator, Spread, moderate
 from dpassay.learn.logistic_facts import LogisticFacts, LogisticPlan, targets_of
 from dpassay.learn.logistic_frank_wolfe import FrankWolfe
 from dpassay.learn.logistic_shrinkage import Shrinkage
@@ -93,7 +92,7 @@ class GradientDescent:
     @cached_property
     def noise_multiplier(self) -> float:
         """The noise of each step over its sensitivity."""
-        spent = sum(_SHARES) + (sum(CALIBRATION) if self.facts.calibrated else 0.0)
+        spent = sum(_SHARES) + (sum(self.calibrator.shares) if self.facts.calibrated else 0.0)
         return math.sqrt(self.steps / (1 - spent)) / self.facts.mu
 
     @property
@@ -173,7 +172,10 @@ class GradientDescent:
             return Solution(coef, intercept, noise.level)
         scores = even.rows.scores(release.value)
         first = Calibration(_spread_of(even, shrinkage))
-        slope, offsets = self.calibrator.fit(first(X, scores), codes, weights, noise.generator)
+        usual = _usual_scores(even, release.value, shrinkage) if scores.shape[1] == 1 else None
+        slope, offsets = self.calibrator.fit(
+            first(X, scores), codes, weights, noise.generator, usual
+        )
         return Solution(coef, intercept, noise.level, replace(first, slope=slope, offsets=offsets))
 
     @property
@@ -194,6 +196,16 @@ class GradientDescent:
             intercept=self.facts.fit_intercept,
             rng=rng,
         )
+
+
+def _usual_scores(even: Conditioned, W: FloatArray, shrinkage: Shrinkage) -> tuple[float, float]:
+    """Mean and deviation of moderated scores, for centred rows of norm 1 and all directions."""
+    middle, size = even.rows.constant * float(W[0, 0]), math.sqrt(float(np.mean(W[1:] ** 2)))
+    left = shrinkage.posterior_variances()
+    if left is None:
+        return middle, size
+    variance = even.rows.constant**2 * float(left[0, 0]) + float(left[1:].mean())
+    return float(moderate(middle, variance)), float(moderate(size, variance))
 
 
 def _spread_of(even: Conditioned, shrinkage: Shrinkage) -> Spread | None:
