@@ -54,7 +54,7 @@ class Layout:
             self._leave_frozen()
 
     def flat(self, tensors: list[Any]) -> Any:
-        """One vector of all of them, in double precision; 0 for frozen parameters."""
+        """The tensors of all parameters as one vector, in double precision; 0 for frozen ones."""
         torch = self.torch
         parts = [
             tensor.detach().reshape(-1).to(self.device).double()

@@ -135,7 +135,7 @@ class ResidualSums:
 
     @classmethod
     def read(cls, numbers: Mapping[str, list[float]]) -> "ResidualSums":
-        """What :meth:`numbers` wrote."""
+        """Read back what :meth:`numbers` wrote."""
         return cls(
             count=int(numbers["count"][0]),
             powers=np.array(numbers["powers"], float),

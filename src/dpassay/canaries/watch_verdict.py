@@ -73,7 +73,7 @@ class Seen:
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> "Seen":
-        """What :meth:`as_dict` wrote."""
+        """Read back what :meth:`as_dict` wrote."""
         residuals, accounted = kept["residuals"], kept["accounted"]
         return cls(
             **kept

@@ -55,13 +55,7 @@ NOTES = {
 }
 Delta = Annotated[float | None, option("Give epsilon at this delta.")]
 AtEpsilon = Annotated[float | None, option("Give delta at this epsilon.", "--epsilon")]
-Method = Annotated[
-    str,
-    option(
-        "all, best, pld, fourier, exponential, rdp, zcdp, gdp, optimal, advanced, basic, or "
-        "gdp-clt (an estimate)."
-    ),
-]
+Method = Annotated[str, option(f"all, best, {', '.join(NOTES)} (an estimate).")]
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class Experiment:
 
     @property
     def model(self) -> Softmax:
-        """What is learned."""
+        """The model that is learned."""
         return Softmax(self.boxes.n_classes, self.reference)
 
 

@@ -25,6 +25,8 @@ _COARSER = (
 )
 _LEAST_NOISE = 0.05  # less is as good as none, and its losses are too large for a grid
 _LEAST_DELTA = 1e-13  # beyond losses this rare no count sees anything
+_WITHIN = 1e-5  # how closely an epsilon is found; each further digit is a transform or two
+_COARSER_EPSILON = 2.0  # its grid: .05 % of epsilon, half of the time
 _MOST_KINDS = 24  # of steps that are priced one by one; each takes half a second
 
 
@@ -109,7 +111,8 @@ class DPSGDForm:
         if self._full_batches():
             return epsilon_of_mu(self._mu(divisor) * (1 - ARITHMETIC), delta)
         joined = join_phases(self.phases, private=True)
-        return epsilon_of_phases([(divisor / noise, q, steps) for noise, q, steps in joined], delta)
+        steps = [(divisor / noise, q, steps) for noise, q, steps in joined]
+        return epsilon_of_phases(steps, delta, within=_WITHIN, coarser=_COARSER_EPSILON)
 
     def describe(self, divisor: float) -> dict[str, float]:
         """What a refuted divisor says about the noise, by name; infinite where nothing is said."""

@@ -90,7 +90,7 @@ class WeightedCount:
     draws: int
 
     def p_value(self, certainty: Certainty, *, searched: bool = False) -> float:
-        """Of an exact test: it is at most any level with at most that probability; never 0.
+        """The p-value of an exact test: at most any level with at most that chance; never 0.
 
         If a family is ``searched`` too, of which this is a member, the smallest level at which
         the search can afford to refute it: then test and bound are one statement.
