@@ -88,7 +88,7 @@ ROWS = (
     Row("RAPPOR", 0.2930, 0.294, draws=48_000_000),
     Row("one-time RAPPOR", 0.5978, draws=32_000_000),
     Row("parallel Laplace", 0.0350, 0.045, draws=16_000_000),
-    Row("sparse vectors 3 and 4", 0.2610, draws=20_000_000),
+    Row("sparse vectors 3 and 4", 0.2610, draws=28_000_000),
     Row("prefix sums", 0.5040, 0.9, draws=24_000_000),
     Row("numerical sparse vector", 0.0343, draws=16_000_000),
 )
