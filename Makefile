@@ -11,7 +11,8 @@ INSTALL := $(BIN)/pip install --quiet --no-compile -c constraints.txt
 export OMP_NUM_THREADS ?= 1
 export OPENBLAS_NUM_THREADS ?= 1
 
-# One more than cores: some tests wait for processes that they kill or start.
+# One more than cores: some tests wait for processes that they kill or start. Neighbouring tests go to
+# one process (worksteal), since they share what a file prepares once.
 JOBS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) + 1)
 
 .DEFAULT_GOAL := help
@@ -47,13 +48,13 @@ demo: $(STAMPS)/core  ## install, then show what dpassay does
 extras: $(STAMPS)/everything  ## install every optional part
 
 test: extras  ## install everything that the tests need, then run them all
-	DPASSAY_REQUIRE="packages $(DPASSAY_REQUIRE)" $(BIN)/pytest -n $(JOBS)
+	DPASSAY_REQUIRE="packages $(DPASSAY_REQUIRE)" $(BIN)/pytest -n $(JOBS) --dist worksteal
 
 wide: extras  ## the tests with the long simulations among them
-	DPASSAY_REQUIRE="packages $(DPASSAY_REQUIRE)" $(BIN)/pytest -n $(JOBS) --wide
+	DPASSAY_REQUIRE="packages $(DPASSAY_REQUIRE)" $(BIN)/pytest -n $(JOBS) --dist worksteal --wide
 
 quick: $(STAMPS)/core $(STAMPS)/dev  ## the tests without training, on the core install: under two minutes
-	$(BIN)/pytest -n $(JOBS) -m "not training" --doctest-ignore-import-errors
+	$(BIN)/pytest -n $(JOBS) --dist worksteal -m "not training" --doctest-ignore-import-errors
 
 lint: $(STAMPS)/core $(STAMPS)/dev  ## style and types
 	$(BIN)/ruff check src tests benchmarks examples

@@ -84,6 +84,7 @@ def test_a_name_that_has_moved_works_and_warns():
     [
         ("dpassay.attacks", "tuned_offline_slope", "tune_offline_slope"),
         ("dpassay.optim.frank_wolfe", "calibrated_selection", "calibrate_selection"),
+        ("dpassay.runs", "replayed", "read_run"),
     ],
 )
 def test_a_function_that_became_a_verb_keeps_its_old_name(module, old, new):

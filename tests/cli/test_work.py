@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -92,6 +93,28 @@ def test_merge_of_parts(dpassay, place):
     assert dpassay("status all.db --json").data["runs"][0]["state"] == "finished"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="who lives is asked of the system")
+def test_status_of_parts_that_are_being_played(dpassay, place):
+    """Who plays a part is known from its own log, as it is at every look."""
+    dpassay(f"{AUDIT} --trials 20000 --store watched --describe")
+    players = [start(f"work --store watched --shard {i}/4 --quiet") for i in (1, 2)]
+    try:
+        seen = {"workers": 0}
+        while seen["workers"] < 2 or not seen["per_second"]:
+            assert all(player.poll() is None for player in players)
+            seen = dpassay("status watched --json").data["runs"][0]
+            time.sleep(0.1)
+        assert seen["state"] == "running"
+        assert seen["per_second"] < 400
+        assert seen["seconds_left"] > 1
+    finally:
+        for player in players:
+            player.kill()
+            player.wait()
+    seen = dpassay("status watched --json").data["runs"][0]
+    assert (seen["state"], seen["workers"]) == ("unfinished", 0)
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [
@@ -120,3 +143,22 @@ def test_misuse_is_one_line(dpassay, place, command, message):
     found = dpassay(command)
     assert found.code == 2, found.out
     assert message in " ".join(found.err.split())
+
+
+def test_a_part_plays_the_code_that_was_described_wherever_it_is_started(dpassay, place, tmp_path):
+    """The installed program, elsewhere, when the target's file is another one."""
+    (place / "moved.py").write_text("import beside\n" + TARGET.replace("0.5", "beside.SCALE"))
+    (place / "beside.py").write_text("SCALE = 0.5\n")
+    audit = AUDIT.replace("parted.py", "moved.py").replace(str(TRIALS), "20") + " --anyway"
+    whole = dpassay(f"{audit} --workers 0 --quiet --json")
+    assert dpassay(f"{audit} --store elsewhere --describe --json").code == 0
+    for name in ("moved.py", "beside.py"):
+        (place / name).write_text("raise RuntimeError('another file')\n")
+    program = [str(Path(sys.executable).with_name("dpassay")), "work", "--shard", "1/1"]
+    words = [*program, "--store", str(place / "elsewhere"), "--json"]
+    done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["n_played"] == 20
+    state = dpassay("status elsewhere --json").data["runs"][0]
+    assert (state["n_done"], state["n_failed"]) == (20, 0)
+    assert whole.data["trials"] == 20

@@ -115,12 +115,18 @@ def test_no_pair_in_the_plane_is_worse():
             assert np.maximum(gain, 0).sum() <= bound * (1 + 1e-6)
 
 
-def lower_deltas(loss, s, q, steps, epsilons, width=2e-4):
-    """Lower bounds on delta: losses of small cells rounded down to a grid, convolved by FFT."""
+def lower_deltas(loss, s, q, steps, epsilons, width=2e-4, spread=False):
+    """Lower bounds on delta: losses of small cells rounded down to a grid, convolved by FFT.
+
+    With ``spread``, close estimates: losses in the middle of cells, spread so that means are kept.
+    """
     z = np.arange(-9 * s - 1, 9 * s + 1, 2e-3)
     mass = np.diff((1 - q) * norm.cdf(z, 0, s) + q * norm.cdf(z, 1, s))
     size = 1 << 18
-    pmf = np.bincount(np.floor(loss(z[:-1]) / width).astype(int) % size, mass, size)
+    place = loss((z[:-1] + z[1:]) / 2 if spread else z[:-1]) / width
+    cell = np.floor(place).astype(int)
+    up = mass * (place - cell) if spread else 0 * mass
+    pmf = np.bincount(cell % size, mass - up, size) + np.bincount((cell + 1) % size, up, size)
     total = np.maximum(np.fft.irfft(np.fft.rfft(pmf) ** steps, size), 0)
     losses = ((np.arange(size) + size // 2) % size - size // 2) * width
     return [np.sum(total * np.maximum(-np.expm1(e - losses), 0)) for e in epsilons]
@@ -145,6 +151,8 @@ def test_replaced_composed(s, q, steps, golden):
     assert epsilon == pytest.approx(golden, abs=1e-4)
     here, below = lower_deltas(loss, s, q, steps, [epsilon, 0.9 * epsilon])
     assert here <= 1e-5 < below
+    (close,) = lower_deltas(loss, s, q, steps, [epsilon], spread=True)
+    assert 0.99e-5 <= close <= 1.001e-5  # a hundredth of delta is a thousandth of epsilon here
 
 
 def test_whole_data_replaced():
@@ -383,3 +391,50 @@ def test_selections_of_a_tiny_epsilon_are_left_to_others():
         account(events.Repeated(events.BoundedRange(1e-300), 5), "exponential")
     low = lower_value(1e-5, 4, 6)
     assert np.all(range_composition.delta(1e-5, 4, low[0][low[0] >= 0]) >= low[1][low[0] >= 0])
+
+
+@pytest.mark.parametrize("rate", [1e-300, 1e-3, 0.3, 1 - 1e-9, 1 - 2**-53, 1.0])
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_chances_of_a_group_are_rounded_up(rate, size):
+    """At 1e-3, powers of the rate underflow where chances are 1e-181; a rate of 1 was refused."""
+    law = sample_group(1.0, rate, size).law
+    assert all(0 <= p <= 1 for p in law)
+    for j in {1, 2, 110, size // 2, size - 1, size} & set(range(1, size + 1)):
+        q = mp.mpf(rate)
+        truth = mp.binomial(size, j) * q**j * (1 - q) ** (size - j)
+        if truth > 1e-307:
+            assert truth <= law[j] <= min(truth * (1 + mp.mpf(10) ** -12), 1)
+
+
+def test_whole_groups_are_gaussian():
+    """Records that are in every batch add up."""
+    whole = account(dp_sgd_event(3.0, 1.0, 4, group_size=3)).epsilon(1e-5)
+    assert whole == pytest.approx(account(events.Gaussian(0.5)).epsilon(1e-5), rel=1e-3)
+    assert whole >= account(events.Gaussian(0.5)).epsilon(1e-5)
+
+
+@pytest.mark.parametrize(
+    ("event", "delta"),
+    [
+        (events.SampledUser(1.0, (1.0, 0.0)), 0.0),
+        (events.MatrixMechanism(1e-300, 1e100), 1.0),
+        (events.Repeated(events.Laplace(1e-300), 1000), 1.0),
+        (events.NoisyMax(1e308), 1.0),
+        (events.Sampled(events.Gaussian(1e-160), 0.25), 0.25),
+        (events.Sampled(events.Gaussian(1e-6, "replace-one"), 0.25, "without-replacement"), 0.25),
+        (events.Repeated(events.Sampled(events.Gaussian(1e200), 0.5), 1000), 0.0),
+        (events.Repeated(events.Sampled(events.Gaussian(1.0), 1e-200), 1000), 0.0),
+        (events.allocation_event(1e30, 5, 10**18, 2), 0.0),
+    ],
+)
+def test_extremes_have_a_price(event, delta):
+    """None of them raises, warns or is below the truth, which is known here."""
+    assert account(event).delta(1.0) == pytest.approx(delta, abs=1e-9)
+    assert account(event).delta(1.0) >= delta
+    assert account(event).epsilon(0.5) >= 0
+
+
+def test_large_selections_do_not_overflow():
+    chances = range_composition.delta(20.0, 30, np.array([0.0, 100.0, 599.0, 601.0]))
+    assert np.all((chances <= 1) & (chances >= 0))
+    assert chances[-1] == 0

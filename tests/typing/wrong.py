@@ -47,3 +47,11 @@ da.lower_bound([1.0], [0.0], delta=0.0, threshold="best")  # wrong: no such rule
 events.Sampled(events.Gaussian(1.0), 0.01, "poison")  # wrong: no such scheme
 da.PureDP(1.0, n_record=3)  # wrong: no such argument
 da.calibrate(events.Gaussian, da.ApproxDP(1.0, 1e-5), method="renyi")  # wrong: no such method
+da.one_run([1.0], [True], delta=1e-5, method="steinkes")  # wrong: no such method
+da.one_run([1.0], [True], delta=1e-5, sides="left")  # wrong: no such side
+da.one_run([1.0], [True], delta=1e-5, guesses="best")  # wrong: no such rule
+da.learn.PrivateRidge(solver="svd")  # wrong: no such solver
+da.learn.PrivateLogisticRegression(solver="lbfgs")  # wrong: no such solver
+da.learn.PrivateLasso(loss="squared")  # wrong: no such loss
+da.mechanisms.report_noisy_max([1.0], sensitivity=1.0, epsilon=1.0, noise="normal")  # wrong: none
+da.attacks.attack(None, [1.0], [2.0], variances="shrunk")  # wrong: no such option

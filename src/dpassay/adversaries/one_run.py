@@ -25,6 +25,8 @@ from dpassay.auditing.engine import Engine
 from dpassay.auditing.referee import claimed_delta
 from dpassay.auditing.single import OneRunQuestion, canary_coins
 from dpassay.bounds import one_run
+from dpassay.bounds.onerun.bound import MethodName
+from dpassay.bounds.onerun.guesses import Guesses
 from dpassay.errors import InvalidArgument
 from dpassay.nets import Hooks, Network, Records, Seen, Trained, Training, train
 from dpassay.nets._jax import jax, jnp
@@ -113,8 +115,8 @@ class OneRun:
         *,
         delta: float,
         confidence: float = 0.95,
-        method: str = "steinke",
-        guesses: str | int | tuple[int, int] = "auto",
+        method: MethodName = "steinke",
+        guesses: Guesses = "auto",
         store: str | Path | TrialLog | None = None,
         rng: int = 0,
     ) -> LowerBound:
@@ -134,8 +136,8 @@ class OneRun:
         *,
         delta: float | None = None,
         confidence: float = 0.95,
-        method: str = "steinke",
-        guesses: str | int | tuple[int, int] = "auto",
+        method: MethodName = "steinke",
+        guesses: Guesses = "auto",
         store: str | Path | TrialLog | None = None,
         rng: int = 0,
     ) -> Verdict:

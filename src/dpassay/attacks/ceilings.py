@@ -10,12 +10,14 @@ may be above by chance.
 """
 
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 
 from dpassay.types import FloatArray, PrivacyCurve
 
-MEMBERSHIPS = ("fixed", "randomised")
+Membership = Literal["fixed", "randomised"]
+MEMBERSHIPS: tuple[Membership, ...] = get_args(Membership)
 _CELLS = 8192
 
 

@@ -7,7 +7,7 @@ test sets need not contain any candidate (``design="disjoint"`` keeps all of the
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -38,7 +38,7 @@ def shadow_scores(
     outputs: Outputs,
     shadows: Shadows,
     *,
-    learner: str = "boosting",
+    learner: Literal["boosting", "mlp"] = "boosting",
     per_class: bool = False,
     features: FloatArray | None = None,
     rng: RngLike = 0,

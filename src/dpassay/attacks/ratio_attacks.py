@@ -7,7 +7,7 @@ data like the target's; the online forms need shadows trained on the candidates 
 """
 
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from scipy import special
@@ -19,7 +19,8 @@ from dpassay.attacks.shadows import Shadows
 from dpassay.errors import InvalidArgument
 from dpassay.types import FloatArray
 
-VARIANCES = ("shrunk", "record", "pooled")
+Variance = Literal["shrunk", "record", "pooled"]
+VARIANCES: tuple[Variance, ...] = get_args(Variance)
 SLOPES = np.linspace(0, 1, 11)
 _NEARLY_NORMAL = 1e6  # degrees of freedom
 _UNRESOLVED = -math.log(FLOOR) - 0.02  # probabilities sum to one but for a hundredth
@@ -59,7 +60,7 @@ class Predictive(NamedTuple):
 
 
 def lira_scores(
-    outputs: Outputs, shadows: Shadows, *, online: bool | None = None, variance: str = "shrunk"
+    outputs: Outputs, shadows: Shadows, *, online: bool | None = None, variance: Variance = "shrunk"
 ) -> FloatArray:
     """The log likelihood ratio of member against non-member for each record; an attack, no bound.
 

@@ -9,7 +9,7 @@ import io
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,10 +96,10 @@ def train_shadows(
     data: tuple[Any, Any],
     *,
     n_shadows: int = 16,
-    design: str = "halves",
+    design: Literal["halves", "disjoint"] = "halves",
     observed: tuple[Any, Any] | None = None,
     features: Callable[..., Any] | None = None,
-    keep: str = "vectors",
+    keep: Literal["vectors", "losses"] = "vectors",
     store: str | Path | TrialLog | None = None,
     executor: Players = None,
     workers: int = 1,

@@ -60,7 +60,7 @@ class Publication:
             for key in _keys(entry):
                 self.spots[key] = self.spots.get(key, set()) & found[key]
                 if not self.spots[key]:
-                    raise _hidden(entry)
+                    raise _not_published(entry)
 
 
 def examine(player: Player, first: Played) -> Publication:
@@ -117,7 +117,7 @@ def _is_plain(entry: Entry) -> bool:
     return prices.is_sum(entry) and not _selects(entry)
 
 
-def _hidden(entry: Entry) -> NoLikelihood:
+def _not_published(entry: Entry) -> NoLikelihood:
     return NoLikelihood(f"the noisy values of {entry.site} are not published as they are")
 
 
@@ -131,10 +131,10 @@ def _selects(entry: Entry) -> bool:
 
 def _replay(player: Player, first: Played, changes: Mapping[int, Array], entry: Entry) -> Played:
     if entry.stated is not None or entry.shown is not None:
-        raise _hidden(entry)
+        raise _not_published(entry)
     played = player.replay_shifted(first, changes)
     if played.error is not None:
-        raise _hidden(entry)
+        raise _not_published(entry)
     return played
 
 
@@ -148,7 +148,7 @@ def _move(entries: Iterable[Entry], far: float, where: Array | None = None) -> d
     return made
 
 
-def _changed(first: Played, played: Played) -> set[int] | None:
+def _find_changes(first: Played, played: Played) -> set[int] | None:
     """The places of the numbers of the release that differ, None where that cannot be told."""
     then, now = (np.array(numbers_of(part.output)) for part in (first, played))
     if then.shape != now.shape:
@@ -157,7 +157,7 @@ def _changed(first: Played, played: Played) -> set[int] | None:
     return None if not found and first_difference(first.output, played.output) else found
 
 
-def _moved_queries(tape: Tape) -> set[int]:
+def _find_moved_queries(tape: Tape) -> set[int]:
     """The primitives of D whose query is another one on this replay."""
     return {
         then.number
@@ -178,15 +178,15 @@ def _refuse_unsteady(player: Player, first: Played, shown: list[Entry], found: P
     """
     own = [entry for entry in shown if entry.stated is None and entry.shown is None]
     for far in _FAR if own else ():
-        played = _replay(player, first, _turned(own, far), own[0])
+        played = _replay(player, first, _turn_around(own, far), own[0])
         if next(obligations.calls(played.tape), None) is not None:
-            raise _hidden(own[0])
+            raise _not_published(own[0])
         found.compare(played)
     for i in range(_ANEW if len(own) < len(shown) else 0):
         found.compare(player.record(first.data, first.tape.n, player.seed + 11 + i))
 
 
-def _turned(entries: list[Entry], far: float) -> dict[int, Array]:
+def _turn_around(entries: list[Entry], far: float) -> dict[int, Array]:
     """Changes after which the largest value is the smallest, and all are far from where they were.
 
     The steps between them are as large as the widest noise and the range of the values.
@@ -243,7 +243,7 @@ def _refuse_merged_coins(player: Player, first: Played, tossed: list[Entry]) -> 
         for place in range(min(entry.out.size, 2)):
             alone = np.arange(entry.out.size).reshape(entry.out.shape) == place
             played = _replay(player, first, {entry.number: np.where(alone, flips, 0)}, entry)
-            changes.append(_changed(first, played) or set())
+            changes.append(_find_changes(first, played) or set())
         if not all(changes) or (len(changes) > 1 and changes[0] & changes[1]):
             raise NoLikelihood(f"the coins of {entry.site} are not published as they are")
 
@@ -260,12 +260,12 @@ def _steps_of_a_training(player: Player, first: Played, rest: list[Entry]) -> fr
         later |= {entry.site.exact for entry in rest if entry.number in moved}
         left = [e for e in left[1:] if e.number not in moved and _is_beside(e, one, later)]
         if one.site.exact not in later:
-            raise _hidden(one)
+            raise _not_published(one)
         if left:
-            others = _changed(first, _replay(player, first, _move(left, _NEAR), left[0]))
+            others = _find_changes(first, _replay(player, first, _move(left, _NEAR), left[0]))
             if others is None or others & own:
-                raise _hidden(one)
-    raise _hidden(rest[0])
+                raise _not_published(one)
+    raise _not_published(rest[0])
 
 
 def _is_beside(entry: Entry, one: Entry, later: set[Place]) -> bool:
@@ -286,11 +286,11 @@ def _try_alone(player: Player, first: Played, entry: Entry) -> tuple[set[int], s
     for where in (half, ~half)[: min(size, 2)]:
         played = _replay(player, first, _move([entry], _NEAR, where), entry)
         if next(obligations.calls(played.tape), None) is not None:
-            raise _hidden(entry)
-        found.append(_changed(first, played) or set())
-        moved |= _moved_queries(played.tape)
+            raise _not_published(entry)
+        found.append(_find_changes(first, played) or set())
+        moved |= _find_moved_queries(played.tape)
     if not all(found) or (len(found) > 1 and found[0] & found[1]):
-        raise _hidden(entry)
+        raise _not_published(entry)
     return set[int]().union(*found), moved - {entry.number}
 
 

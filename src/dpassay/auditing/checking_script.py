@@ -15,12 +15,12 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any
+from typing import Any, Unpack
 
 from dpassay import probe
 from dpassay._scratch import temporary_folder
 from dpassay.auditing.adapters.script import Script, from_script
-from dpassay.auditing.checking import check
+from dpassay.auditing.checking import CheckOptions, check
 from dpassay.auditing.checking_text import place
 from dpassay.auditing.findings import Check, Finding, Open
 from dpassay.auditing.working_copy import WorkingCopy, root_of
@@ -44,7 +44,7 @@ def check_script(
     arguments: Sequence[str] = (),
     *,
     pair: tuple[Any, Any] | None = None,
-    **options: Any,
+    **options: Unpack[CheckOptions],
 ) -> Check:
     """A :func:`~dpassay.check` of a whole script; see there for the options.
 
@@ -76,7 +76,7 @@ def check_script(
             else:
                 data, other = (data_like(found.data, part) for part in pair)
                 result = check(runner, data, neighbours=[other], **options)
-        return replace(_located(result, folder, found.note), mechanism=None)
+        return replace(_relocate(result, folder, found.note), mechanism=None)
 
 
 @contextlib.contextmanager
@@ -131,7 +131,7 @@ class _Runner:
             state = probe.Checking(data, start=lambda: _begin(tape), settle=settle)
             stand = _StandIn(state) if self.standing_in else None
             self._run(state, stand)
-            return self._released(state, stand)
+            return self._take_release(state, stand)
         finally:
             stop(token)
 
@@ -141,7 +141,7 @@ class _Runner:
         stand = _StandIn(probe.Checking(probe.OWN, settle=settle))
         self._run(state, stand)
         if state.n_data or state.released:
-            self._released(state, None)
+            self._take_release(state, None)
             return _Found(state.own, state.canary)
         note = self._stands_in(stand)
         self.standing_in = True
@@ -180,7 +180,7 @@ class _Runner:
                     name = self.script.path.name
                     raise ScriptFailed(f"{name} left with exit code {left.code!r}.") from None
 
-    def _released(self, state: probe.Checking, stand: "_StandIn | None") -> Any:
+    def _take_release(self, state: probe.Checking, stand: "_StandIn | None") -> Any:
         if stand is not None:
             return stand.state.released[-1] if stand.state.released else None
         name = self.script.path.name
@@ -231,27 +231,27 @@ class _StandIn:
         return init
 
     def _saving(self, save: Callable[..., Any]) -> Callable[..., Any]:
-        def saved(obj: Any, *args: Any, **kwargs: Any) -> Any:
+        def save_and_note(obj: Any, *args: Any, **kwargs: Any) -> Any:
             self.state.released.append(settle(obj))
             return save(obj, *args, **kwargs)
 
-        return saved
+        return save_and_note
 
 
-def _located(result: Check, folder: WorkingCopy, note: str) -> Check:
+def _relocate(result: Check, folder: WorkingCopy, note: str) -> Check:
     """The check with the lines of the user's own files."""
 
-    def moved(site: Site | None) -> Site | None:
+    def relocate(site: Site | None) -> Site | None:
         return None if site is None else replace(site, file=folder.original(site.file))
 
     def finding(part: Finding) -> Finding:
-        related = tuple(site for one in part.related if (site := moved(one)) is not None)
+        related = tuple(site for one in part.related if (site := relocate(one)) is not None)
         message = part.message.replace(str(folder.scratch), str(folder.root))
-        return replace(part, site=moved(part.site), related=related, message=message)
+        return replace(part, site=relocate(part.site), related=related, message=message)
 
     def entry(part: Open) -> Open:
         message = part.message.replace(str(folder.scratch), str(folder.root))
-        return replace(part, site=moved(part.site), message=message)
+        return replace(part, site=relocate(part.site), message=message)
 
     return replace(
         result,

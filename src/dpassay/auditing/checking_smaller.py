@@ -33,6 +33,26 @@ def search(session: "Session", first: Played) -> None:
             _play(session, first, nearby.take(question.data, range(size)), size)
 
 
+def find_within(session: "Session", broken: Broken) -> Finding | None:
+    """The same fault by a value that occurs, where one that does not has shown it.
+
+    A histogram over declared codes, for example, need not hold another one.
+    """
+    question = session.question
+    for base, neighbour in nearby.without_a_value(question.data, question.neighbouring):
+        n = nearby.n_records(base)
+        try:
+            seen = session.see(session.player.record(base, n), neighbour)
+        except Exception:  # a mechanism may refuse so few records
+            continue
+        same = next((part for part in seen.broken if part.rule == broken.rule), None)
+        if same is not None and not session.excuse_of(seen, same):
+            how = f"D without the records of one value, and one of them ({neighbour.how})"
+            pair = Pair(base, neighbour.data, how)
+            return replace(session.finding_of(same, pair, seen), n_records=n)
+    return None
+
+
 def _n_to_cut(session: "Session") -> int:
     """The number of records, 0 where the data must not be cut."""
     question = session.question
@@ -57,7 +77,7 @@ def _play(session: "Session", first: Played, base: Any, size: int) -> None:
         return
     seen = session.see(cut, neighbour)
     session.pairs += 1
-    broken = next(_counted(session, first, cut, seen), None)
+    broken = next(_find_counting(session, first, cut, seen), None)
     if broken is None or not session.is_steady(cut, seen, broken):
         return
     how = f"D cut to {size} record{'' if size == 1 else 's'}, and one more ({neighbour.how})"
@@ -69,7 +89,9 @@ def _play(session: "Session", first: Played, base: Any, size: int) -> None:
         _take(session, finding, cut, neighbour)
 
 
-def _counted(session: "Session", first: Played, cut: Played, seen: "Seen") -> Iterator[Broken]:
+def _find_counting(
+    session: "Session", first: Played, cut: Played, seen: "Seen"
+) -> Iterator[Broken]:
     """What counts of what broke on a cut data set: nothing that has another reason there.
 
     To refuse few records is in order. The price is compared only where noise, calls and rates are

@@ -147,7 +147,7 @@ class Vector:
             made += [(base, base + few) for base in (*flat, data)]
         less = [pair for pair in made if _complexity(*pair) < _complexity(data, moved)]
         less.sort(key=lambda pair: _complexity(*pair))
-        return self._named(less)
+        return self._name_pairs(less)
 
     def _steps(self, data: FloatArray, moved: FloatArray) -> FloatArray:
         """How far each answer moves, the same wherever it moves from: 5.1 - 5 is not 0.1."""
@@ -159,9 +159,9 @@ class Vector:
         shifted = [(data + step, data + step + by) for step in (self.by, -self.by)]
         half = (data, data + by / 2)
         doubled = [(2 * data, 2 * data + by)] if np.any(data) else []
-        return self._named([*shifted, *doubled, half])
+        return self._name_pairs([*shifted, *doubled, half])
 
-    def _named(self, made: Iterable[tuple[FloatArray, FloatArray]]) -> list[Pair]:
+    def _name_pairs(self, made: Iterable[tuple[FloatArray, FloatArray]]) -> list[Pair]:
         pairs = (self._pair(_describe_moves(*pair), *pair) for pair in made)
         return _distinct(pair for pair in pairs if self._fits(pair))
 
@@ -228,9 +228,9 @@ class Value:
         drawn = np.random.default_rng(0).integers(self.low, self.high, shape, endpoint=True)
         chosen = [*near, (self.low, self.high), *((int(a), int(b)) for a, b in drawn)]
         distinct = dict.fromkeys((min(ab), max(ab)) for ab in chosen)
-        return self._named(distinct)
+        return self._name_pairs(distinct)
 
-    def _named(self, made: Iterable[tuple[int, int]]) -> list[Pair]:
+    def _name_pairs(self, made: Iterable[tuple[int, int]]) -> list[Pair]:
         far = self.high - self.low if self.by is None else self.by
         inside = [(a, b) for a, b in made if self.low <= a and b <= self.high and 0 < b - a <= far]
         return [self._pair(*ab) for ab in dict.fromkeys(inside)]
@@ -242,10 +242,12 @@ class Value:
             f"{a} and {b}",
             a,
             b,
-            simpler=lambda: self._named(
+            simpler=lambda: self._name_pairs(
                 ab for ab in smaller if (ab[1] - ab[0], ab) < (b - a, (a, b))
             ),
-            nearby=lambda: self._named([(a + 1, b + 1), (a - 1, b - 1), (a, b + 1), (a - 1, b)]),
+            nearby=lambda: self._name_pairs(
+                [(a + 1, b + 1), (a - 1, b - 1), (a, b + 1), (a - 1, b)]
+            ),
         )
 
 

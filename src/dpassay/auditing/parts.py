@@ -1,15 +1,13 @@
 """An audit in parts, by any scheduler: written down in a folder, played there piece by piece."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Unpack
 
-import numpy as np
-
-from dpassay.auditing.claims import Claim, as_claim
+from dpassay.auditing.claims import Claim
 from dpassay.auditing.engine import Engine
-from dpassay.auditing.many import Asked, as_seed
+from dpassay.auditing.many import Asked, AuditOptions
 from dpassay.auditing.question import refuse_failures, refuse_target
 from dpassay.errors import InvalidArgument, VacuousAudit
 from dpassay.runs import MemoryLog, Played, Players, Progress, play
@@ -22,20 +20,8 @@ def describe_audit(
     *,
     claim: Claim,
     store: str | Path,
-    score: Callable[[Any], float] | None = None,
-    trials: int = 1000,
-    confidence: float = 0.95,
-    sequential: bool = True,
-    measure: bool = False,
-    rng: int | np.random.Generator | None = 0,
-    delta: float | None = None,
-    group: int = 1,
-    neighbours: Literal["checked", "trusted"] = "checked",
-    fixed_seed: Literal["stop", "leak"] = "stop",
     timeout: float | None = None,
-    max_failed_share: float = 0.1,
-    replay: str = "",
-    description: Mapping[str, Any] | None = None,
+    **options: Unpack[AuditOptions],
 ) -> Work:
     """An audit written down in a folder, to be played in parts by any scheduler; plays nothing.
 
@@ -48,29 +34,13 @@ def describe_audit(
             would have to be learned from the first trials before the others can be played.
 
     """
-    asked = Asked(
-        mechanism=mechanism,
-        claim=as_claim(claim),
-        score=score,
-        trials=trials,
-        confidence=confidence,
-        sequential=sequential,
-        measure=measure,
-        seed=as_seed(rng),
-        delta=delta,
-        group=group,
-        neighbours=neighbours,
-        fixed_seed=fixed_seed,
-        max_failed_share=max_failed_share,
-        replay=replay,
-        about=description or {},
-    )
-    nothing_played = Engine(MemoryLog(), timeout=timeout, max_failed_share=max_failed_share)
+    asked = Asked.of(mechanism, claim, **options)
+    nothing_played = Engine(MemoryLog(), timeout=timeout, max_failed_share=asked.max_failed_share)
     session, game = asked.prepare(nothing_played, pair, listen=False)
     question = session.question
     if question.n_learning:
         raise InvalidArgument(
-            f"trials={trials} without a score: it would be learned from the first "
+            f"trials={asked.trials} without a score: it would be learned from the first "
             f"{question.n_learning} before the others are played, which parts cannot do. Pass "
             "score= (--score), or at most 20000 trials, of which it is learned while betting."
         )
@@ -83,7 +53,7 @@ def describe_audit(
         description=session.description(),
         replayable=game.seed is not None,
         timeout=timeout,
-        max_failed_share=max_failed_share,
+        max_failed_share=asked.max_failed_share,
     )
     write_work(Path(store), work, game)
     return work

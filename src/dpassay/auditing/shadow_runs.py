@@ -30,7 +30,7 @@ from dpassay.auditing.question import Change, check_relation
 from dpassay.auditing.referee import claimed_delta
 from dpassay.auditing.single import OneRunQuestion
 from dpassay.errors import InvalidArgument
-from dpassay.runs import RunRecord, TrialLog, replayed
+from dpassay.runs import RunRecord, TrialLog, read_run
 from dpassay.types import FloatArray, PrivacyCurve, Verdict
 
 _CONFIDENCE = 0.95  # where none is asked for: training shadows asks nothing
@@ -70,7 +70,7 @@ class ShadowQuestion:
             AuditStopped: the first shadow failed.
 
         """
-        run = replayed(1, key=self.key, store=log, max_failed_share=0.0)
+        run = read_run(1, key=self.key, store=log, max_failed_share=0.0)
         run.require_whole(1, "shadow trainings")
         first, others = self._read(log)
         scores, attack = _score_first(first.outputs_of(0), others)

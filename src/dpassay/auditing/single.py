@@ -19,9 +19,11 @@ from dpassay.auditing.question import Change, coin_seed, describe
 from dpassay.auditing.reading import coins
 from dpassay.auditing.referee import CURVE, claimed_delta
 from dpassay.bounds import one_run
+from dpassay.bounds.onerun.bound import MethodName
+from dpassay.bounds.onerun.guesses import Guesses
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import GDP, ApproxDP, PureDP
-from dpassay.runs import Outcome, Played, RunRecord, TrialLog, opened, replayed, run_key
+from dpassay.runs import Outcome, Played, RunRecord, TrialLog, opened, read_run, run_key
 from dpassay.types import Evidence, FloatArray, LowerBound, PrivacyCurve, Verdict
 
 ONE_RUN: Final = "one run"
@@ -35,8 +37,8 @@ def audit_one_run(
     claim: Claim,
     score: Callable[..., Any],
     confidence: float = 0.95,
-    method: str = "steinke",
-    guesses: str | int | tuple[int, int] = "auto",
+    method: MethodName = "steinke",
+    guesses: Guesses = "auto",
     delta: float | None = None,
     store: str | Path | TrialLog | None = None,
     rng: int | None = 0,
@@ -128,8 +130,8 @@ class OneRunQuestion:
     claim: PrivacyCurve
     delta: float
     confidence: float
-    method: str = "steinke"
-    guesses: str | int | tuple[int, int] = "auto"
+    method: MethodName = "steinke"
+    guesses: Guesses = "auto"
     replay: str = ""
     claim_text: str | None = None
 
@@ -149,7 +151,7 @@ class OneRunQuestion:
 
     def judge(self, log: TrialLog) -> Verdict:
         """The verdict on the training in a log; nothing is played."""
-        return self.verdict(replayed(1, key=self.key, store=log, max_failed_share=1.0))
+        return self.verdict(read_run(1, key=self.key, store=log, max_failed_share=1.0))
 
     def read(self, run: Played) -> tuple[FloatArray, NDArray[np.bool_]]:
         """Scores of the canaries and which of them were in; what is no number is the lowest.
@@ -205,7 +207,7 @@ class OneRunQuestion:
         """
         alpha = 1 - self.confidence
         claimed = float(self.claim.epsilon(self.delta))
-        level = alpha if self._nested() else (1 - CURVE) * alpha
+        level = alpha if self._is_nested() else (1 - CURVE) * alpha
         bound = one_run(
             scores,
             coins,
@@ -215,14 +217,14 @@ class OneRunQuestion:
             guesses=self.guesses,
         )
         bound = replace(bound, confidence=self.confidence)
-        if self._nested():
+        if self._is_nested():
             return bound.epsilon > claimed, bound
         tested = one_run(scores, coins, delta=self.delta, method="fdp", claim=self.claim)
         assert tested.p_value is not None  # A claim was given.
         refuted = tested.p_value <= CURVE * alpha or bound.epsilon > claimed
         return refuted, replace(bound, p_value=tested.p_value)
 
-    def _nested(self) -> bool:
+    def _is_nested(self) -> bool:
         """Whether the claim is a member of the family that the bound is taken from."""
         if isinstance(self.claim, GDP) and self.delta > 0:
             return self.method in ("fdp", "product")
@@ -233,7 +235,8 @@ def one_run_question_of(record: RunRecord, change: Change) -> OneRunQuestion:
     """The question that a log describes, or a changed one."""
     about = record.description
     claim, delta, confidence = change.of(record)
-    guesses: Any = about["guesses"]
+    pair: Any = about["guesses"]  # a pair comes back from the log as a list
+    guesses: Any = (pair[0], pair[1]) if isinstance(pair, list) else pair
     return OneRunQuestion(
         key=record.key,
         seed=record.configuration["seed"],
@@ -241,7 +244,7 @@ def one_run_question_of(record: RunRecord, change: Change) -> OneRunQuestion:
         delta=delta,
         confidence=confidence,
         method=about["method"],
-        guesses=guesses if isinstance(guesses, str | int) else (guesses[0], guesses[1]),
+        guesses=guesses,
         replay=about["command"],
     )
 

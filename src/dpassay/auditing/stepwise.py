@@ -12,7 +12,7 @@ from dpassay.auditing.power import with_power
 from dpassay.auditing.question import Change, describe
 from dpassay.auditing.reading import COIN, steps_of
 from dpassay.bounds import lower_bound_from_steps
-from dpassay.runs import Played, RunRecord, TrialLog, replayed
+from dpassay.runs import Played, RunRecord, TrialLog, read_run
 from dpassay.types import Evidence, FloatArray, LowerBound, PrivacyCurve, Verdict
 
 STEPS: Final = "single steps"
@@ -97,7 +97,7 @@ class StepsQuestion:
 
     def judge(self, log: TrialLog) -> Verdict:
         """The verdict on the trainings in a log; nothing is played."""
-        return self.verdict(replayed(self.trainings, key=self.key, store=log))
+        return self.verdict(read_run(self.trainings, key=self.key, store=log))
 
     def verdict(self, run: Played) -> Verdict:
         """The claim is refuted where the bound is above it: one statement, at one level."""

@@ -136,7 +136,7 @@ def _find_size(subject: Subject, above_noise: bool) -> int:
     n = N_RECORDS
     while n < MOST_RECORDS:
         try:
-            model: Any = subject.with_public_size(n).seeded(np.random.default_rng(0))
+            model: Any = subject.with_public_size(n).with_seed(np.random.default_rng(0))
             table = make_pair(model.schema, "filled", n, "add-remove", seed=0).without
             model.state_privacy(n)
             found: list[Any] = (

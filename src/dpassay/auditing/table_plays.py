@@ -66,7 +66,7 @@ class Measured:
 
     def __call__(self, data: Any, rng: np.random.Generator | None, size: int) -> FloatArray:
         """The score of each of so many measurements."""
-        model = self.subject.seeded(rng)
+        model = self.subject.with_seed(rng)
         places: dict[tuple[str, ...], tuple[int, ...]] = {}
         scores = np.empty(size)
         for i, found in enumerate(model.measure(data, size)):
@@ -225,7 +225,7 @@ def weigh(subject: Subject, table: Any) -> tuple[float, ...]:
     """
     if subject.kind != "stated" or not subject.synthesizer.measures_first:
         return ()
-    model = subject.seeded(np.random.default_rng(0))
+    model = subject.with_seed(np.random.default_rng(0))
     names = list(model.schema.names)
     weights: Counter[tuple[int, ...]] = Counter()
     for m in model.measure(table)[0]:  # a set that is measured twice is known better

@@ -58,11 +58,11 @@ class Subject:
         if self.kind == "function":
             takes_rng = _takes(self.synthesizer, "rng") or _n_positional(self.synthesizer) > 1
             return self.synthesizer(table, rng) if takes_rng else self.synthesizer(table)
-        model = self.seeded(rng)
+        model = self.with_seed(rng)
         fitted = model.fit(table)
         return fitted if hasattr(fitted, "sample") else model
 
-    def seeded(self, rng: np.random.Generator | None) -> Any:
+    def with_seed(self, rng: np.random.Generator | None) -> Any:
         """A copy that draws from ``rng``, and charges nobody; with None it draws as it would."""
         if isinstance(self.synthesizer, Stated):
             model: Any = copy.copy(self.synthesizer)

@@ -155,12 +155,12 @@ def _wrap(owner: Any, name: str, hear: Callable[[Any, Any], None]) -> Generator[
     """Hear the arguments and results of a method until the end."""
     original = owner.__dict__[name]
 
-    def heard(*args: Any, **options: Any) -> Any:
+    def call_and_hear(*args: Any, **options: Any) -> Any:
         result = original(*args, **options)
         hear(args, result)
         return result
 
-    setattr(owner, name, heard)
+    setattr(owner, name, call_and_hear)
     try:
         yield
     finally:

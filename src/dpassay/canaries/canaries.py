@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpassay import _check, _records
 from dpassay._rng import for_trial
 from dpassay.auditing.claims import Claim, as_claim
+from dpassay.bounds.onerun.guesses import Guesses
 from dpassay.canaries import forms, insertion, session
 from dpassay.canaries.forms import Form, Parts
 from dpassay.canaries.insertion import Out, WithCanaries
@@ -209,7 +210,7 @@ class Canaries:
         delta: float | None = None,
         confidence: float = 0.95,
         method: str = "exact",
-        guesses: str | int | tuple[int, int] = "auto",
+        guesses: Guesses = "auto",
     ) -> Verdict:
         """Whether the canaries break a claim: a lower bound on epsilon that assumes nothing.
 

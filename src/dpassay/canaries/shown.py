@@ -10,6 +10,7 @@ from dpassay import _check
 from dpassay.auditing.claims import as_claim
 from dpassay.auditing.referee import claimed_delta
 from dpassay.auditing.single import OneRunQuestion
+from dpassay.bounds.onerun.guesses import Guesses
 from dpassay.canaries import advice, insertion
 from dpassay.canaries.insertion import Out
 from dpassay.canaries.session import Asked
@@ -61,7 +62,7 @@ class Shown:
     out: Out
     draws: float | None
     method: str = "exact"
-    guesses: str | int | tuple[int, int] = "auto"
+    guesses: Guesses = "auto"
 
     @property
     def unit(self) -> str:
@@ -112,7 +113,7 @@ class Shown:
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> "Shown":
-        """What :meth:`as_dict` wrote."""
+        """Read back what :meth:`as_dict` wrote."""
         guesses = kept["guesses"]
         return cls(
             **kept

@@ -45,7 +45,7 @@ def attack_before_release(
     how: dict[str, Any] = {"risks": True, "secrets": None, "confidence": confidence, "seed": 0}
     delta = fitted.budget_.delta
     if holdout is not None:
-        tables = drawn, _kept(true, fitted), read_csv("holdout", holdout)
+        tables = drawn, _keep_columns(true, fitted), read_csv("holdout", holdout)
         found = attack_released(*tables, claim=fitted.privacy_, delta=delta, **how)
         return found | {"rehearsal": False}
     if len(true) < LEAST:
@@ -54,7 +54,9 @@ def attack_before_release(
             f"{LEAST}. Pass --holdout, a file with records that were not used."
         )
     coins = np.random.default_rng().integers(0, 2, len(true)) == 1
-    inside, outside = (_kept(true[c].reset_index(drop=True), fitted) for c in (coins, ~coins))
+    inside, outside = (
+        _keep_columns(true[c].reset_index(drop=True), fitted) for c in (coins, ~coins)
+    )
     # The public number of records must not tell how the coins fell.
     rehearsed = refit(inside, max(len(true) // 2, 1))
     released = rehearsed.sample(len(inside))
@@ -70,6 +72,6 @@ def attack_before_release(
     return found | {"rehearsal": True}
 
 
-def _kept(true: Any, fitted: Any) -> Any:
+def _keep_columns(true: Any, fitted: Any) -> Any:
     """The columns that the model is of."""
     return true[[name for name in fitted.schema.names if name in true.columns]]

@@ -105,7 +105,7 @@ def _print_libraries(tried: "list[Tried]") -> None:
         (
             one.program.name,
             " ".join(one.program.requirements),
-            "no verdict" if one.verdict is None else _said(one.verdict.refuted),
+            "no verdict" if one.verdict is None else _word(one.verdict.refuted),
             "-" if one.verdict is None else f"{one.verdict.bound.epsilon:.4g}",
             "-" if one.verdict is None else f"{one.verdict.trials:,}".replace(",", " "),
             one.why or one.program.source,
@@ -118,7 +118,7 @@ def _print_libraries(tried: "list[Tried]") -> None:
     say(f"Other than expected: {', '.join(wrong) or 'none'}.")
 
 
-def _said(refuted: bool) -> str:
+def _word(refuted: bool) -> str:
     return "refuted" if refuted else "not refuted"
 
 

@@ -17,7 +17,7 @@ clipped, silently, because to say how many were would be to say something about 
 """
 
 import re
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import KW_ONLY, dataclass
 from typing import Any
@@ -32,8 +32,9 @@ from dpassay.errors import InvalidArgument
 from dpassay.learn.declared import Features, Norm, Pair, as_they_are, bound_features
 from dpassay.learn.plans import LearnerPlan, Solution
 from dpassay.privacy import Event, NonPrivate, account
-from dpassay.privacy.budget import Budget, budget
+from dpassay.privacy.budget import DEFAULT_EPSILON, Budget, Plan, budget, keep_risk
 from dpassay.privacy.ledger import Ledger, spending
+from dpassay.privacy.risk import Risk
 from dpassay.types import FloatArray, Neighbouring, NoiseLevel, PrivacyCurve
 
 RandomState = RngLike | np.random.RandomState
@@ -54,6 +55,7 @@ class PrivateMixin:
     epsilon: float
     delta: float
     neighbouring: Neighbouring
+    risk: Risk | None = None
     n_records: int | None
     ledger: Ledger | None
     random_state: RandomState
@@ -62,7 +64,11 @@ class PrivateMixin:
     noise_: NoiseLevel
 
     def _budget(self) -> Budget:
-        return budget(self.epsilon, self.delta, self.neighbouring)
+        return budget(self.epsilon, self.delta, self.neighbouring, self.risk)
+
+    def _keep_risk(self, allowed: Budget, make_plan: Callable[[Budget], Plan]) -> Budget:
+        """The budget, or the largest whose plan keeps the risk that stands in its place."""
+        return keep_risk(self.risk, allowed, lambda tried: make_plan(tried).event)
 
     def _public_records(self, X: Any) -> int:
         """The number of records that divisors and rules use: declared, or taken as public."""
@@ -148,9 +154,10 @@ class PrivateLinearModel(PrivateMixin):
     sees; those of :class:`PrivateRidge` and its kin say what each means.
     """
 
-    epsilon: float = 1.0
+    epsilon: float = DEFAULT_EPSILON
     delta: float = 1e-5
     _: KW_ONLY
+    risk: Risk | None = None
     data_norm: float | None = None
     bounds: Bounds | None = None
     fit_intercept: bool = True

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from scipy import sparse
 
@@ -34,6 +34,9 @@ class PrivateLasso(LinearRegressor):
     Args:
         epsilon: the privacy parameter; inf gives the minimum itself, without privacy.
         delta: the probability that may escape epsilon; below 1/n, or 0.
+        risk: what an attacker may gain at most, in place of epsilon: an
+            :class:`~dpassay.privacy.Advantage`, AttackRate or BayesError. The fit takes the largest
+            epsilon, at this delta, whose event keeps it.
         radius: of the l1 ball, for features as declared (after ``bounds`` scaled them) and targets
             in their own units; the intercept over ``data_norm`` (1 with ``bounds``) counts as one
             more coefficient. A constant that must not be read off the data.
@@ -74,8 +77,8 @@ class PrivateLasso(LinearRegressor):
 
     _: KW_ONLY
     radius: float = 1.0
-    loss: str = "huber"
-    selection: str = "gumbel"
+    loss: Literal["huber", "clipped squared"] = "huber"
+    selection: fw.SelectionName = "gumbel"
     steps: int | None = None
 
     def fit(self, X: Any, y: Any) -> "PrivateLasso":
@@ -102,15 +105,19 @@ class PrivateLasso(LinearRegressor):
         features = self._bound_features(X, "inf")
         targets = bound_targets(y, self.target_bound)
         loss = self._loss(radius * features.norm, targets.bound)
-        run = self._make_plan(
-            L1Ball(X.shape[1] + bool(self.fit_intercept), radius),
-            n_records=n_records,
-            lipschitz=lipschitz(loss, features.norm, math.inf),
-            smoothness=smoothness(loss, features.norm, 1),
-            epsilon=budget.epsilon,
-            delta=budget.delta,
-            neighbouring=budget.neighbouring,
-        )
+
+        def make_plan(allowed: Budget) -> fw.FrankWolfePlan:
+            return self._make_plan(
+                L1Ball(X.shape[1] + bool(self.fit_intercept), radius),
+                n_records=n_records,
+                lipschitz=lipschitz(loss, features.norm, math.inf),
+                smoothness=smoothness(loss, features.norm, 1),
+                epsilon=allowed.epsilon,
+                delta=allowed.delta,
+                neighbouring=allowed.neighbouring,
+            )
+
+        run = make_plan(self._keep_risk(budget, make_plan))
         constant = features.norm if self.fit_intercept else 0.0
         plan = LassoPlan(run, loss, radius, constant, n_records)
         solution = self._carry_out(plan, features, targets.values, n_records)

@@ -1,7 +1,7 @@
 """Private logistic regression, for two classes and more."""
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,7 @@ from dpassay.optim.products import is_sparse, row_products
 from dpassay.types import FloatArray
 
 SOLVERS = ("auto", *PLANS)
+Solver = Literal["auto", "gd", "whitened", "sgd", "frank-wolfe", "output", "objective"]
 _DTYPES = (np.float64, np.float32)
 
 
@@ -33,6 +34,9 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
         epsilon: the privacy parameter; inf gives scikit-learn's LogisticRegression without penalty.
         delta: the probability that may escape epsilon; below 1/n, and positive but for
             "frank-wolfe".
+        risk: what an attacker may gain at most, in place of epsilon: an
+            :class:`~dpassay.privacy.Advantage`, AttackRate or BayesError. The fit takes the largest
+            epsilon, at this delta, whose event keeps it.
         solver: "gd" (noisy gradient descent on rows that a part of the budget makes even),
             "whitened" (the same on rows made even in all directions, for many dense records),
             "sgd" (on random batches), "frank-wolfe" (on an l1 ball: for many features of which few
@@ -82,7 +86,7 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
     """
 
     _: KW_ONLY
-    solver: str = "auto"
+    solver: Solver = "auto"
     classes: ArrayLike | None = None
     max_iter: int | None = None
     batch_size: int | None = None
@@ -115,7 +119,8 @@ class PrivateLogisticRegression(PrivateLinearModel, ClassifierMixin, BaseEstimat
             return self._fit_plain(X, codes, budget, weights)
         features = self._bound_features(X, self._norm())
         facts = self._facts(features, budget)
-        plan = self._make_plan(facts)
+        allowed = self._keep_risk(budget, lambda b: self._make_plan(replace(facts, budget=b)))
+        plan = self._make_plan(replace(facts, budget=allowed))
         refuse_weights(weights, self.solver_)
         solution = self._carry_out(plan, features, codes, facts.n_records, assumptions, weights)
         self.n_iter_, self.noise_multiplier_ = plan.steps, plan.noise_multiplier

@@ -95,7 +95,7 @@ class PrivatePreprocessor(PrivateMixin, TransformerMixin, BaseEstimator):
         """
         del y
         X = self._read(X, reset=True)
-        self.event_, self.bounds_ = None, self._declared(X)
+        self.event_, self.bounds_ = None, self._check_declared(X)
         unknown = [name for name, pair in self.bounds_.items() if pair is None]
         if unknown:
             self._measure(X, unknown)
@@ -111,7 +111,7 @@ class PrivatePreprocessor(PrivateMixin, TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = self._read(X, reset=False)
         parts = [
-            _scaled(_numbers(X, name), pair)[:, None]
+            _scale(_numbers(X, name), pair)[:, None]
             if pair is not None
             else _indicators(_column(X, name), self._public(name))
             for name, pair in self._columns(X)
@@ -163,10 +163,10 @@ class PrivatePreprocessor(PrivateMixin, TransformerMixin, BaseEstimator):
 
     def _columns(self, X: Any) -> list[tuple[Column, Pair | None]]:
         """Every column's name or place, and its bounds; None for categories."""
-        bounds = self.bounds_ if hasattr(self, "bounds_") else self._declared(X)
+        bounds = self.bounds_ if hasattr(self, "bounds_") else self._check_declared(X)
         return [(name, bounds.get(name)) for name in _names(X)]
 
-    def _declared(self, X: Any) -> dict[Column, Pair | None]:
+    def _check_declared(self, X: Any) -> dict[Column, Pair | None]:
         """Bounds by column, checked; None for those to be measured."""
         numeric = [name for name in _names(X) if name not in self._categories]
         named = isinstance(self.bounds, Mapping)
@@ -260,7 +260,7 @@ def _pair(name: Column, pair: Any) -> Pair | None:
     return low, high
 
 
-def _scaled(values: FloatArray, pair: Pair) -> FloatArray:
+def _scale(values: FloatArray, pair: Pair) -> FloatArray:
     low, high = pair
     middle, half = (low + high) / 2, (high - low) / 2
     if not half > 0:

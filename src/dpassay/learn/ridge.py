@@ -1,9 +1,10 @@
 """Private ridge regression."""
 
-from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Any, Literal
 
 from dpassay import _check
+from dpassay.errors import InvalidArgument
 from dpassay.learn.base import Budget
 from dpassay.learn.declared import bound_targets
 from dpassay.learn.plans import LearnerPlan
@@ -22,6 +23,9 @@ class PrivateRidge(LinearRegressor):
     Args:
         epsilon: the privacy parameter; inf gives scikit-learn's Ridge.
         delta: the probability that may escape epsilon; positive, below 1/n.
+        risk: what an attacker may gain at most, in place of epsilon: an
+            :class:`~dpassay.privacy.Advantage`, AttackRate or BayesError. The fit takes the largest
+            epsilon, at this delta, whose event keeps it.
         alpha: the penalty alpha ||w||² beside the *sum* of squared residuals, as in Ridge, on
             features as declared (after ``bounds`` scaled them); None leaves it to the solver's
             rule (:mod:`dpassay.learn.ridge_plans`), and is 1 without privacy.
@@ -63,7 +67,7 @@ class PrivateRidge(LinearRegressor):
 
     _: KW_ONLY
     alpha: float | None = None
-    solver: str = "auto"
+    solver: Literal["auto", "gd", "adassp", "output"] = "auto"
     weight_bound: float | None = None
     rho: float | None = None
 
@@ -82,6 +86,8 @@ class PrivateRidge(LinearRegressor):
         alpha = self._positive("alpha")
         _check.choice("solver", self.solver, SOLVERS)
         weights = bound_weights(sample_weight, self.weight_bound, X.shape[0])
+        if rho is not None and self.risk is not None:
+            raise InvalidArgument(f"rho={rho:g} and risk={self.risk!r}: only one can be met.")
         if rho is None and not budget.is_private:
             return self._fit_ridge(X, y, budget, 1.0 if alpha is None else alpha, weights)
         if rho is None:
@@ -100,7 +106,8 @@ class PrivateRidge(LinearRegressor):
             residual_bound=self._positive("residual_bound"),
             rho=rho,
         )
-        plan = self._make_plan(facts)
+        allowed = self._keep_risk(budget, lambda b: self._make_plan(replace(facts, budget=b)))
+        plan = self._make_plan(replace(facts, budget=allowed))
         refuse_weights(weights, self.solver_)
         solution = self._carry_out(plan, features, targets.values, facts.n_records, weights=weights)
         self._keep(solution.coef, solution.intercept, features, targets)

@@ -35,7 +35,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone, is_classifier
@@ -63,7 +63,9 @@ from dpassay.learn.search_price import (
     too_dear,
 )
 from dpassay.mechanisms import gaussian, secure_generator
+from dpassay.privacy.budget import DEFAULT_EPSILON, budget
 from dpassay.privacy.ledger import Ledger
+from dpassay.privacy.risk import Risk
 from dpassay.privacy.selection import LAWS, gamma_of
 from dpassay.types import FloatArray, NoiseLevel
 
@@ -71,6 +73,7 @@ _PAID_BY_THE_SEARCH = (
     "epsilon",
     "delta",
     "rho",
+    "risk",
     "neighbouring",
     "n_records",
     "ledger",
@@ -94,6 +97,8 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
         param_grid: settings to draw from, as for GridSearchCV: lists by parameter, or several such.
         epsilon: the privacy parameter of the whole search; inf searches without privacy.
         delta: the probability that may escape epsilon.
+        risk: what an attacker may gain at most from the whole search, in place of epsilon; as in
+            :class:`PrivateRidge`.
         search_share: the share of epsilon that the runs spend; the rest is for the last fit, on
             all records. 1 releases the best run itself.
         n_runs: the expected number of runs, above 1.
@@ -114,6 +119,8 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
         best_estimator_: fitted to all records (to the training part with ``search_share=1``).
         best_params_: its setting.
         best_score_: its noisy score.
+        score_deviation_: of the noise in a score: known before the search, from public numbers.
+            Settings whose scores differ by less are chosen among as by dice.
         event_, privacy_, noise_, assumptions_: see :class:`~dpassay.learn.base.PrivateMixin`.
 
     """
@@ -121,11 +128,12 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
     estimator: Any
     param_grid: Mapping[str, Sequence[Any]] | Sequence[Mapping[str, Sequence[Any]]]
     _: KW_ONLY
-    epsilon: float = 1.0
+    epsilon: float = DEFAULT_EPSILON
     delta: float = 1e-5
+    risk: Risk | None = None
     search_share: float = 0.2
     n_runs: float = 10.0
-    law: str = "poisson"
+    law: Literal["poisson", "negative-binomial"] = "poisson"
     shape: float = 1.0
     validation_share: float = 0.25
     scoring: Scoring | str | None = None
@@ -134,9 +142,8 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
     random_state: RandomState = None
 
     def _budget(self) -> Budget:
-        epsilon = _check.epsilon(self.epsilon, positive=True)
-        relation = _check.neighbouring(getattr(private_part(self.estimator), "neighbouring", None))
-        return Budget(epsilon, _check.delta(self.delta), relation)  # type: ignore[arg-type]
+        relation = getattr(private_part(self.estimator), "neighbouring", None)
+        return budget(self.epsilon, self.delta, relation, self.risk)
 
     def fit(self, X: Any, y: Any) -> "PrivateSearchCV":
         """Search, and record what it cost.
@@ -151,16 +158,19 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
         X, y = self._read(X, y, **self._kind_of_y())
         settings = self._settings()
         candidate(self.estimator, {}, {})  # refuses what is not private
-        budget, share = self._budget(), self._share()
+        allowed, share = self._budget(), self._share()
         scoring = scoring_of(self.scoring, self.estimator)
         n_records = self._public_records(X)
-        plan = plan_search(budget, self.n_runs, self.law, self.shape, self._search_share())
-        public, assumptions = self._public(y, budget, max(1, round((1 - share) * n_records)))
+        search = (self.n_runs, self.law, self.shape, self._search_share())
+        allowed = self._keep_risk(allowed, lambda tried: plan_search(tried, *search))
+        plan = plan_search(allowed, *search)
+        public, assumptions = self._public(y, allowed, max(1, round((1 - share) * n_records)))
         price = partial(_price_settings, self.estimator, settings, blank_like(X))
         candidates = price(public, plan.run_noise, self.law)
         # The last fit composes by Rényi divergences alone, whatever the law.
         last = public | {"n_records": n_records}
         finals = None if plan.fit_noise is None else price(last, plan.fit_noise, "")
+        self.score_deviation_ = plan.run_noise / (share * n_records)
         rng = self._rng()
         draws: Any = secure_generator() if rng is None else rng
         with self._spending(plan.event, n_records, assumptions):

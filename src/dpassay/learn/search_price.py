@@ -109,11 +109,12 @@ def candidate(estimator: Any, params: Mapping[str, Any], public: Mapping[str, An
             "the estimator has a ledger of its own, which would count every run of a search "
             "that is paid for as a whole. Pass ledger= to the search instead."
         )
-    if (rho := getattr(last, "rho", None)) is not None:
-        raise InvalidArgument(
-            f"rho={rho:g} of the estimator would be spent whatever the search decides. Leave "
-            "it None; the search sets epsilon."
-        )
+    for name in ("rho", "risk"):
+        if (value := getattr(last, name, None)) is not None:
+            raise InvalidArgument(
+                f"{name}={value!r} of the estimator would be spent whatever the search decides. "
+                "Leave it None; the search sets epsilon."
+            )
     last.set_params(**public)  # type: ignore[attr-defined]
     return model
 
@@ -124,9 +125,9 @@ def _refuse_steps_that_learn(model: Any) -> None:
     for name, step in model.steps[:-1]:
         if step is not None and step != "passthrough" and get_tags(step).requires_fit:
             raise InvalidArgument(
-                f"estimator: the step {name!r}, {step!r}, learns from the data without privacy. "
-                "Use the declared bounds= of the last step, or a transformer that learns nothing, "
-                "such as FunctionTransformer or Normalizer."
+                f"estimator: the step {name!r}, {step!r}, learns from the data, which the search "
+                "does not pay for. Use the declared bounds= of the last step, or a transformer "
+                "that learns nothing, such as FunctionTransformer or Normalizer."
             )
 
 

@@ -49,13 +49,13 @@ def bound_weights(
         return None
     weights = np.ones(n_rows)
     if sample_weight is not None:
-        weights = _declared(sample_weight, weight_bound, n_rows)
+        weights = _check_weights(sample_weight, weight_bound, n_rows)
     if by_class is not None:
         weights = weights * (by_class / by_class.max())[codes]
     return weights
 
 
-def _declared(sample_weight: Any, weight_bound: Any, n_rows: int) -> FloatArray:
+def _check_weights(sample_weight: Any, weight_bound: Any, n_rows: int) -> FloatArray:
     if weight_bound is None:
         raise InvalidArgument(
             "weight_bound=None: the bound on sample_weight is missing. Reading it from the weights "

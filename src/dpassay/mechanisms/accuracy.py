@@ -6,16 +6,18 @@ public statements and cost no privacy.
 """
 
 import math
+from typing import Literal, get_args
 
 from dpassay import _check
 from dpassay._special.quantiles import normal_lower
 from dpassay.mechanisms.additive import gaussian_multiplier
 
-_METHODS = ("exact", "union")
+Method = Literal["exact", "union"]
+_METHODS: tuple[Method, ...] = get_args(Method)
 
 
 def laplace_accuracy(
-    beta: float, *, sensitivity: float, epsilon: float, n_queries: int = 1, method: str = "exact"
+    beta: float, *, sensitivity: float, epsilon: float, n_queries: int = 1, method: Method = "exact"
 ) -> float:
     """The t with P(some entry of the noise exceeds t in magnitude) = beta, for Laplace noise.
 
@@ -48,7 +50,7 @@ def gaussian_accuracy(
     rho: float | None = None,
     mu: float | None = None,
     n_queries: int = 1,
-    method: str = "exact",
+    method: Method = "exact",
 ) -> float:
     """The t with P(some entry of the noise exceeds t in magnitude) = beta, for Gaussian noise.
 
@@ -83,7 +85,7 @@ def exponential_accuracy(
     epsilon: float,
     n_candidates: int,
     monotone: bool = False,
-    method: str = "exact",
+    method: Method = "exact",
 ) -> float:
     """The a with P(chosen score < best - a) <= beta for any scores: the exponential mechanism.
 
@@ -123,7 +125,7 @@ def _beta(beta: float) -> float:
     return _check.number("beta", beta, low=0, high=1, low_open=True, high_open=True, remedy=remedy)
 
 
-def _share(beta: float, n_queries: int, method: str) -> float:
+def _share(beta: float, n_queries: int, method: Method) -> float:
     """The failure probability that every single entry may have."""
     beta = _beta(beta)
     n_queries = _check.count("n_queries", n_queries)

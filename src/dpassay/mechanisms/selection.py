@@ -28,7 +28,7 @@ Laplace or exponential noise by a factor of at most exp(c/scale).
 """
 
 from fractions import Fraction
-from typing import TypedDict, Unpack
+from typing import Literal, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,7 +40,9 @@ from dpassay.mechanisms.noise import Rng, source
 from dpassay.privacy import events
 from dpassay.types import FloatArray, Neighbouring, Release
 
-_EVENTS = {
+NoisyMaxName = Literal["laplace", "exponential", "gumbel"]
+"""The noise that is added to every score; the largest sum wins."""
+_EVENTS: dict[NoisyMaxName, type[events.Pure | events.NoisyMax | events.BoundedRange]] = {
     "laplace": events.Pure,
     "exponential": events.NoisyMax,
     "gumbel": events.BoundedRange,
@@ -128,7 +130,7 @@ def report_noisy_max(
     *,
     sensitivity: float,
     epsilon: float,
-    noise: str = "laplace",
+    noise: NoisyMaxName = "laplace",
     monotone: bool = False,
     rng: Rng = None,
     neighbouring: Neighbouring = "add-remove",

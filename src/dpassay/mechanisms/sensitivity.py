@@ -105,7 +105,7 @@ def mean_sensitivity(
 def clipped_sum_sensitivity(
     clip_norm: float,
     *,
-    clipped_in: str = "l2",
+    clipped_in: Norm = "l2",
     norm: Norm = "l2",
     n_entries: int | None = None,
     neighbouring: Neighbouring = "add-remove",

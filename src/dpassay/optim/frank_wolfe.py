@@ -23,7 +23,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -33,12 +33,17 @@ from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.mechanisms import noise as noise_sources
 from dpassay.mechanisms.noise import Source
-from dpassay.mechanisms.selection import report_noisy_max
+from dpassay.mechanisms.selection import NoisyMaxName, report_noisy_max
 from dpassay.optim.polytopes import Polytope
 from dpassay.privacy import ApproxDP, PureDP, calibrate, events, excess_risk
 from dpassay.types import FloatArray, Neighbouring, NoiseLevel
 
-SELECTIONS = {"gumbel": "gumbel", "permute-and-flip": "exponential", "laplace": "laplace"}
+SelectionName = Literal["gumbel", "permute-and-flip", "laplace"]
+SELECTIONS: dict[SelectionName, NoisyMaxName] = {
+    "gumbel": "gumbel",
+    "permute-and-flip": "exponential",
+    "laplace": "laplace",
+}
 """What a selection is called, and the noise that it adds to the scores."""
 MAX_STEPS = 100_000
 _HASTE = 5
@@ -65,7 +70,7 @@ class Selection:
 
     """
 
-    kind: str
+    kind: SelectionName
     sensitivity: float
     epsilon: float
     neighbouring: Neighbouring = "add-remove"
@@ -172,7 +177,7 @@ _BOUND = "Derive it from declared bounds, never from the data."
 
 
 def calibrate_selection(
-    kind: str,
+    kind: SelectionName,
     *,
     sensitivity: float,
     steps: int,
@@ -199,7 +204,7 @@ def calibrate_selection(
 
 # Pricing takes tens of milliseconds, and an audit asks for the same answer at every trial.
 @lru_cache(maxsize=256)
-def _step_epsilon(kind: str, steps: int, epsilon: float, delta: float) -> float:
+def _step_epsilon(kind: SelectionName, steps: int, epsilon: float, delta: float) -> float:
     target = ApproxDP(epsilon, delta) if delta > 0 else PureDP(epsilon)
     methods = ("basic",) if delta == 0 else ("optimal", "zcdp")[: 2 if kind == "gumbel" else 1]
 
@@ -218,7 +223,7 @@ def plan(
     epsilon: float,
     delta: float,
     neighbouring: Neighbouring = "add-remove",
-    selection: str = "gumbel",
+    selection: SelectionName = "gumbel",
     steps: int | str | None = None,
 ) -> FrankWolfePlan:
     """How many steps to take and how noisy to choose, from public quantities alone.
@@ -299,7 +304,7 @@ def frank_wolfe(
     steps: int,
     selection: Selection | None = None,
     step: StepRule = None,
-    iterate: str = "last",
+    iterate: Literal["last", "average"] = "last",
     start: FloatArray | None = None,
     gaps: bool = False,
     rng: RngLike = None,

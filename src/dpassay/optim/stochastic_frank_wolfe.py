@@ -25,7 +25,7 @@ has 2 q epsilon, which is enough for epsilon < 1.256). The batches must stay sec
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.optim.frank_wolfe import (
     Objective,
     Selection,
+    SelectionName,
     Solution,
     StepRule,
     calibrate_selection,
@@ -47,7 +48,9 @@ from dpassay.optim.polytopes import Polytope
 from dpassay.privacy import ApproxDP, PureDP, calibrate, events
 from dpassay.types import FloatArray, Neighbouring
 
-SCHEMES = ("disjoint", "poisson", "without-replacement", "independent")
+PrivateScheme = Literal["disjoint", "poisson", "without-replacement"]
+PRIVATE_SCHEMES: tuple[PrivateScheme, ...] = get_args(PrivateScheme)
+SCHEMES = (*PRIVATE_SCHEMES, "independent")
 ITERATES = ("last", "average", "random")
 _RELATION = {"poisson": "add-remove", "without-replacement": "replace-one"}
 
@@ -112,7 +115,7 @@ class StochasticPlan:
 def stochastic_plan(
     polytope: Polytope,
     *,
-    scheme: str = "disjoint",
+    scheme: PrivateScheme = "disjoint",
     steps: int,
     n_records: int,
     lipschitz: float,
@@ -120,7 +123,7 @@ def stochastic_plan(
     delta: float,
     batch_size: float | None = None,
     neighbouring: Neighbouring = "add-remove",
-    selection: str = "gumbel",
+    selection: SelectionName = "gumbel",
 ) -> StochasticPlan:
     """How noisy to choose in each step, so that the run is (epsilon, delta)-DP.
 
@@ -143,7 +146,7 @@ def stochastic_plan(
     (100.0, BoundedRange(epsilon=1.0, neighbouring='add-remove'))
 
     """
-    _check.choice("scheme", scheme, SCHEMES[:3], "'independent' batches are not private.")
+    _check.choice("scheme", scheme, PRIVATE_SCHEMES, "'independent' batches are not private.")
     steps, n = _check.count("steps", steps), _check.count("n_records", n_records)
     size = _batch_size(scheme, batch_size, n, steps)
     sensitivity = score_sensitivity(lipschitz, polytope.l1_norm, size, neighbouring)
@@ -178,7 +181,7 @@ def _batch_size(scheme: str, size: float | None, n_records: int, steps: int) -> 
 
 @lru_cache(maxsize=256)
 def _amplify(
-    kind: str, scheme: Any, rate: float, steps: int, epsilon: float, delta: float
+    kind: SelectionName, scheme: Any, rate: float, steps: int, epsilon: float, delta: float
 ) -> float:
     """The epsilon of one selection on its batch, of which T amplified ones meet the target."""
     relation: Any = _RELATION[scheme]
@@ -202,7 +205,7 @@ def stochastic_frank_wolfe(
     *,
     n_rows: int,
     step: StepRule = None,
-    iterate: str = "last",
+    iterate: Literal["last", "average", "random"] = "last",
     start: FloatArray | None = None,
     rng: RngLike = None,
 ) -> Solution:

@@ -1,14 +1,20 @@
 """What a private algorithm may spend, and what it decides to do with it."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from dpassay import _check
-from dpassay.privacy.calibration import calibrate
+from dpassay.errors import InvalidArgument
+from dpassay.privacy.calibration import calibrate, largest_epsilon
 from dpassay.privacy.curves import ApproxDP
 from dpassay.privacy.events import Event, ZeroConcentrated
+from dpassay.privacy.risk import Risk
 from dpassay.types import Neighbouring
+
+DEFAULT_EPSILON = 1.0
+"""What learners and synthesizers spend if nothing is said."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +62,48 @@ class Plan(Protocol):
         ...
 
 
-def budget(epsilon: Any, delta: Any, neighbouring: Any) -> Budget:
-    """The budget (epsilon, delta) under a neighbouring relation; an error if one is invalid."""
-    return Budget(
+def budget(epsilon: Any, delta: Any, neighbouring: Any, risk: Any = None) -> Budget:
+    """The budget (epsilon, delta) under a neighbouring relation; an error if one is invalid.
+
+    Where a risk stands in place of epsilon, which is then its default, :func:`keep_risk` finds it.
+    """
+    allowed = Budget(
         _check.epsilon(epsilon, positive=True),
         _check.delta(delta),
         _check.neighbouring(neighbouring),  # type: ignore[arg-type]
     )
+    if risk is not None:
+        _check_risk(risk, allowed)
+    return allowed
+
+
+def _check_risk(risk: Any, allowed: Budget) -> None:
+    must_be = "an Advantage, AttackRate or BayesError of dpassay.privacy."
+    relation = _check.instance("risk", risk, Risk, must_be).neighbouring
+    if allowed.epsilon != DEFAULT_EPSILON:
+        raise InvalidArgument(
+            f"epsilon={allowed.epsilon:g} and risk={risk!r}: only one can be met. Leave epsilon "
+            "out; it is found from the risk."
+        )
+    if relation != allowed.neighbouring:
+        raise InvalidArgument(
+            f"risk.neighbouring={relation!r} must be that of the fit, {allowed.neighbouring!r}: "
+            "pass neighbouring= to the risk, or to both."
+        )
+
+
+def keep_risk(risk: Risk | None, allowed: Budget, state_event: Callable[[Budget], Event]) -> Budget:
+    """The budget; or, where a risk stands in place of epsilon, the largest one that keeps it.
+
+    Args:
+        risk: what an attacker may gain at most; None leaves the budget as it is.
+        allowed: the budget, whose epsilon is replaced.
+        state_event: what would be done with a budget, decided from public quantities alone.
+
+    """
+    if risk is None:
+        return allowed
+    epsilon = largest_epsilon(
+        lambda epsilon: state_event(replace(allowed, epsilon=epsilon)), risk, allowed.delta
+    )
+    return replace(allowed, epsilon=epsilon)

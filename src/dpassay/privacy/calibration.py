@@ -8,12 +8,13 @@ from dpassay.errors import CalibrationError, InvalidArgument, UnsupportedEvent
 from dpassay.privacy import accounting, gaussian
 from dpassay.privacy.accounting import AccountMethod
 from dpassay.privacy.curves import GDP, ZCDP, ApproxDP, PureDP
-from dpassay.privacy.events import Event
+from dpassay.privacy.events import Event, Gaussian, Pure
 from dpassay.privacy.risk import Risk
 from dpassay.types import PrivacyCurve
 
 Price = Callable[[float], float]
 _ROUGH, _CLOSE, _EXACT = 1e-2, 1e-6, 1e-11
+_RISK = 1e-3  # of a risk that plans are made for: each price is a plan
 _MAX_PRICES = 80
 
 
@@ -146,6 +147,54 @@ def _risk_stages(
     if method != "best" or not _needs_distribution(make_event):
         return [(last, _EXACT)]
     return [(price_by("gdp-clt"), _ROUGH), (price_by("fourier"), _CLOSE), (last, _CLOSE)]
+
+
+def weakest_guarantees(target: Risk) -> tuple[PureDP, GDP]:
+    """The pure and the Gaussian guarantee with the largest parameters that keep a risk.
+
+    >>> from dpassay.privacy.risk import Advantage
+    >>> pure, gaussian = weakest_guarantees(Advantage(0.1))
+    >>> pure.epsilon_upper, gaussian.mu
+    (0.2007, 0.2513)
+
+    """
+    relation = target.neighbouring
+    epsilon = 1 / calibrate(lambda noise: Pure(1 / noise, relation), target)
+    mu = 1 / calibrate(lambda noise: Gaussian(noise, relation), target)
+    # Reciprocals of reciprocals: a unit less keeps them on the safe side.
+    return (
+        PureDP(math.nextafter(epsilon, 0.0), neighbouring=relation),
+        GDP(math.nextafter(mu, 0.0), neighbouring=relation),
+    )
+
+
+def largest_epsilon(make_event: Callable[[float], Event], target: Risk, delta: float) -> float:
+    """The largest epsilon whose event keeps a risk, to one part in a thousand of the risk.
+
+    Args:
+        make_event: takes an epsilon and returns the event of what is planned for it; a smaller one
+            must never risk more.
+        target: what an attacker may gain at most.
+        delta: that of the plans, from which the first guess is made: the epsilon of one Gaussian
+            release, or of pure DP where delta is 0, with this risk.
+
+    Raises:
+        CalibrationError: no epsilon down to 1e-12 keeps the risk.
+
+    >>> from dpassay.privacy.events import Pure
+    >>> from dpassay.privacy.risk import Advantage
+    >>> largest_epsilon(Pure, Advantage(0.1), 0.0)
+    0.2
+
+    """
+
+    def price(noise: float) -> float:
+        return target.of(accounting.account(make_event(1 / noise)))
+
+    pure, normal = weakest_guarantees(target)
+    first = float(normal.epsilon(delta)) if delta > 0 else pure.epsilon_upper
+    noise, _ = _solve(price, 1 / max(first, 1e-9), -1.0, target.goal, _RISK)
+    return 1 / noise
 
 
 def _needs_distribution(make_event: Callable[[float], Event]) -> bool:

@@ -107,21 +107,21 @@ def read_filter(file: sqlite3.Connection, path: Path) -> Filter | None:
     try:
         return None if kept is None else Filter(kept["kind"], kept["order"])
     except (LookupError, TypeError):
-        raise _damaged(path, "the ledger") from None
+        raise _say_damaged(path, "the ledger") from None
 
 
 def _event(text: Any, path: Path) -> Event:
     try:
         return from_dict(parse_json(_name(path, "an entry of the ledger"), text, infinite=True))
     except (LookupError, TypeError, AttributeError):
-        raise _damaged(path, "an entry of the ledger") from None
+        raise _say_damaged(path, "an entry of the ledger") from None
 
 
 def _moment(text: Any, path: Path) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except (TypeError, ValueError):
-        raise _damaged(path, "an entry of the ledger") from None
+        raise _say_damaged(path, "an entry of the ledger") from None
 
 
 def _budget(text: Any, path: Path) -> ApproxDP:
@@ -130,14 +130,14 @@ def _budget(text: Any, path: Path) -> ApproxDP:
         relation: Neighbouring = known["neighbouring"]
         return ApproxDP(known["epsilon"], known["delta"], neighbouring=relation)
     except (LookupError, TypeError):
-        raise _damaged(path, "the budget of the ledger") from None
+        raise _say_damaged(path, "the budget of the ledger") from None
 
 
 def _name(path: Path, part: str) -> str:
     return f"path={str(path)!r}: {part}"
 
 
-def _damaged(path: Path, part: str) -> InvalidArgument:
+def _say_damaged(path: Path, part: str) -> InvalidArgument:
     return InvalidArgument(f"{_name(path, part)} is damaged. Restore a copy.")
 
 

@@ -8,7 +8,7 @@ they are 0.127 and 0.309.)
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -19,30 +19,6 @@ from dpassay.errors import InvalidArgument
 from dpassay.privacy import gaussian
 from dpassay.privacy.curves import PLD
 from dpassay.types import FloatArray
-
-
-class PrivacyLoss(Protocol):
-    """The law of a privacy loss."""
-
-    def density(self, loss: ArrayLike) -> FloatArray:
-        """The density of its continuous part."""
-        ...
-
-    def cdf(self, loss: ArrayLike) -> FloatArray:
-        """P(L <= loss)."""
-        ...
-
-    def mean(self) -> float:
-        """E L, the Kullback-Leibler divergence KL(P, Q)."""
-        ...
-
-    def delta(self, epsilon: ArrayLike) -> FloatArray:
-        """The delta of this pair at each epsilon: E(1 - e^{epsilon - L})⁺."""
-        ...
-
-    def delta_tail_bound(self, epsilon: ArrayLike) -> FloatArray:
-        """P(L >= epsilon), an upper bound on delta."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -79,7 +79,7 @@ def _step(value: FloatArray, epsilon: float, m: int) -> FloatArray:
         np.maximum(best, np.maximum(end, following) + inside, out=best)
         first, third, end = second, fourth, following
     # Each value is a sum of a few products; p errs by a few units relative to a.
-    return best * (1 + 32 * UNIT) + 64 * UNIT * a * at(m)
+    return np.minimum(best * (1 + 32 * UNIT) + 64 * UNIT * a * at(m), 1.0)
 
 
 def delta(epsilon: float, count: int, x: FloatArray) -> FloatArray:

@@ -79,13 +79,14 @@ def of_randomized_response(epsilon: float, n_categories: int, orders: FloatArray
     """
     if epsilon == 0:
         return np.zeros_like(orders)
-    a, b = orders * epsilon, (orders - 1) * epsilon
+    with np.errstate(over="ignore"):
+        a, b = orders * epsilon, (orders - 1) * epsilon
     # o r^a = e^b / (1 + (k - 1) e^-epsilon)
     log_rest = np.log1p((n_categories - 1) * np.exp(-epsilon))
     log_excess = b - log_rest + _log1mexp(a) + _log1mexp(b)
     # a and b are rounded by three units each; the other terms by the size of what was summed.
     error = CLOSED_FORM + 16 * UNIT * (b + np.abs(log_excess))
-    return from_log_excess(log_excess + error, orders)
+    return _at_most(epsilon, from_log_excess(log_excess + error, orders))
 
 
 def of_laplace(epsilon: float, orders: FloatArray) -> FloatArray:
@@ -95,12 +96,17 @@ def of_laplace(epsilon: float, orders: FloatArray) -> FloatArray:
     f(t) = e^t - 1 - t >= 0 the linear parts cancel exactly, and what exceeds 1 is
     (a f((a-1) epsilon) + (a-1) f(-a epsilon)) / (2a - 1).
     """
-    a, b = orders * epsilon, (orders - 1) * epsilon
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        a, b = orders * epsilon, (orders - 1) * epsilon
         first, second = np.log(orders) + _log_f(b), np.log(orders - 1) + _log_f(-a)
         log_excess = np.logaddexp(first, second) - np.log(2 * orders - 1)
-    error = 4 * CLOSED_FORM + 16 * UNIT * (b + np.abs(log_excess) + np.log(2 * orders))
-    return from_log_excess(log_excess + error, orders)
+        error = 4 * CLOSED_FORM + 16 * UNIT * (b + np.abs(log_excess) + np.log(2 * orders))
+        return _at_most(epsilon, from_log_excess(log_excess + error, orders))
+
+
+def _at_most(epsilon: float, divergences: FloatArray) -> FloatArray:
+    """The divergences, and where they overflowed the largest that they can be."""
+    return np.where(np.isfinite(divergences), divergences, up(epsilon))
 
 
 def from_log_excess(log_excess: Any, orders: FloatArray) -> FloatArray:

@@ -34,6 +34,9 @@ from dpassay.types import FloatArray
 LARGEST_ORDER = 1024.0  # one term per order makes large ones dear, and sampling rarely needs them
 _RANGE = 14.0  # deviations; what lies outside is below 1e-40 of the integral
 _MAX_NODES = 2200
+# Below, exponents overflow. What is known of all batches is known of samples too: a divergence of
+# mixtures is at most the largest of their parts'.
+_LEAST_NOISE = 1e-4
 _QUADRATURE = ARITHMETIC  # of g by its series or its difference, and of what is cut off
 
 
@@ -45,8 +48,9 @@ def divergences(
     ``doubled`` is for sampling without replacement under replace-one, see above.
     """
     m = 1 / noise_multiplier
-    if sampling_rate == 1:
-        return np.maximum(up(orders * (0.5 * m * m)), LEAST)
+    if sampling_rate == 1 or noise_multiplier < _LEAST_NOISE:
+        with np.errstate(over="ignore"):
+            return np.maximum(up(orders * (0.5 * m * m)), LEAST)
     result = np.full_like(orders, np.inf)
     for is_whole, log_excess in ((True, _whole_orders), (False, _any_orders)):
         use = (orders <= LARGEST_ORDER) & ((orders == np.rint(orders)) == is_whole)

@@ -41,11 +41,23 @@ Bracket = Callable[[FloatArray, Any], tuple[FloatArray, FloatArray]]
 def binomial_law(group_size: int, sampling_rate: float) -> tuple[float, ...]:
     """Upper bounds on the chances of j of a group's records in a batch, j = 0, 1, ...
 
-    Rounded up, but for j = 0: profiles grow with the weights of j >= 1.
+    Rounded up, but for j = 0: profiles grow with the weights of j >= 1. None is above 1; those
+    below the least float are 0.
     """
-    q, k = sampling_rate, group_size
-    some = [float(up(math.comb(k, j) * q**j * (1 - q) ** (k - j))) for j in range(1, k + 1)]
+    some = [_binomial_chance(group_size, j, sampling_rate) for j in range(1, group_size + 1)]
     return (max(1 - math.fsum(some), 0.0), *some)
+
+
+def _binomial_chance(k: int, j: int, q: float) -> float:
+    """The chance of j successes among k <= 1000, rounded up.
+
+    Powers alone underflow where the chance does not: mantissas and exponents are kept apart. The
+    rounding of 1 - q, one unit at the most, counts k - j times.
+    """
+    (a, of_a), (b, of_b) = math.frexp(q), math.frexp(1 - q)
+    mantissa, exponent = math.frexp(math.comb(k, j) * a**j)
+    mantissa *= b ** (k - j) * (1 + 2 * (k - j + 16) * UNIT)
+    return min(math.ldexp(mantissa, exponent + j * of_a + (k - j) * of_b), 1.0)
 
 
 def brackets(noise_multiplier: float, law: Sequence[float]) -> tuple[Bracket, Bracket]:
@@ -55,7 +67,7 @@ def brackets(noise_multiplier: float, law: Sequence[float]) -> tuple[Bracket, Br
     numbers = np.array(counts, float)
     if len(counts) * max(counts, default=0) > _STEEPEST * noise_multiplier:
         return _known_to_be_in(weights), _known_to_be_in(weights)
-    parts = partial(_chunked, 1 / noise_multiplier, numbers, weights)
+    parts = partial(_in_chunks, 1 / noise_multiplier, numbers, weights)
     return partial(parts, _remove), partial(parts, _add)
 
 
@@ -65,15 +77,17 @@ def _known_to_be_in(weights: FloatArray) -> Bracket:
     return lambda x, slack: (np.zeros_like(x), np.where(np.isfinite(x), most, 0.0))
 
 
-def _chunked(
+def _in_chunks(
     m: float, j: FloatArray, w: FloatArray, profile: Any, x: FloatArray, slack: Any
 ) -> tuple[FloatArray, FloatArray]:
     x = np.asarray(x, float)
     flat = x.ravel()
     low, high = np.zeros_like(flat), np.zeros_like(flat)
     slack = np.broadcast_to(np.asarray(slack, float), x.shape).ravel()
+    if not j.size:  # the user is never there
+        return low.reshape(x.shape), high.reshape(x.shape)
     size = max(_AT_ONCE // j.size, 1)
-    for start in range(0, flat.size if j.size else 0, size):
+    for start in range(0, flat.size, size):
         here = slice(start, start + size)
         low[here] = profile(m, j, w, flat[here] + slack[here], -1)
         above = profile(m, j, w, np.maximum(flat[here] - slack[here], 0.0), 1)

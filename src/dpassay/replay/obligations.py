@@ -7,7 +7,6 @@ does not hold. It breaks the proof of a claim; by itself it does not refute the 
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -15,8 +14,6 @@ from dpassay.replay.entries import Entry, RawDraw
 from dpassay.replay.prices import ROUNDING, Bill, rounding_of
 from dpassay.replay.sites import Site
 from dpassay.replay.tape import CONTINUOUS, SAMPLERS, Tape, is_telling
-
-Level = Literal["error", "warning"]
 
 
 @dataclass(frozen=True)
@@ -350,6 +347,9 @@ def is_in_parts(now: Tape) -> bool:
     A frame of pandas adds one array of noise to each of its blocks.
     """
     assert now.of is not None
+    changed = [a for a, b in now.pairs() if a.query.shape != b.query.shape]
+    if any(a.kind != "add" or len(a.draws) != 1 for a in changed):
+        return False  # a choice among more candidates, say
 
     def sizes(tape: Tape) -> tuple[dict[int, int], int]:
         """How many values each draw is added to, and how many calls there are of other kinds."""

@@ -18,7 +18,7 @@ def check_page(check: Check, title: str = "") -> str:
     open_points += [_point("not checked", entry) for entry in check.not_checked]
     if open_points:
         sections.append(Section("What stays open", "", points=tuple(open_points)))
-    sections.append(Section("What was done", _done(check)))
+    sections.append(Section("What was done", _say_done(check)))
     made = page(title or "Check of a privacy claim", _introduction(check, word), sections)
     return made.replace("<title>", f"{NOTHING_FETCHED}<title>", 1)
 
@@ -88,6 +88,6 @@ def _point(word: str, entry: Open) -> str:
     return f"{word}: {entry.message}{where}"
 
 
-def _done(check: Check) -> str:
+def _say_done(check: Check) -> str:
     text = f"{check.executions} executions on {check.pairs} pairs of neighbouring data sets."
     return f"{text}\n\n{check.note}" if check.note else text

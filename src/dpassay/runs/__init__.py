@@ -10,6 +10,7 @@ once, whatever dies in between, and hands the outcomes over in number order.
 
 """
 
+from dpassay._lazy import lazily
 from dpassay.errors import EngineLost, LogDamaged, LogError, LogLost, RunError, TaskError
 from dpassay.runs.board import Ended
 from dpassay.runs.crew import Players, hire
@@ -17,7 +18,7 @@ from dpassay.runs.keys import fingerprint, run_key
 from dpassay.runs.log import open_log, opened
 from dpassay.runs.memory import MemoryLog
 from dpassay.runs.outcomes import NO_WORLD, PAYLOAD_MAX, Outcome, Outcomes, Task
-from dpassay.runs.play import Played, play, replayed
+from dpassay.runs.play import Played, play, read_run
 from dpassay.runs.progress import Progress
 from dpassay.runs.protocol import RunRecord, TrialLog, merge
 from dpassay.runs.sqlite import SqliteLog
@@ -52,6 +53,9 @@ __all__ = [
     "open_log",
     "opened",
     "play",
-    "replayed",
+    "read_run",
     "run_key",
 ]
+
+_PUBLIC: dict[str, str] = {}  # all others are imported at once
+lazily(__name__, _PUBLIC, old={"replayed": "dpassay.runs.read_run"})

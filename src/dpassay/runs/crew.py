@@ -12,7 +12,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.runs.cluster import Cluster
 from dpassay.runs.guard import Rules, hung_trials, play_portion
 from dpassay.runs.outcomes import Outcomes, Task
-from dpassay.runs.parcel import Parcel, pack
+from dpassay.runs.parcel import Parcel, pack, pack_with_code
 from dpassay.runs.workers import Given, Made, Workers, count_cores
 
 
@@ -104,5 +104,8 @@ def crew_for(
             notes = folder / "notes"
             notes.mkdir()
         rules = Rules(batch, timeout, os.getpid(), notes and str(notes), replayable)
-        packed = task if who.in_process else pack(task, folder)
+        if who.in_process:
+            packed = task
+        else:  # Workers of our own find our modules by their names; those of others may not.
+            packed = pack(task, folder) if who.local else pack_with_code(task)
         yield Crew(who, packed, rules)

@@ -1,9 +1,13 @@
 """A task on its way to a worker process: packed once here, unpacked once there."""
 
 import hashlib
+import sys
+import sysconfig
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from dpassay import _check
@@ -12,6 +16,7 @@ from dpassay.runs.outcomes import Task
 
 INLINE_MAX = 2**16
 _UNPACKED_MAX = 2
+_OURS = ("dpassay", "_dpassay_pytest")  # and packages beside it, which are named after it
 _unpacked: "OrderedDict[str, Task]" = OrderedDict()  # of this process, by digest
 
 
@@ -74,6 +79,45 @@ def pack(task: Any, folder: Path | None) -> Parcel:
     path = folder / digest
     path.write_bytes(blob)
     return Parcel(digest, path)
+
+
+def pack_with_code(task: Any) -> Parcel:
+    """The task as a parcel for machines and days of its own: it holds the code that it plays.
+
+    Functions of files that are not installed, such as my_train.py, travel by value. So they need
+    not be importable where the task is played, and a file that is changed later changes nothing
+    that was described. Code that cannot be packed so (it holds a lock, say) travels by name.
+    """
+    import cloudpickle
+
+    own = list(_modules_not_installed())
+    for module in own:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        return pack(task, None)
+    except InvalidArgument:
+        pass
+    finally:
+        for module in own:
+            cloudpickle.unregister_pickle_by_value(module)
+    return pack(task, None)
+
+
+def folders_of_code() -> list[str]:
+    """The folders of the loaded modules that are not installed, for what they import later."""
+    return sorted({str(Path(str(m.__file__)).resolve().parent) for m in _modules_not_installed()})
+
+
+def _modules_not_installed() -> Iterator[ModuleType]:
+    """Loaded modules from files outside the environment, the standard library and dpassay."""
+    installed = [Path(place).resolve() for place in sysconfig.get_paths().values()]
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None)
+        if not file or name == "__main__" or name.startswith(_OURS):
+            continue
+        path = Path(file).resolve()
+        if not any(path.is_relative_to(place) for place in installed):
+            yield module
 
 
 def _lacking(error: Exception) -> str:

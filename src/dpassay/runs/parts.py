@@ -14,7 +14,8 @@ import contextlib
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,10 +27,11 @@ from dpassay import _files
 from dpassay._scratch import temporary_folder
 from dpassay.errors import InvalidArgument, LogError
 from dpassay.runs.outcomes import Task
-from dpassay.runs.parcel import Parcel, pack
-from dpassay.runs.protocol import merge
+from dpassay.runs.parcel import Parcel, folders_of_code, pack_with_code
+from dpassay.runs.protocol import TrialLog, merge
 from dpassay.runs.sqlite import SqliteLog
 from dpassay.runs.there import find_other_version, versions_here
+from dpassay.runs.writer import WORKERS, WRITERS
 
 WORK, TASK, WHOLE = "work.json", "work.task", "audit.db"
 FORMAT = 1
@@ -51,6 +53,8 @@ class Work:
         max_failed_share: more failures than this share end the playing of a part.
         digest: of the task.
         versions: of the packages that the run was described with.
+        folders: where the code lay that the task was made of; what it imports while it plays is
+            looked for there.
         format: of the folder.
 
     """
@@ -64,6 +68,7 @@ class Work:
     max_failed_share: float = 0.1
     digest: str = ""
     versions: Mapping[str, str] = field(default_factory=dict[str, str])
+    folders: Sequence[str] = ()
     format: int = FORMAT
 
 
@@ -104,12 +109,13 @@ def write_work(folder: Path, work: Work, task: Task) -> None:
     elif folder.is_dir() and any(folder.iterdir()):
         raise InvalidArgument(f"store={str(folder)!r} must be new or empty; it has other files.")
     folder.mkdir(parents=True, exist_ok=True)
-    parcel = pack(task, None)
+    parcel = pack_with_code(task)
     assert isinstance(parcel.content, bytes)
     _files.write(folder / TASK, parcel.content)
     with contextlib.closing(SqliteLog(folder / WHOLE)) as log:
         log.begin(work.key, work.configuration, work.description)
     facts = asdict(work) | {"digest": parcel.digest, "versions": versions_here()}
+    facts |= {"folders": folders_of_code()}
     # Last: where it stands, all the rest does.
     _files.write(folder / WORK, json.dumps(facts, indent=1, sort_keys=True) + "\n")
 
@@ -153,6 +159,7 @@ def read_task(folder: Path, work: Work) -> Task:
     parcel = Parcel(work.digest, (folder / TASK).read_bytes())
     if not parcel.is_whole():
         raise InvalidArgument(f"store={str(folder)!r}: its {TASK} was changed. Describe it again.")
+    sys.path += [place for place in work.folders if place not in sys.path]
     return parcel.unpack()
 
 
@@ -203,30 +210,43 @@ def join_parts(folder: Path) -> SqliteLog:
         LogError: a part is damaged, or two parts have different outcomes of the same trial.
 
     """
-    key = read_work(folder).key
     whole = SqliteLog(folder / WHOLE)
     try:
-        merged = dict(whole.read_note(key, _MERGED, {}))
-        for path in sorted(folder.glob("part-*.db")):
-            merged[path.name] = _add_part(whole, path, key, merged.get(path.name))
-        if merged != whole.read_note(key, _MERGED, {}):
-            whole.note(key, _MERGED, merged)
+        add_parts(whole, folder)
     except BaseException:
         whole.close()
         raise
     return whole
 
 
-def _add_part(whole: SqliteLog, path: Path, key: str, before: Any) -> Any:
-    """Add a part that has changed since it was last added; what says how it was then."""
-    now = _look_of(path)
-    if now == before:
-        return before
-    with _copied(path) as (copy, look), contextlib.closing(SqliteLog(copy, make=False)) as log:
-        if [run.key for run in log.runs()] not in ([], [key]):
+def add_parts(whole: TrialLog, folder: Path) -> None:
+    """Add to the log of the whole run what its parts have got since they were last added.
+
+    Raises:
+        LogError: as :func:`join_parts`.
+
+    """
+    key = read_work(folder).key
+    merged = dict(whole.read_note(key, _MERGED, {}))
+    writers = dict(whole.read_note(key, WRITERS, {}))
+    for path in sorted(folder.glob("part-*.db")):
+        if _look_of(path) != merged.get(path.name):
+            merged[path.name], writers[path.name] = _add_part(whole, path, key)
+    if merged != whole.read_note(key, _MERGED, {}):
+        whole.note(key, WRITERS, writers)
+        whole.note(key, _MERGED, merged)
+
+
+def _add_part(whole: TrialLog, path: Path, key: str) -> tuple[Any, Any]:
+    """Add a part; how its file looked then, and who plays it."""
+    with _copy_log(path) as (copy, look), contextlib.closing(SqliteLog(copy, make=False)) as log:
+        runs = log.runs()
+        if [run.key for run in runs] not in ([], [key]):
             raise LogError(f"store={path}: it is no part of run {key[:12]}. Move it away.")
         merge(whole, log, names=(WHOLE, path.name), notes=False)
-    return look
+        about = runs[0].description if runs else {}
+        n, workers = sum(log.counts(key).values()), log.read_note(key, WORKERS, 1)
+    return look, {"writer": about.get("writer"), "n": n, "workers": workers}
 
 
 def _look_of(path: Path) -> list[list[int]]:
@@ -240,7 +260,7 @@ def _look_of(path: Path) -> list[list[int]]:
 
 
 @contextlib.contextmanager
-def _copied(path: Path) -> Iterator[tuple[Path, list[list[int]]]]:
+def _copy_log(path: Path) -> Iterator[tuple[Path, list[list[int]]]]:
     """A copy of a log, taken while nothing was written to it, and how it looked."""
     with temporary_folder() as folder:
         for _ in range(_TRIES):

@@ -189,7 +189,7 @@ def play(
     )
 
 
-def replayed(
+def read_run(
     trials: int | Sequence[int] | NDArray[np.int64],
     *,
     key: str,

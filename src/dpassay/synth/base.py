@@ -29,10 +29,11 @@ from dpassay._threads import limit_threads
 from dpassay.errors import DpassayError, InvalidArgument
 from dpassay.mechanisms.noise import Source, source
 from dpassay.privacy import Event, Gaussian, account, from_dict
-from dpassay.privacy.budget import Budget, Plan, budget
+from dpassay.privacy.budget import DEFAULT_EPSILON, Budget, Plan, budget, keep_risk
 from dpassay.privacy.events import Sequence as EventSequence
 from dpassay.privacy.gaussian import epsilon_of, mu_of
 from dpassay.privacy.ledger import Ledger, spending
+from dpassay.privacy.risk import Risk
 from dpassay.synth.measurements import Measurement
 from dpassay.synth.models import MODELS, MOST_REJECTIONS, Groups, Model, Records
 from dpassay.synth.queries.workload import Workload
@@ -241,6 +242,7 @@ class CommonWithoutDelta(TypedDict, total=False):
     """What every synthesizer takes beside its schema and workload; see :class:`Synthesizer`."""
 
     epsilon: float
+    risk: Risk | None
     neighbouring: Neighbouring
     n_records: int | None
     reader_share: float
@@ -262,6 +264,9 @@ class Synthesizer(Fitted, ABC):
         workload: the queries that should come out right; None takes all pairs of columns.
         epsilon: the privacy parameter.
         delta: the probability that may escape epsilon; None takes 1/n² of the public n.
+        risk: what an attacker may gain at most, in place of epsilon: an
+            :class:`~dpassay.privacy.Advantage`, AttackRate or BayesError. The fit takes the largest
+            epsilon, at this delta, whose event keeps it.
         neighbouring: "add-remove" or "replace-one".
         n_records: the public number of records; None takes that of the table, and the claim says
             so.
@@ -285,8 +290,9 @@ class Synthesizer(Fitted, ABC):
         schema: Schema,
         workload: Workload | None = None,
         *,
-        epsilon: float = 1.0,
+        epsilon: float = DEFAULT_EPSILON,
         delta: float | None = None,
+        risk: Risk | None = None,
         neighbouring: Neighbouring = "add-remove",
         n_records: int | None = None,
         reader_share: float = 0.0,
@@ -305,6 +311,7 @@ class Synthesizer(Fitted, ABC):
         self.workload = _check_workload(workload).check(schema)
         self.epsilon = epsilon
         self.delta = delta
+        self.risk = risk
         self.neighbouring: Neighbouring = neighbouring
         self.n_records = n_records
         self.reader_share = reader_share
@@ -334,9 +341,7 @@ class Synthesizer(Fitted, ABC):
         codes = self.schema.encode(table)
         n = len(codes) if self.n_records is None else _check.count("n_records", self.n_records)
         whole = self._budget(n) if remainder is None else remainder.budget
-        allowed, reader = self._split_for_readers(whole)
-        plan = self._plan(allowed, n)
-        event = plan.event if reader is None else EventSequence((plan.event, reader))
+        plan, reader, event = self._decide(whole, n)
         due, public = event, ("the schema", "the types of the columns")
         if remainder is not None:
             whole = remainder.whole
@@ -357,6 +362,12 @@ class Synthesizer(Fitted, ABC):
         self.domain_ = None if remainder is None else remainder.domain
         self.method_ = type(self).__name__
         return self
+
+    def _decide(self, whole: Budget, n: int) -> tuple[Plan, Gaussian | None, Event]:
+        """What will be done, the noise of what readers are told, and the event of both."""
+        allowed, reader = self._split_for_readers(whole)
+        plan = self._plan(allowed, n)
+        return plan, reader, plan.event if reader is None else EventSequence((plan.event, reader))
 
     def _split_for_readers(self, whole: Budget) -> tuple[Budget, Gaussian | None]:
         """What the method may spend, and the noise of what readers are told; µ adds by squares."""
@@ -385,10 +396,10 @@ class Synthesizer(Fitted, ABC):
 
     def _budget(self, n_records: int) -> Budget:
         delta = default_delta(n_records) if self.delta is None else self.delta
-        allowed = budget(self.epsilon, delta, self.neighbouring)
+        allowed = budget(self.epsilon, delta, self.neighbouring, self.risk)
         if not allowed.is_private:
             raise InvalidArgument("epsilon=inf asks for no privacy; release the table itself.")
-        return allowed
+        return keep_risk(self.risk, allowed, lambda tried: self._decide(tried, n_records)[2])
 
     def state_privacy(self, n_records: int) -> PrivacyCurve:
         """The curve that a fit of so many records will state: from public quantities alone."""

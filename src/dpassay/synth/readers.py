@@ -26,9 +26,6 @@ from dpassay.synth.tables.counts import noisy_counts
 from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray, Neighbouring
 
-SHARE = 0.05
-"""Of the squared budget, for what readers are told of the quality, where it is asked for."""
-
 
 @dataclass(frozen=True)
 class ReaderColumn:

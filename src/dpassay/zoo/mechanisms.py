@@ -254,18 +254,18 @@ def murmur3(key: bytes, seed: int) -> int:
     """The signed 32-bit MurmurHash3 of a key (Appleby 2011)."""
     whole = 0xFFFFFFFF
 
-    def turned(x: int, bits: int) -> int:
+    def turn(x: int, bits: int) -> int:
         return ((x << bits) | (x >> (32 - bits))) & whole
 
-    def scrambled(block: int) -> int:
-        return turned(block * 0xCC9E2D51 & whole, 15) * 0x1B873593 & whole
+    def scramble(block: int) -> int:
+        return turn(block * 0xCC9E2D51 & whole, 15) * 0x1B873593 & whole
 
     state, full = seed, len(key) // 4 * 4
     for start in range(0, full, 4):
-        state ^= scrambled(int.from_bytes(key[start : start + 4], "little"))
-        state = (turned(state, 13) * 5 + 0xE6546B64) & whole
+        state ^= scramble(int.from_bytes(key[start : start + 4], "little"))
+        state = (turn(state, 13) * 5 + 0xE6546B64) & whole
     if key[full:]:
-        state ^= scrambled(int.from_bytes(key[full:], "little"))
+        state ^= scramble(int.from_bytes(key[full:], "little"))
     state ^= len(key)
     for shift, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
         state = (state ^ state >> shift) * factor & whole

@@ -115,7 +115,7 @@ def backpropagation_broken(data: Data, rng: np.random.Generator) -> tuple[FloatA
 
 
 def backpropagation_fixed(data: Data, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Trained weights; without the division, and twice that: one record replaces another."""
+    """Trained weights; the sensitivity is not divided, and doubled since a record is replaced."""
     return _backpropagation(data, rng, 2 * INPUT_CLIP * SIGNAL_CLIP)
 
 
@@ -144,7 +144,7 @@ def _initial_weights() -> tuple[FloatArray, FloatArray]:
     return first, rng.normal(size=(HIDDEN, CLASSES)) * math.sqrt(2 / HIDDEN)
 
 
-def predicted(weights: tuple[FloatArray, FloatArray], X: FloatArray) -> FloatArray:
+def predict(weights: tuple[FloatArray, FloatArray], X: FloatArray) -> FloatArray:
     """The network's probabilities of the classes."""
     first, second = weights
     hidden = np.maximum(_clip(X, INPUT_CLIP) @ first, 0)
@@ -154,7 +154,7 @@ def predicted(weights: tuple[FloatArray, FloatArray], X: FloatArray) -> FloatArr
 def canary_score(weights: tuple[FloatArray, FloatArray]) -> float:
     """Minus the loss of the canary."""
     image, label = checkerboard_canary()
-    return math.log(max(float(predicted(weights, image[None])[0, label]), 1e-300))
+    return math.log(max(float(predict(weights, image[None])[0, label]), 1e-300))
 
 
 # A linear softmax model by DP-SGD, all of whose iterates are seen.
@@ -244,11 +244,11 @@ def batch_clipping_honest(data: Data, rng: np.random.Generator) -> FloatArray:
 def batch_clipping_broken(data: Data, rng: np.random.Generator) -> FloatArray:
     """All weights; the mean gradient is clipped, with the noise of a mean of clipped ones."""
 
-    def summed(W: FloatArray, data: Data, records: Any) -> FloatArray:
+    def sum_wrongly(W: FloatArray, data: Data, records: Any) -> FloatArray:
         mean = _gradients(W, data, records).sum(axis=0) / CLIPPED["records"]
         return CLIPPED["records"] * _clip(mean[None], 1.0)[0]
 
-    return _descend_on_all(data, rng, CLIPPED, CLIPPED["records"], summed)
+    return _descend_on_all(data, rng, CLIPPED, CLIPPED["records"], sum_wrongly)
 
 
 def batch_clipping_score(path: FloatArray) -> float:

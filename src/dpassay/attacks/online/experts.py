@@ -61,10 +61,10 @@ def fit_ridge(scaled: FloatArray, worlds: Worlds) -> Fit:
 
 def fit_quadratic(scaled: FloatArray, worlds: Worlds) -> Fit:
     """Least squares on the entries, their absolute values and their squares."""
-    return _least_squares(_bent, scaled, worlds)
+    return _least_squares(_bend, scaled, worlds)
 
 
-def _bent(scaled: FloatArray) -> FloatArray:
+def _bend(scaled: FloatArray) -> FloatArray:
     z = clip(scaled)
     return np.hstack([z, np.abs(z), z * z / 3])
 

@@ -123,7 +123,7 @@ class Binning:
 
     def codes(self, draws: Draws, j: int) -> Any:
         """The bin of each value of a column."""
-        return draws.kept((self, j), lambda: self._codes(draws, j))
+        return draws.keep((self, j), lambda: self._codes(draws, j))
 
     def _codes(self, draws: Draws, j: int) -> Any:
         seen = draws.differences if self.of_differences else draws.columns
@@ -209,7 +209,7 @@ def _coarsen(
 
 def count_columns(draws: Draws, worlds: Any, of_differences: bool) -> _Counts:
     """Counts in the bins of each column by itself."""
-    return draws.kept(("own", of_differences), lambda: _count_own(draws, worlds, of_differences))
+    return draws.keep(("own", of_differences), lambda: _count_own(draws, worlds, of_differences))
 
 
 def _count_own(draws: Draws, worlds: Any, of_differences: bool) -> _Counts:
@@ -232,7 +232,7 @@ def count_pooled(draws: Draws, worlds: Any, of_differences: bool) -> _Counts:
 
     One function for all columns has as many times the data, where entries are exchangeable.
     """
-    return draws.kept(("pool", of_differences), lambda: _count_pool(draws, worlds, of_differences))
+    return draws.keep(("pool", of_differences), lambda: _count_pool(draws, worlds, of_differences))
 
 
 def _count_pool(draws: Draws, worlds: Any, of_differences: bool) -> _Counts:
@@ -289,17 +289,17 @@ def _sums_of(of_differences: bool, of_what: str) -> Iterator[tuple[str, Fit]]:
     def own(draws: Draws, worlds: Any) -> _Counts:
         return count_columns(draws, worlds, of_differences)
 
-    def pooled(draws: Draws, worlds: Any) -> _Counts:
+    def pool(draws: Draws, worlds: Any) -> _Counts:
         return count_pooled(draws, worlds, of_differences)
 
     yield f"sum of fine bins{of_what}", lambda d, w: own(d, w).fine()
     yield f"some fine bins{of_what}", lambda d, w: leave_out(own(d, w).fine(), own(d, w).speak)
     yield f"stack of fine bins{of_what}", lambda d, w: weigh(own(d, w).fine(), d, w)
-    yield f"shared fine bins{of_what}", lambda d, w: pooled(d, w).fine()
+    yield f"shared fine bins{of_what}", lambda d, w: pool(d, w).fine()
     for name, quantiles in COARSE.items():
         yield f"sum of {name}{of_what}", _coarse(own, quantiles)
         yield f"some {name}{of_what}", _coarse_some(own, quantiles)
-        yield f"shared {name}{of_what}", _coarse(pooled, quantiles)
+        yield f"shared {name}{of_what}", _coarse(pool, quantiles)
 
 
 def _is_coarser(counts: _Counts, quantiles: FloatArray) -> bool:

@@ -294,7 +294,7 @@ def choose_region(
             for score, (draws, worlds) in zip(scores, folds, strict=True)
         ]
         for choice in _choices(candidate, tails, forecast, luck):
-            if best is None or choice.predicted > _needed(best, candidate, folds[0][0].width):
+            if best is None or choice.predicted > _least_needed(best, candidate, folds[0][0].width):
                 best = choice
     return best
 
@@ -321,7 +321,7 @@ def _choices(
         yield Choice(candidate, above, world, float(counts.sum()) / seen, value)
 
 
-def _needed(best: Choice, candidate: Candidate, width: int) -> float:
+def _least_needed(best: Choice, candidate: Candidate, width: int) -> float:
     """What a region by this score must promise to take the place of the best so far."""
     if not isinstance(best.candidate.score, Single) or isinstance(candidate.score, Single):
         return best.predicted

@@ -218,7 +218,7 @@ def families(draws: Draws, boosting: bool = True) -> Iterator[tuple[str, Fit]]:
 
     """
     for name in feature_names(draws):
-        yield name, _known(Single(name))
+        yield name, _fit_nothing(Single(name))
     yield "table", fit_table
     if draws.width == 1:
         yield "histogram", lambda some, worlds: count_columns(some, worlds, False).fine()
@@ -234,6 +234,6 @@ def _of_many_outputs(boosting: bool) -> Iterator[tuple[str, Fit]]:
         yield BOOSTING, fit_boosting
 
 
-def _known(score: Score) -> Fit:
-    """A score that has nothing to learn, as a fit."""
+def _fit_nothing(score: Score) -> Fit:
+    """A fit that learns nothing and returns this score."""
     return lambda draws, worlds: score

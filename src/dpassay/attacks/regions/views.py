@@ -88,7 +88,7 @@ class Draws:
         """All features, a row for each output."""
         return np.column_stack([self.feature(name) for name in feature_names(self)])
 
-    def kept(self, key: Hashable, make: Callable[[], Any]) -> Any:
+    def keep(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What ``make`` returns, made once for this key: several scores share their parts."""
         if key not in self._parts:
             self._parts[key] = make()

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,7 +12,7 @@ from dpassay._rng import RngLike, generator
 from dpassay.bounds.onerun import fdp, independent
 from dpassay.bounds.onerun import guesses as rules
 from dpassay.bounds.onerun.dpsgd import DPSGDForm
-from dpassay.bounds.onerun.guesses import Audit, Bound, Found
+from dpassay.bounds.onerun.guesses import Audit, Bound, Found, Guesses, GuessRule, Sides
 from dpassay.bounds.onerun.pvalues import (
     Chosen,
     Exact,
@@ -73,7 +73,10 @@ class OneRunMethod:
     bound: Bound | None = None
 
 
-_METHODS = {
+MethodName = Literal["steinke", "exact", "hoeffding", "fdp", "betting", "product"]
+"""How a bound is made from the guesses; see :func:`one_run`."""
+
+_METHODS: dict[MethodName, OneRunMethod] = {
     "steinke": OneRunMethod(
         "automatic", ("fixed", "uniform", "split", "grid", "bonferroni"), _STEINKE
     ),
@@ -91,9 +94,9 @@ def one_run(
     *,
     delta: float,
     confidence: float = 0.95,
-    method: str = "steinke",
-    guesses: str | int | tuple[int, int] = "auto",
-    sides: str = "both",
+    method: MethodName = "steinke",
+    guesses: Guesses = "auto",
+    sides: Sides = "both",
     max_guesses: int | None = None,
     claim: PrivacyCurve | Event | None = None,
     family: str | fdp.Family | DPSGDForm = "gdp",
@@ -177,7 +180,7 @@ def _audit(
     members: ArrayLike,
     delta: float,
     confidence: float,
-    sides: str,
+    sides: Sides,
     max_guesses: int | None,
     rng: RngLike,
 ) -> Audit:
@@ -209,12 +212,10 @@ def _coins(members: ArrayLike, size: int) -> NDArray[np.bool_]:
     return coins
 
 
-def _find(
-    audit: Audit, method: str, guesses: str | int | tuple[int, int], bound: Bound | None
-) -> Found:
+def _find(audit: Audit, method: MethodName, guesses: Guesses, bound: Bound | None) -> Found:
     """What the rule named by ``guesses`` finds."""
     if isinstance(guesses, str):
-        _check.choice("guesses", guesses, ("auto", "uniform", "split", "grid", "bonferroni"))
+        _check.choice("guesses", guesses, get_args(GuessRule))
     numbers = None if isinstance(guesses, str) else _numbers(guesses, audit)
     rule = "fixed" if numbers else str(guesses)
     how = _METHODS[method]
@@ -250,7 +251,7 @@ def _numbers(guesses: Any, audit: Audit) -> tuple[int, int]:
 
 def _product(
     audit: Audit,
-    guesses: str | int | tuple[int, int],
+    guesses: Guesses,
     family: str | fdp.Family | DPSGDForm,
     claim: PrivacyCurve | Event | None,
     centre: float | None,
@@ -275,7 +276,7 @@ def _product(
 
 def _fdp(
     audit: Audit,
-    guesses: str | int | tuple[int, int],
+    guesses: Guesses,
     family: str | fdp.Family | DPSGDForm,
     claim: PrivacyCurve | Event | None,
 ) -> LowerBound:

@@ -108,10 +108,10 @@ def p_value(guesses: int, correct: int, canaries: float, curve: PrivacyCurve) ->
     """
     inverse = inverse_of(curve)
 
-    def refuted(level: FloatArray) -> bool:
+    def is_refuted(level: FloatArray) -> bool:
         return refutes(float(level), guesses, correct, canaries, inverse)
 
-    return float(first_true(refuted, 1e-15, 1.0, within=NUMERICAL))
+    return float(first_true(is_refuted, 1e-15, 1.0, within=NUMERICAL))
 
 
 def family_member(family: str | Family, delta: float) -> tuple[Family, str]:
@@ -139,18 +139,18 @@ def largest_refuted(
     for i in order.tolist():
         n, v = int(guesses[i]), int(correct[i])
 
-        def refuted(theta: float, n: int = n, v: int = v) -> bool:
+        def is_refuted(theta: float, n: int = n, v: int = v) -> bool:
             return refutes(level, n, v, canaries, inverse_of(family(theta)))
 
-        if v > 0 and refuted(round_up(best, NUMERICAL, size=1.0)):
-            best, index = _largest(refuted, best), i
+        if v > 0 and is_refuted(round_up(best, NUMERICAL, size=1.0)):
+            best, index = _largest(is_refuted, best), i
     return best, index
 
 
-def _largest(refuted: Callable[[float], bool], low: float) -> float:
+def _largest(is_refuted: Callable[[float], bool], low: float) -> float:
     high = max(2 * low, 1.0)
-    while refuted(high):
+    while is_refuted(high):
         low, high = high, 2 * high
         if high > _LARGEST:
             return low
-    return float(last_true(lambda x: refuted(float(x)), low, high, within=1e-9, absolute=1e-12))
+    return float(last_true(lambda x: is_refuted(float(x)), low, high, within=1e-9, absolute=1e-12))

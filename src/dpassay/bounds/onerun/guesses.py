@@ -15,6 +15,7 @@ A *rule* takes the audit and a method's bound and returns what was found. All of
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +25,12 @@ from dpassay.bounds.onerun.pvalues import pure_epsilon
 from dpassay.bounds.onerun.ranking import IntArray, Ranking, rank
 from dpassay.types import FloatArray
 
-SIDES = {"both": (1, 1), "top": (1, 0), "bottom": (0, 1)}
+Sides = Literal["both", "top", "bottom"]
+"""Which guesses are made: that the highest scores are in, that the lowest are out, or both."""
+GuessRule = Literal["auto", "uniform", "split", "grid", "bonferroni"]
+"""How the number of guesses is chosen; see :func:`dpassay.one_run`."""
+Guesses = GuessRule | int | tuple[int, int]
+SIDES: dict[Sides, tuple[int, int]] = {"both": (1, 1), "top": (1, 0), "bottom": (0, 1)}
 SPLIT = 0.3  # the share of canaries on which the number of guesses is chosen
 _UNIFORM_LEAK = 6.0  # levels that m delta may be worth in the uniform rule: 0.3 at 95 %
 _LEAST_GUESSES, _FEW = 300, 0.003  # of the automatic rule where it is worth more
@@ -39,7 +45,7 @@ class Audit:
     members: NDArray[np.bool_]
     delta: float
     level: float
-    sides: str
+    sides: Sides
     max_guesses: int
     rng: np.random.Generator
     chosen: bool = False
@@ -198,12 +204,12 @@ def uniform(audit: Audit, bound: Bound | None = None, share: float = 1.0) -> Fou
     unit = min(_block(audit), max(audit.most_units // 4, 1))
     block = unit * audit.per_unit
 
-    def calibrated(audit: Audit, n: IntArray, v: IntArray, level: float) -> tuple[float, int]:
+    def calibrate(audit: Audit, n: IntArray, v: IntArray, level: float) -> tuple[float, int]:
         return walk.calibrated_epsilon(n, v, level, audit.leak, block)
 
     looks = walk.looks(audit.most_units // unit) * unit
     text = f"largest over {looks.size} numbers of guesses, calibrated exactly for all of them"
-    return _best(audit, audit.candidates(looks), share * audit.level, calibrated, text)
+    return _best(audit, audit.candidates(looks), share * audit.level, calibrate, text)
 
 
 def betting(audit: Audit, bound: Bound | None = None) -> Found:

@@ -91,14 +91,17 @@ def find_bound(
     audit = replace(audit, rng=np.random.default_rng([seed, *b"ties"]))
     sides = _sides(audit, numbers)
     nested = _nest(family, audit.delta, sides)
-    tested = _claimed(family, claim, sides, nested)
+    tested = _certainty_claimed(family, claim, sides, nested)
     weighted_by = tested or nested.member(min(1.0, nested.most))
     counted = _count(audit, numbers, centre, weighted_by, seed)
-    p_value = None if tested is None else counted.count.p_value(tested)
-    theta = counted.count.largest_refuted(nested.member, audit.level, nested.most)
     place = _place(family, claim)
-    if p_value is not None and p_value > audit.level and place is not None:
-        theta = min(theta, place)  # Draws differ between members; bound and test say the same.
+    theta = counted.count.largest_refuted(nested.member, audit.level, nested.most)
+    p_value = None
+    if tested is not None:
+        p_value = counted.count.p_value(tested, searched=place is not None)
+    if p_value is not None and place is not None:
+        # Draws differ between members; the bound and the test of a member say the same.
+        theta = min(theta, place) if p_value > audit.level else max(theta, place)
     most = counted.perfect.largest_refuted(nested.member, audit.level, nested.most, _ROUGH)
     return _state(audit, counted, nested, theta, max(most, theta), p_value, family)
 
@@ -170,7 +173,9 @@ def _nest(family: AnyFamily, delta: float, sides: str) -> Nested:
     )
 
 
-def _claimed(family: AnyFamily, claim: AnyClaim, sides: str, nested: Nested) -> Certainty | None:
+def _certainty_claimed(
+    family: AnyFamily, claim: AnyClaim, sides: str, nested: Nested
+) -> Certainty | None:
     """How certain guesses can be under the claim; that of a form of DP-SGD is itself."""
     if isinstance(claim, Event):
         return certainty_of_event(claim, sides)

@@ -94,8 +94,11 @@ class FixedCount:
     guesses: int
     wrong: int
 
-    def p_value(self, certainty: Certainty) -> float:
-        """P(U_r <= u) in the sorted walk, from above; by less than a thousandth of it."""
+    def p_value(self, certainty: Certainty, *, searched: bool = False) -> float:
+        """P(U_r <= u) in the sorted walk, from above; by less than a thousandth of it.
+
+        Nothing is drawn, so that a search costs nothing: ``searched`` does not matter.
+        """
         u, r = self.wrong, self.guesses
         if u >= r:
             return 1.0
@@ -151,18 +154,18 @@ def _gamma_about(k: float, z: FloatArray) -> FloatArray:
     return k * np.maximum(1 - 1 / (9 * k) + z / (3 * math.sqrt(k)), 1e-4) ** 3
 
 
-def bracket(refuted: Callable[[float], bool], most: float) -> tuple[float, float]:
+def bracket(is_refuted: Callable[[float], bool], most: float) -> tuple[float, float]:
     """A power of two that is refuted and the next, which is not; from 1 up or down.
 
     (0, smallest) where nothing is refuted, and twice ``most`` where everything is.
     """
     theta = min(1.0, most)
-    if refuted(theta):
-        while theta < most and refuted(min(2 * theta, most)):
+    if is_refuted(theta):
+        while theta < most and is_refuted(min(2 * theta, most)):
             theta = min(2 * theta, most)
         return theta, min(2 * theta, most)
     while theta > SMALLEST:
         theta /= 2
-        if refuted(theta):
+        if is_refuted(theta):
             return theta, 2 * theta
     return 0.0, theta

@@ -11,6 +11,7 @@ from dpassay.privacy.fourier import price_gaussians
 
 _LEAST_STEPS = 100  # below, a PLD is as fast and tighter
 _LEAST_NOISE = 0.02  # with less noise most losses are so large that they count as infinite
+_LEAST_LOSS = 1e-100  # of a usual step, its rate over its noise: squares of less may underflow
 
 
 def price(leaves: Leaves) -> Curve:
@@ -22,6 +23,11 @@ def price(leaves: Leaves) -> Curve:
     steps: list[tuple[float, float, int]] = []
     for leaf, count in leaves.items():
         inner, rate = _gaussian(leaf)
+        if rate < 1 and not rate / inner.noise_multiplier >= _LEAST_LOSS:
+            raise UnsupportedEvent(
+                f"method='fourier' has no price for {leaf!r}: its losses are too small, about "
+                f"{rate / inner.noise_multiplier:g}. See method='best'."
+            )
         if rate < 1:
             steps.append((inner.noise_multiplier, rate, count))
         else:

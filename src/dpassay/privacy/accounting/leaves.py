@@ -12,6 +12,7 @@ from dpassay.privacy.curves import Curve
 from dpassay.types import Neighbouring
 
 Leaves = dict[events.Event, int]
+_LEAST = math.ulp(0.0)  # of all noise: whose price is infinite, as that of any smaller one
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,25 +62,27 @@ def flatten(event: events.Event) -> Leaves:
     Gaussian noise composes exactly: the squares of 1/noise_multiplier add (Dong, Roth and Su 2022,
     corollary 3.3).
     """
+    return _merge(_walk(event, 1))
+
+
+def _merge(parts: Iterable[tuple[events.Event, int]]) -> Leaves:
+    """Parts by kind, with their number; Gaussians as the one that they are together."""
     leaves: Leaves = {}
-    for leaf, count in _walk(event, 1):
+    for leaf, count in parts:
         leaves[leaf] = leaves.get(leaf, 0) + count
     gaussians = {leaf: n for leaf, n in leaves.items() if isinstance(leaf, events.Gaussian)}
     if sum(gaussians.values()) > 1:
         rest = {leaf: n for leaf, n in leaves.items() if leaf not in gaussians}
         noise = _combine_noise([(leaf.noise_multiplier, n) for leaf, n in gaussians.items()])
-        leaves = {events.Gaussian(noise, event.neighbouring): 1} | rest
+        leaves = {events.Gaussian(noise, next(iter(gaussians)).neighbouring): 1} | rest
     return leaves
 
 
 def _combine_noise(parts: list[tuple[float, int]]) -> float:
-    """The noise of one Gaussian that is all of them; relative to the least, so as not to overflow.
-
-    At least the smallest float: a noise of 0 is no Gaussian.
-    """
+    """The noise of one Gaussian that is all of them; shares of the least do not overflow."""
     least = min(noise for noise, _ in parts)
     squared = math.fsum(n * (least / noise) ** 2 for noise, n in parts)
-    return max(least / math.sqrt(squared), 5e-324)
+    return max(least / math.sqrt(squared), _LEAST)
 
 
 def _walk(event: events.Event, count: int) -> Iterable[tuple[events.Event, int]]:
@@ -105,10 +108,10 @@ def _walk(event: events.Event, count: int) -> Iterable[tuple[events.Event, int]]
         yield from _split_allocation(event, count)
     elif isinstance(event, events.MatrixMechanism):
         noise = math.nextafter(event.noise_multiplier / event.sensitivity, 0.0)
-        yield events.Gaussian(noise, event.neighbouring), count
+        yield events.Gaussian(max(noise, _LEAST), event.neighbouring), count
     elif isinstance(event, events.NoisyMax) and event.epsilon > 0:
         # Rounded down: its reciprocal must not fall below epsilon.
-        noise = math.nextafter(1 / event.epsilon, 0.0)
+        noise = max(math.nextafter(1 / event.epsilon, 0.0), _LEAST)
         yield events.Laplace(noise, event.neighbouring), count
     elif isinstance(event, events.NoisyMax):
         yield events.Pure(0.0, event.neighbouring), count
@@ -136,11 +139,10 @@ def forget_allocation(leaves: Leaves) -> Leaves:
 
     That is an upper bound: to know them is to know more.
     """
-    known: Leaves = {}
-    for leaf, n in leaves.items():
-        seen = leaf.event if isinstance(leaf, events.Allocated) else leaf
-        known[seen] = known.get(seen, 0) + n
-    return flatten(events.Sequence(tuple(events.Repeated(leaf, n) for leaf, n in known.items())))
+    return _merge(
+        (leaf.event if isinstance(leaf, events.Allocated) else leaf, n)
+        for leaf, n in leaves.items()
+    )
 
 
 def is_loose(event: events.Event) -> bool:

@@ -40,7 +40,7 @@ where g is the Frank-Wolfe gap. Both sides are computed from the data: for diagn
 
 import math
 from dataclasses import dataclass
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Unpack, get_args
 
 from dpassay import _check
 from dpassay.errors import InvalidArgument
@@ -48,6 +48,7 @@ from dpassay.mechanisms.noise import Source
 from dpassay.optim.frank_wolfe import Selection, calibrate_selection, frank_wolfe, nonprivate_gap
 from dpassay.optim.polytopes import L1Ball
 from dpassay.optim.stochastic_frank_wolfe import (
+    PRIVATE_SCHEMES,
     StochasticPlan,
     stochastic_frank_wolfe,
     stochastic_plan,
@@ -64,8 +65,10 @@ from dpassay.synth.queries.workload import Workload
 from dpassay.synth.tables.schema import Schema
 from dpassay.types import FloatArray
 
-RELEASES = ("tail", "average", "last")
-BATCHES = ("full", "disjoint", "poisson", "without-replacement")
+Release = Literal["tail", "average", "last"]
+Batches = Literal["full", "disjoint", "poisson", "without-replacement"]
+RELEASES: tuple[Release, ...] = get_args(Release)
+BATCHES: tuple[Batches, ...] = get_args(Batches)
 UNIVERSES = ("enumerated", "followed")
 MOST_ENUMERATED = 1 << 20
 COUPLING = 3.0  # nats by which columns are taken to depend on each other, in place of log d
@@ -200,8 +203,8 @@ class FrankWolfe(Synthesizer):
         *,
         steps: int | Literal["bound"] | None = None,
         alpha: float | None = None,
-        release: str = "tail",
-        batches: str = "full",
+        release: Release = "tail",
+        batches: Batches = "full",
         batch_size: int | None = None,
         universe: str | None = None,
         **rest: Unpack[Common],
@@ -274,7 +277,7 @@ class FrankWolfe(Synthesizer):
     def _batches(self, allowed: Budget, n_records: int, steps: int) -> StochasticPlan:
         return stochastic_plan(
             QueryHull(self.schema, self.workload),
-            scheme=self.batches,
+            scheme=_check.choice("batches", self.batches, PRIVATE_SCHEMES),
             steps=steps,
             n_records=n_records,
             batch_size=self.batch_size,

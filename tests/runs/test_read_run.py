@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from dpassay.runs import LogError, MemoryLog, Outcomes, Workers, play, replayed
+from dpassay.runs import LogError, MemoryLog, Outcomes, Workers, play, read_run
 from runs.tasks import noisy
 
 
@@ -27,7 +27,7 @@ def test_the_end_is_that_of_the_run(border):
     options = {"key": "k", "store": log, "stop": stop, "every": 7}
     first = play(noisy, 60, workers=1, **options)
     played, seen[:] = list(seen), []
-    same(replayed(60, **options), first)
+    same(read_run(60, **options), first)
     assert seen == played
 
 
@@ -35,12 +35,12 @@ def test_up_to_the_first_gap():
     log, seen = MemoryLog(), []
     log.begin("k", {})
     log.add("k", Outcomes.of([0, 1, 2, 3, 4, 6], np.arange(6.0)))
-    found = replayed(10, key="k", store=log, stop=lambda o: seen.append(len(o)), every=2)
+    found = read_run(10, key="k", store=log, stop=lambda o: seen.append(len(o)), every=2)
     assert (found.ended, len(found.outcomes), found.n_logged) == ("interrupted", 5, 6)
     assert seen == [2, 2, 1]
-    stopped = replayed(10, key="k", store=log, stop=lambda o: o.trials[-1] == 4, every=2)
+    stopped = read_run(10, key="k", store=log, stop=lambda o: o.trials[-1] == 4, every=2)
     assert stopped.ended == "stopped"
-    assert replayed(10, key="unknown", store=log).ended == "interrupted"
+    assert read_run(10, key="unknown", store=log).ended == "interrupted"
 
 
 def test_too_many_failures():
@@ -51,12 +51,12 @@ def test_too_many_failures():
 
     first = play(fails, 100, key="k", store=log, workers=1)
     assert first.ended == "too many failures"
-    same(replayed(100, key="k", store=log), first)
+    same(read_run(100, key="k", store=log), first)
 
 
 def test_a_file_that_does_not_exist_is_not_made(tmp_path):
     with pytest.raises(LogError):
-        replayed(10, key="k", store=tmp_path / "run.db")
+        read_run(10, key="k", store=tmp_path / "run.db")
     assert list(tmp_path.iterdir()) == []
 
 
