@@ -105,6 +105,8 @@ WIDE = (
     "optim/test_frank_wolfe.py::test_audit",
     "optim/test_gradient.py::test_audit_refutes_noise_that_is_cut_to_70_percent",
     "optim/test_sparse_frank_wolfe.py::test_audit",
+    "privacy/test_risk.py::test_dp_sgd[target3",
+    "privacy/test_risk.py::test_dp_sgd[target4",
     "reproduce/test_adversaries.py::test_a_game_against_a_convolutional_network",
     "reproduce/test_adversaries.py::test_figures_and_the_same_again_without_a_training",
     "reproduce/test_adversaries.py::test_numbers_are_those_of_the_figures",

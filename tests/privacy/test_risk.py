@@ -39,7 +39,14 @@ def test_one_gaussian(target, golden):
 
 
 @pytest.mark.parametrize(
-    ("target", "golden"), [(Advantage(0.1), 1.422455), (AttackRate(0.1, 0.25), 0.802614)]
+    ("target", "golden"),
+    [
+        (Advantage(0.1), 1.422455),
+        (Advantage(0.3), 0.687522),
+        (AttackRate(0.1, 0.25), 0.802614),
+        (AttackRate(0.01, 0.1), 0.633281),
+        (AttackRate(0.001, 0.05), 0.563086),
+    ],
 )
 def test_dp_sgd(target, golden):
     def event(noise):

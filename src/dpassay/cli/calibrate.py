@@ -198,14 +198,17 @@ def _show_any(
     if (pair != (None, None)) + (advantage is not None) + (attack_rate is not None) != 1:
         raise InvalidArgument("pass --epsilon and --delta, or --advantage, or --attack-rate.")
     if advantage is not None or attack_rate is not None:
-        show_risk(make_event, _risk(advantage, attack_rate, relation), method, as_json)
+        show_risk(make_event, read_risk(advantage, attack_rate, relation), method, as_json)
         return
     if epsilon is None or delta is None:
         raise InvalidArgument(f"epsilon={epsilon}, delta={delta}: both must be given.")
     show(make_event, epsilon, _positive(delta), method, as_json)
 
 
-def _risk(advantage: float | None, attack_rate: str | None, relation: "Neighbouring") -> "Risk":
+def read_risk(
+    advantage: float | None, attack_rate: str | None, relation: "Neighbouring" = "add-remove"
+) -> "Risk":
+    """The risk of --advantage, or else of --attack-rate."""
     from dpassay.privacy import Advantage, AttackRate
 
     if advantage is not None:

@@ -133,10 +133,12 @@ class GradientDescent:
     def pace(self, second_moment: float) -> tuple[float, float]:
         """The learning rate and the momentum, from public numbers and the noisy second moment."""
         n, p = self.facts.n_records, self.facts.n_features
+        # Noise of privacy and of sampling add in squares: without privacy the path stays finite.
         signal = 1 / math.hypot(1 / self.signal, _SAMPLING / math.sqrt(n * p))
         path = _PATH * signal / math.sqrt(self.facts.n_classes)
         wanted = path / (self.steps * self.clip)
         stable = _STABLE / (self.facts.loss.curvature * max(second_moment, 1e-12) * self.clip)
+        # Where the stable rate is too small for the wanted path, momentum makes up for it.
         momentum = min(_MOMENTUM, 1 - min(wanted, stable) / wanted)
         return min(stable, wanted * (1 - momentum)), momentum
 

@@ -149,6 +149,25 @@ def _risk_stages(
     return [(price_by("gdp-clt"), _ROUGH), (price_by("fourier"), _CLOSE), (last, _CLOSE)]
 
 
+def weakest_guarantees(target: Risk) -> tuple[PureDP, GDP]:
+    """The pure and the Gaussian guarantee with the largest parameters that keep a risk.
+
+    >>> from dpassay.privacy.risk import Advantage
+    >>> pure, gaussian = weakest_guarantees(Advantage(0.1))
+    >>> pure.epsilon_upper, gaussian.mu
+    (0.2007, 0.2513)
+
+    """
+    relation = target.neighbouring
+    epsilon = 1 / calibrate(lambda noise: Pure(1 / noise, relation), target)
+    mu = 1 / calibrate(lambda noise: Gaussian(noise, relation), target)
+    # Reciprocals of reciprocals: a unit less keeps them on the safe side.
+    return (
+        PureDP(math.nextafter(epsilon, 0.0), neighbouring=relation),
+        GDP(math.nextafter(mu, 0.0), neighbouring=relation),
+    )
+
+
 def largest_epsilon(make_event: Callable[[float], Event], target: Risk, delta: float) -> float:
     """The largest epsilon whose event keeps a risk, to one part in a thousand of the risk.
 
@@ -172,12 +191,8 @@ def largest_epsilon(make_event: Callable[[float], Event], target: Risk, delta: f
     def price(noise: float) -> float:
         return target.of(accounting.account(make_event(1 / noise)))
 
-    relation = target.neighbouring
-    if delta > 0:
-        noise = calibrate(lambda s: Gaussian(s, relation), target)
-        first = float(gaussian.epsilon_of(delta, 1 / noise))
-    else:
-        first = 1 / calibrate(lambda s: Pure(1 / s, relation), target)
+    pure, normal = weakest_guarantees(target)
+    first = float(normal.epsilon(delta)) if delta > 0 else pure.epsilon_upper
     noise, _ = _solve(price, 1 / max(first, 1e-9), -1.0, target.goal, _RISK)
     return 1 / noise
 

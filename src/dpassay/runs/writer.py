@@ -51,11 +51,11 @@ class Writer:
 
     @property
     def per_second(self) -> float:
-        """Trials per second since it began."""
+        """Trials per second since it began; 0 where the clock was set back meanwhile."""
         assert self.began is not None
         now = datetime.datetime.now(datetime.UTC)
-        since = now - datetime.datetime.fromisoformat(self.began["since"])
-        return max(self.n - self.began["n_logged"], 0) / max(since.total_seconds(), 1e-9)
+        since = (now - datetime.datetime.fromisoformat(self.began["since"])).total_seconds()
+        return max(self.n - self.began["n_logged"], 0) / since if since > 0 else 0.0
 
 
 def list_writers(record: RunRecord, notes: Mapping[str, Any]) -> list[Writer]:
