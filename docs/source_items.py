@@ -170,6 +170,12 @@ NASR: list[Row] = [
         "reproduced",
     ),
     (
+        "Leakage grows with the complexity of the task",
+        "dpassay_reproduce.adversaries.tasks_picture",
+        "tests/reproduce/test_adversaries.py",
+        "reproduced",
+    ),
+    (
         "Which further assumptions are fruitful",
         "dpassay reproduce adversaries",
         "tests/reproduce/test_adversaries.py",

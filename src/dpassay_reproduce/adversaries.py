@@ -125,8 +125,13 @@ DATA: dict[str, tuple[str, Callable[[], Dataset]]] = {
 
 def usual_data() -> str:
     """MNIST where its folder is known, else digits."""
+    return "mnist" if is_there("mnist") else "digits"
+
+
+def is_there(data: str) -> bool:
+    """Whether the folder of a data set is known: nothing is fetched."""
     root = os.environ.get(VARIABLE)
-    return "mnist" if root and (Path(root) / "mnist").is_dir() else "digits"
+    return bool(root) and (Path(str(root)) / data).is_dir()
 
 
 @lru_cache(maxsize=4)
@@ -438,6 +443,28 @@ def _claim_fruitful(found: Grid) -> Claim:
 QUERIES, QUERY_EPSILON = 12, 10.0
 
 
+def play_query(
+    where: GameSetting,
+    per_world: int,
+    number: int,
+    *,
+    store: Path | None = None,
+    executor: Any = None,
+) -> PlayedGame:
+    """The first adversary's game at ε = 10 against a softmax model, with one of many queries."""
+    adversary, plan = ADVERSARIES["API access"], training(QUERY_EPSILON, where)
+    return play(
+        adversary,
+        plan,
+        where.data,
+        trials=2 * per_world,
+        crafted=craft_for(adversary, plan, where.data, rng=100 + number),
+        store=store,
+        executor=executor,
+        rng=200 + number,
+    )
+
+
 def queries_picture(
     where: GameSetting,
     per_world: int,
@@ -447,21 +474,10 @@ def queries_picture(
     executor: Any = None,
 ) -> Picture:
     """The first adversary with other queries: the area of each, and of all trials together."""
-    adversary, plan = ADVERSARIES["API access"], training(QUERY_EPSILON, where)
-    sides = []
-    for i in range(queries):
-        crafted = craft_for(adversary, plan, where.data, rng=100 + i)
-        game = play(
-            adversary,
-            plan,
-            where.data,
-            trials=2 * per_world,
-            crafted=crafted,
-            store=store,
-            executor=executor,
-            rng=200 + i,
-        )
-        sides.append(game.evidence.sides())
+    sides = [
+        play_query(where, per_world, i, store=store, executor=executor).evidence.sides()
+        for i in range(queries)
+    ]
     areas = np.array([auc(*both, method="delong").value for both in sides])
     pooled = auc(*(np.concatenate(part) for part in zip(*sides, strict=True)), method="delong")
     with house_style():
@@ -494,6 +510,54 @@ def queries_picture(
     )
     title = "One query, and a fresh one for every trial"
     return Picture("queries", title, caption, figure, facts, {"areas": areas}, (claim,))
+
+
+TASKS = ("adult", "mnist", "location30")  # of 2, 10 and 30 classes
+
+
+def tasks_picture(
+    per_world: int, n_records: int, *, store: Path | None = None, executor: Any = None
+) -> Picture | None:
+    """The first adversary on tasks of more and more classes; None with fewer than two data sets."""
+    found = {}
+    for data in filter(is_there, TASKS):
+        where = setting(data, n_records)
+        sides = [
+            play_query(where, per_world, i, store=store, executor=executor).evidence.sides()
+            for i in range(QUERIES)
+        ]
+        pooled = [np.concatenate(part) for part in zip(*sides, strict=True)]
+        found[where] = auc(*pooled, confidence=0.99, method="delong")
+    if len(found) < 2:
+        return None
+    with house_style():
+        figure, (ax,) = panels(1, width=5.0, height=3.6)
+        x = [where.n_classes for where in found]
+        values = np.array([area.value for area in found.values()])
+        spread = [values - [a.lower for a in found.values()], [a.upper for a in found.values()]]
+        ax.errorbar(x, values, [spread[0], spread[1] - values], fmt="o", color=BLUE)
+        for where, value in zip(found, values, strict=True):
+            ax.annotate(where.name, (where.n_classes, value), (6, 6), textcoords="offset points")
+        ax.axhline(0.5, color=BLACK, lw=0.8)
+        ax.set(xscale="log", xlabel="classes", ylabel="area under the ROC curve")
+    (first, low), *_, (last, high) = found.items()
+    claim = Claim(
+        "As the tasks get more complex, the leakage to the adversary with API access increases.",
+        "its area under the ROC curve is larger on the task of most classes than on that of "
+        "fewest, 99 % intervals apart; fails if smaller.",
+        decide(high.lower > low.upper, high.upper < low.lower),
+        f"{high.value:.3f} in [{high.lower:.3f}, {high.upper:.3f}] on {last.name} "
+        f"({last.n_classes} classes), {low.value:.3f} in [{low.lower:.3f}, {low.upper:.3f}] on "
+        f"{first.name} ({first.n_classes}).",
+    )
+    caption = (
+        f"{QUERIES} queries on each data set at ε = {QUERY_EPSILON:g}, about {per_world} trainings "
+        "of each world for each, softmax; one threshold for all. Complexity is taken as the number "
+        "of classes; the data sets differ in more than that."
+    )
+    facts = {where.name: area.value for where, area in found.items()}
+    title = "Leakage and the complexity of the task"
+    return Picture("tasks", title, caption, figure, facts, {}, (claim,))
 
 
 def largest_area(curve: PrivacyCurve) -> float:
@@ -663,7 +727,11 @@ def run(
             pictures.append(restrictions_picture(found, where, units))
         if progress is not None:
             progress("fresh queries")
-        pictures.append(queries_picture(where, max(n // 5, 10), store=store, executor=crew))
+        few = max(n // 5, 10)
+        pictures.append(queries_picture(where, few, store=store, executor=crew))
+        if data is None:  # of the user's choice there is one task alone
+            tasks = tasks_picture(few, n_records, store=store, executor=crew)
+            pictures += [tasks] if tasks is not None else []
     pictures.append(one_run_picture(where, epsilons, canaries, REPEATS, store))
     files = save_all(
         pictures, folder, title=TITLE, introduction=_introduction(where), image_format=image_format

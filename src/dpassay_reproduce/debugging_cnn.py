@@ -100,7 +100,8 @@ def _digits() -> CaseStudy:
     X, y = np.asarray(X, float), np.asarray(y, np.int64)
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     network = ClippedCNN(side=8, n_records=1200, size=3, stride=1, steps=10)
-    parts = [(X[some], y[some]) for some in (slice(1200), slice(1200, 1700), slice(1700, None))]
+    own, test, spare = (slice(1200), slice(1200, 1700), slice(1700, None))
+    parts = (X[own], y[own]), (X[test], y[test]), (X[spare], y[spare])
     return CaseStudy("digits", network, *parts)
 
 

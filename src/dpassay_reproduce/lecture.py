@@ -82,7 +82,7 @@ def answer_with_laplace(
     """Every answer with Laplace noise: one record moves each of k by 1/n, and so all by k/n."""
     truth = workload.answers(data)
     n = len(data.codes)
-    return laplace(truth, sensitivity=len(truth) / n, epsilon=epsilon, rng=rng).value
+    return np.asarray(laplace(truth, sensitivity=len(truth) / n, epsilon=epsilon, rng=rng).value)
 
 
 def laplace_error(data: Records, workload: Workload, seed: int) -> float:

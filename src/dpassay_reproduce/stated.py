@@ -90,6 +90,8 @@ def claim_results(games: Games, bounds: Mapping[tuple[str, float], float]) -> tu
         _claim_order(games, "static poison", "adaptive poison"),
         _claim_marginal(games),
         _claim_number(bounds, "gradient", 1.0, 0.3),
+        _claim_number(bounds, "intermediate poison", 2.0, 0.25),
+        _claim_number(bounds, "adaptive poison", 2.0, 0.37),
         _claim_number(bounds, "malicious data", 4.0, 3.6),
         _claim_choice(games),
         claim_counts(),

@@ -152,6 +152,21 @@ def test_a_game_against_a_convolutional_network():
     assert found.free.epsilon <= found.free.ceiling
 
 
+def test_tasks_of_more_and_more_classes(monkeypatch, tmp_path):
+    monkeypatch.setattr(adversaries, "QUERIES", 2)
+    monkeypatch.setenv(adversaries.VARIABLE, str(tmp_path))
+    assert adversaries.tasks_picture(10, 60) is None
+    for name, classes in (("adult", 2), ("location30", 3)):
+        (tmp_path / name).mkdir()
+        made = made_up_profiles(200, 12, classes, n_train=200)
+        monkeypatch.setitem(adversaries.DATA, name, (name, lambda made=made: made))
+    adversaries.setting.cache_clear()
+    picture = adversaries.tasks_picture(10, 60)
+    adversaries.setting.cache_clear()
+    assert set(picture.facts) == {"adult", "location30"}
+    assert picture.claims[0].verdict in ("holds", "fails", "not decided")
+
+
 def test_epsilon_of_an_area_is_that_of_the_gaussian_curve():
     for mu in (0.3, 1.0, 4.0):
         found = adversaries.epsilon_of_area(norm.cdf(mu / 2**0.5))

@@ -104,12 +104,14 @@ def test_the_case_from_canaries_to_verdicts_and_again_from_its_file(tmp_path, mo
     assert facts["broken_bound"] > 0.21 > facts["fixed_bound"]
     assert facts["broken_trainings"] < 40
     assert [claim.verdict for claim in picture.claims[:2]] == ["fails", "holds"]
-    kept = (tmp_path / "cnn-digits.json").read_bytes()
+    kept = (tmp_path / "cnn-digits.json").read_bytes(), n_trials(tmp_path)
     assert debugging_cnn.picture(case, tmp_path, said.append).facts == facts
-    assert (tmp_path / "cnn-digits.json").read_bytes() == kept
-    with opened(tmp_path / "trials.db") as log:
-        trials = {len(log.outcomes(run.key)) for run in log.runs()}
-    assert trials == {facts["broken_trainings"], 40}
+    assert ((tmp_path / "cnn-digits.json").read_bytes(), n_trials(tmp_path)) == kept
+
+
+def n_trials(folder):
+    with opened(folder / "trials.db") as log:
+        return sum(len(log.outcomes(run.key)) for run in log.runs())
 
 
 def _few(case, made=debugging_cnn.draw_canaries):

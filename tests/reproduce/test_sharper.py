@@ -49,3 +49,13 @@ def test_the_sparse_problem():
     picture = sharper.figure_sparse(Setting(repetitions=3), 600, 4000)
     assert picture.facts["attack at none"] > 0.55
     assert abs(picture.facts["attack at 1"] - 0.5) < 0.05
+
+
+def test_only_a_factor_n_explains_figure_4_23():
+    picture = sharper.figure_noise(Setting())
+    facts = picture.facts
+    assert picture.claims[0].verdict == "fails"
+    for learner in ("DP-FW", "DP-SGD"):
+        assert facts[f"{learner}, as printed, ε = 6"] < 0.6
+        assert facts[f"{learner}, a sixteenth, ε = 6"] < 0.7
+        assert facts[f"{learner}, for a sum of N losses, ε = 6"] > 0.8

@@ -387,6 +387,12 @@ def test_what_is_wrong_is_said_before_anything_is_spent(change, message, tmp_pat
     assert ledger.entries() == []
 
 
+def test_the_number_of_records_is_among_what_was_taken_as_public():
+    frame = pd.DataFrame({"b": [0, 1] * 500})
+    found = measure_domain(frame, {"b": "categorical"}, rng=0, **BUDGET)
+    assert found.privacy.assumptions == ("n=1000", "the names and types of the columns")
+
+
 def test_nothing_at_all_is_an_error_and_paid_for(tmp_path):
     ledger = Ledger(tmp_path / "l.db", budget=budget(3.0, 1e-5, "add-remove").target)
     frame = pd.DataFrame({"b": np.arange(1000)})

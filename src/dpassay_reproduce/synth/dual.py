@@ -2,7 +2,7 @@
 
 import itertools
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -193,7 +193,7 @@ def law_of_mixture(d: int) -> Distribution:
     return Distribution(bits(d), np.mean(parts, axis=0).reshape((2,) * d))
 
 
-def measure_population(batches: str, n: int, seeds: int) -> list[float]:
+def measure_population(batches: Literal["full", "disjoint"], n: int, seeds: int) -> list[float]:
     """Largest errors of dual Frank-Wolfe against the law that its records were drawn from."""
     schema, truth = bits(DIMENSION), law_of_mixture(DIMENSION)
     load = Workload.all_marginals(schema, 2)
@@ -209,7 +209,8 @@ def population_picture(size: Size, kept: Kept, progress: Progress) -> Picture:
     """Errors against the population for full and disjoint batches, with corollaries 46 and 48."""
     seeds, x = 4 * size.seeds, np.array(RECORDS, float)
     found = {}
-    for batches in ("full", "disjoint"):
+    forms: tuple[Literal["full", "disjoint"], ...] = ("full", "disjoint")
+    for batches in forms:
         rows = []
         for n in RECORDS:
             progress(f"population, {batches} batches, n = {n}")

@@ -113,6 +113,7 @@ class MeasuredDomain:
         noise: "exact", or "reproducible", which is not private.
         dropped: columns that were measured and left out, since nothing stood out.
         counted: of measured columns, the noisy counts of their codes, which were paid for.
+        n_records: the public number of records.
 
     """
 
@@ -122,6 +123,7 @@ class MeasuredDomain:
     noise: NoiseLevel
     dropped: tuple[str, ...] = ()
     counted: Mapping[str, Counted] = field(default_factory=dict[str, Counted], compare=False)
+    n_records: int | None = None
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -132,8 +134,9 @@ class MeasuredDomain:
 
     @property
     def privacy(self) -> PrivacyCurve:
-        """The privacy curve of the domain alone: an upper bound."""
-        return account(self.event, assumptions=self.assumptions)
+        """The privacy curve of the domain alone: an upper bound, with what it takes as public."""
+        known = () if self.n_records is None else (f"n={self.n_records}",)
+        return account(self.event, assumptions=(*known, *self.assumptions))
 
 
 def measure_domain(
@@ -205,7 +208,7 @@ def measure_domain(
         )
     schema = Schema(_join_columns(kept, found), rules=_keep_rules(rules, dropped))
     counted = {name: one.counted for name, one in found.items() if one is not None}
-    return MeasuredDomain(schema, event, tuple(measured), drawn.level, dropped, counted)
+    return MeasuredDomain(schema, event, tuple(measured), drawn.level, dropped, counted, n)
 
 
 def price_domain(measured: Mapping[str, Undeclared], allowed: Budget) -> Event:
