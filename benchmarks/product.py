@@ -5,9 +5,10 @@ a table runs that alone). Scores are Gaussian, coins fair, delta 1e-5, confidenc
 "shares", mean bound over epsilon by method; "default", the default where nothing is assumed as the
 number of canaries grows; "published", the fifteen rows of Xiang et al. (2025); "peer", bounds and
 CPU seconds of jax_privacy's ``CanaryScoreAuditor`` on the same scores (``pip install
-jax-privacy``).
+jax-privacy``); "million", CPU seconds of a bound from a million canaries.
 """
 
+import functools
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -15,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.onerun import HINT, auditor, cpu, gaussian
-from dpassay.bounds import lower_bound_gaussian_location, one_run
+from dpassay.bounds import DPSGDForm, lower_bound_gaussian_location, one_run
 from dpassay.bounds.onerun.certainty import Certainty
 from dpassay.bounds.onerun.product import LARGEST, FixedCount
+from dpassay.canaries.watch_sums import score_step
 from dpassay.privacy import GDP
 from dpassay.privacy import gaussian as formulae
 
@@ -114,10 +116,27 @@ def peer(quick: bool = False) -> Iterator[Row]:
             for name, call in _calls(draw).items():
                 row[f"{name} s"], row[name] = cpu(call)
             yield row
-    draw = gaussian(1_000_000, 1.0, np.random.default_rng(2))
-    seconds, value = cpu(lambda: bound(draw, method="product"))
-    row = {"mu": 1.0, "epsilon": GDP(mu=1.0).epsilon(DELTA), "canaries": 1_000_000}
-    yield row | {"product s": seconds, "product": value}
+
+
+def million(quick: bool = False) -> Iterator[Row]:
+    """CPU seconds of one bound from a million canaries, the least of three: full and sampled."""
+    for noise, rate, steps in ((5.0, 1.0, 25), (1.0, 0.1, 50), (0.8, 0.01, 50), (0.8, 0.025, 50)):
+        draw = sampled(1_000_000, noise, rate, steps, np.random.default_rng(2))
+        form = DPSGDForm.of(noise, rate, steps)
+        call = functools.partial(bound, draw, method="product", family=form, centre=0.0)
+        seconds, value = cpu(call, repeats=3)
+        yield {"noise": noise, "rate": rate, "steps": steps, "bound": value, "s": seconds}
+
+
+def sampled(
+    canaries: int, noise: float, rate: float, steps: int, rng: np.random.Generator
+) -> tuple[Any, Any]:
+    """Log-likelihood ratios of canaries in the steps of DP-SGD, and their coins."""
+    members, scores = rng.random(canaries) < 0.5, np.zeros(canaries)
+    for _ in range(steps):
+        drawn = members & (rng.random(canaries) < rate)
+        scores += score_step(drawn + noise * rng.normal(size=canaries), noise, rate)
+    return scores, members
 
 
 def _calls(draw: Any) -> dict[str, Callable[[], Any]]:
@@ -139,7 +158,13 @@ def run(quick: bool = False) -> dict[str, list[Row]]:
     return {name: list(rows(quick)) for name, rows in TABLES.items()}
 
 
-TABLES = {"shares": shares, "default": default, "published": published, "peer": peer}
+TABLES = {
+    "shares": shares,
+    "default": default,
+    "published": published,
+    "peer": peer,
+    "million": million,
+}
 
 
 def main(quick: bool = False, names: tuple[str, ...] = tuple(TABLES)) -> None:

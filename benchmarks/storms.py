@@ -1,8 +1,9 @@
 """Storms: an audit that is killed at random moments must end as if nothing had happened.
 
-Run with ``python -m benchmarks.storms`` (``--quick``: 3 storms instead of 12). In each storm an
-audit is started again and again on one log, in this process or with one or two workers, alone or
-together with a second process on the same log. At random moments, drawn from the storm's number,
+Run with ``python -m benchmarks.storms`` (``--quick``: 3 storms instead of 12; ``--one``: one;
+``--dask``: on clusters of Dask, two processes each). In each storm an audit is started again and
+again on one log, in this process or with one or two workers, alone or together with a second
+process on the same log. At random moments, drawn from the storm's number,
 something happens to it: kill -9 of the process, of one worker or of all of them, SIGTERM or Ctrl-C.
 After the last fault it is left alone. Then the JSON that it prints, but for the number of workers
 that died, and every row of its log but for how long a trial took, must be those of an audit that
@@ -48,10 +49,10 @@ KINDS = ("kill", "kill a worker", "kill all workers", "terminate", "interrupt")
 class Storm:
     """One audit in a folder of its own, and what happens to it."""
 
-    def __init__(self, folder: Path, number: int) -> None:
-        self.folder, self.number = folder, number
+    def __init__(self, folder: Path, number: int, dask: bool = False) -> None:
+        self.folder, self.number, self.dask = folder, number, dask
         self.draw = random.Random(number)
-        self.workers = number % 3
+        self.workers = 2 if dask else number % 3
         self.together = 2 if number % 4 == 3 else 1
         self.faults: Counter[str] = Counter()
         (folder / "target.py").write_text(TARGET)
@@ -63,6 +64,7 @@ class Storm:
         words = ["audit", "target.py:slow", "--claim", "1", "--data", "d.npz", "--json"]
         words += ["--score", "target.py:number", "--trials", str(TRIALS), "--store", "run.db"]
         words += ["--confidence", "0.999999", "--workers", str(self.workers)]
+        words += ["--executor", "dask"] if self.dask else []
         env = {**os.environ, "OMP_NUM_THREADS": "1", "TMPDIR": str(self.folder / "temporary")}
         return [
             subprocess.Popen(
@@ -158,15 +160,15 @@ def _children(pid: int) -> list[int]:
     return [int(word) for word in shown.stdout.split()]
 
 
-def run(quick: bool = False) -> list[dict[str, Any]]:
+def run(storms: int, dask: bool = False) -> list[dict[str, Any]]:
     """One row per storm: what happened, and whether the end was that of the undisturbed audit."""
     found = []
     with tempfile.TemporaryDirectory() as name:
         calm = Storm(_made(name, "calm"), 0)
         said, rows = calm.end(), calm.rows()
-        for number in range(1, (QUICK if quick else STORMS) + 1):
+        for number in range(1, storms + 1):
             begin = time.monotonic()
-            storm = Storm(_made(name, str(number)), number)
+            storm = Storm(_made(name, str(number)), number, dask)
             storm.rage()
             final = storm.end()
             found.append(
@@ -203,7 +205,8 @@ def _line(row: dict[str, Any]) -> str:
 
 
 def main(quick: bool = False) -> None:
-    rows = run(quick=quick or "--quick" in sys.argv)
+    storms = QUICK if quick or "--quick" in sys.argv else STORMS
+    rows = run(1 if "--one" in sys.argv else storms, "--dask" in sys.argv)
     same = sum(row["same_json"] and row["same_rows"] for row in rows)
     clean = sum(not row["left"] for row in rows)
     print(

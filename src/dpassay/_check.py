@@ -226,5 +226,5 @@ def sensitivity(value: Any) -> float:
 
 
 def neighbouring(value: Any) -> str:
-    """A neighbouring relation."""
+    """The neighbouring relation, which must be "add-remove" or "replace-one"."""
     return choice("neighbouring", value, NEIGHBOURING)

@@ -15,11 +15,13 @@ EXPERIMENTS = {
     "slides": "dpassay_reproduce.slides",
     "hw3": "dpassay_reproduce.hw3",
     "clipping": "dpassay_reproduce.clipping",
+    "lecture": "dpassay_reproduce.lecture",
     "thesis": "dpassay_reproduce.thesis",
     "debugging": "dpassay_reproduce.debugging",
     "one-dimension": "dpassay_reproduce.one_dimension",
     "adversaries": "dpassay_reproduce.adversaries",
     "synth": "dpassay_reproduce.synth",
+    "all": "dpassay_reproduce.everything",
 }
 
 

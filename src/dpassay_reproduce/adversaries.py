@@ -1,22 +1,25 @@
 """The summary of Nasr notes: what six adversaries can prove against the same DP-SGD, and its ε.
 
 Every adversary plays against trainings calibrated to ε in {1, 2, 4, 10} at δ = 1e-5: a softmax
-model and one with a hidden layer, on MNIST where it is there (DPASSAY_DATA), else on scikit-learn's
-digits, or on another data set by its name. Beside the six, what few trainings show by their single
-steps, and what one training with many canaries shows.
+model, one with a hidden layer and, if it is asked for, a convolutional one; on MNIST where it is
+there (DPASSAY_DATA), else on scikit-learn's digits, or on another data set by its name. Beside the
+six: what few trainings show by their single steps, what each restriction is worth, other queries of
+the first adversary, and what one training with many canaries shows.
 
 Trainings are kept in the folder: stopped, the same command goes on; with ``full`` it adds to them.
 """
 
+import math
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from scipy import special
 
 from dpassay import _check, _files, nets
 from dpassay.adversaries import (
@@ -40,7 +43,8 @@ from dpassay.datasets import (
     load_mnist,
     load_purchase100,
 )
-from dpassay.privacy import ApproxDP, account, calibrate, dp_sgd_event
+from dpassay.errors import InvalidArgument
+from dpassay.privacy import GDP, ApproxDP, account, calibrate, dp_sgd_event
 from dpassay.report.figures import (
     BLACK,
     BLUE,
@@ -54,13 +58,21 @@ from dpassay.report.figures import (
 from dpassay.runs import Players, hire
 from dpassay.types import FloatArray, LowerBound, PrivacyCurve
 from dpassay_reproduce import stated
-from dpassay_reproduce.claims import Claim, Picture, claim_exactly, estimate_share, judge_below
+from dpassay_reproduce.claims import (
+    Claim,
+    Picture,
+    claim_exactly,
+    decide,
+    estimate_share,
+    judge_below,
+)
 
 DELTA, RATE, STEPS, CLIP, LEARNING_RATE = 1e-5, 0.125, 80, 1.0, 2.0
 LENGTH = 10.0  # of rows on average, so that the model learns: pixels between 0 and about 1
-HIDDEN = (0, 32)  # units between input and output; 0 is a softmax model
+Hidden = int | Literal["cnn"]  # units between input and output; 0 is a softmax model
+HIDDEN: tuple[Hidden, ...] = (0, 32)
 EPSILONS = (1.0, 2.0, 4.0, 10.0)
-PER_WORLD, PER_WORLD_FULL = 200, 1000
+PER_WORLD, PER_WORLD_FULL, PER_WORLD_QUICK = 200, 1000, 60
 FEW = 10  # trainings whose steps are looked at
 _SURELY = 1 - 0.05 / (3 * 6 * len(EPSILONS))  # of each bound, for all at 0.95
 CANARIES, REPEATS = 500, 5
@@ -113,8 +125,13 @@ DATA: dict[str, tuple[str, Callable[[], Dataset]]] = {
 
 def usual_data() -> str:
     """MNIST where its folder is known, else digits."""
+    return "mnist" if is_there("mnist") else "digits"
+
+
+def is_there(data: str) -> bool:
+    """Whether the folder of a data set is known: nothing is fetched."""
     root = os.environ.get(VARIABLE)
-    return "mnist" if root and (Path(root) / "mnist").is_dir() else "digits"
+    return bool(root) and (Path(str(root)) / data).is_dir()
 
 
 @lru_cache(maxsize=4)
@@ -144,10 +161,23 @@ def curve(epsilon: float) -> PrivacyCurve:
     return account(dp_sgd_event(noise_multiplier(epsilon), RATE, STEPS))
 
 
-def training(epsilon: float, where: GameSetting, hidden: int = 0) -> nets.Training:
-    """A training calibrated to epsilon: softmax, or a network with so many hidden units."""
+def make_network(where: GameSetting, hidden: Hidden = 0) -> nets.Network:
+    """A softmax model, one with so many hidden units, or convolutions on square images."""
     ends = where.n_features, where.n_classes
-    network = nets.mlp([ends[0], hidden, ends[1]]) if hidden else nets.softmax(*ends)
+    if hidden == "cnn":
+        side = math.isqrt(where.n_features)
+        if side**2 != where.n_features or side < 8:
+            raise InvalidArgument(
+                f"cnn=True is for images of 8 x 8 pixels or more; {where.name} has none. Leave it "
+                "out, or take --data mnist or digits."
+            )
+        return nets.cnn((side, side, 1), (8, 16), n_classes=where.n_classes)
+    return nets.mlp([ends[0], hidden, ends[1]]) if hidden else nets.softmax(*ends)
+
+
+def training(epsilon: float, where: GameSetting, hidden: Hidden = 0) -> nets.Training:
+    """A training of one of the networks, calibrated to epsilon."""
+    network = make_network(where, hidden)
     return nets.Training(
         network, STEPS, CLIP, noise_multiplier(epsilon), LEARNING_RATE, sampling_rate=RATE
     )
@@ -183,7 +213,7 @@ def play_one(
     where: GameSetting,
     *,
     per_world: int,
-    hidden: int = 0,
+    hidden: Hidden = 0,
     store: Path | None = None,
     executor: Any = None,
 ) -> Played:
@@ -234,8 +264,7 @@ def grid(
     for epsilon in epsilons:
         for name in ADVERSARIES:
             if progress is not None:
-                units = options.get("hidden", 0)
-                progress(f"{name} at ε = {epsilon:g}" + f", {units} hidden units" * (units > 0))
+                progress(f"{name} at ε = {epsilon:g}, {_model(options.get('hidden', 0))}")
             found[name, epsilon] = play_one(name, epsilon, where, **options)
     return found
 
@@ -275,7 +304,7 @@ def _bounds(p: Played) -> dict[str, LowerBound]:
     return {how: bound for how, bound in found.items() if bound is not None}
 
 
-def summary_picture(found: Grid, where: GameSetting, hidden: int, per_world: int) -> Picture:
+def summary_picture(found: Grid, where: GameSetting, hidden: Hidden, per_world: int) -> Picture:
     """The six at each epsilon: what they prove, the most they could, and what was proved."""
     epsilons = sorted({epsilon for _, epsilon in found})
     names, facts = list(ADVERSARIES), {}
@@ -309,7 +338,7 @@ def summary_picture(found: Grid, where: GameSetting, hidden: int, per_world: int
     )
 
 
-def order_picture(found: Grid, where: GameSetting, hidden: int) -> Picture:
+def order_picture(found: Grid, where: GameSetting, hidden: Hidden) -> Picture:
     """How well each tells the two worlds apart, beside the best that the proved curve allows."""
     epsilons, names = sorted({epsilon for _, epsilon in found}), list(ADVERSARIES)
     places, facts = np.arange(len(names)), {}
@@ -338,6 +367,199 @@ def order_picture(found: Grid, where: GameSetting, hidden: int) -> Picture:
     return Picture(name, title, caption, figure, facts, {}, claims)
 
 
+RESTRICTIONS = {
+    "natural example\nonly": ("API access", "static poison"),
+    "last model\nonly": ("static poison", "intermediate poison"),
+    "one example\nfor all steps": ("intermediate poison", "adaptive poison"),
+    "examples,\nno gradients": ("adaptive poison", "gradient"),
+    "ordinary\ndata set": ("gradient", "malicious data"),
+}
+
+
+def epsilon_of_area(area: float) -> float:
+    """The epsilon at delta of the Gaussian trade-off with that area under its ROC curve.
+
+    The area of μ-GDP is Φ(μ/√2). An estimate, not a bound.
+
+    >>> round(epsilon_of_area(float(special.ndtr(0.9249309 / 2**0.5))), 3)
+    4.0
+
+    """
+    mu = math.sqrt(2) * float(special.ndtri(min(max(area, 0.5), 1 - 1e-9)))
+    return float(GDP(mu).epsilon(DELTA)) if mu > 1e-6 else 0.0
+
+
+def restrictions_picture(found: Grid, where: GameSetting, hidden: Hidden) -> Picture:
+    """What each single restriction of the adversary takes away, in epsilon."""
+    epsilons = sorted({epsilon for _, epsilon in found})
+    shown = {
+        key: epsilon_of_area(auc(*p.game.evidence.sides(), method="delong").value)
+        for key, p in found.items()
+    }
+    worth = {
+        name: np.array([shown[strong, e] - shown[weak, e] for e in epsilons])
+        for name, (weak, strong) in RESTRICTIONS.items()
+    }
+    with house_style():
+        figure, (ax,) = panels(1, width=7.4, height=4.2)
+        width, places = 0.8 / len(epsilons), np.arange(len(worth))
+        for i, (e, colour) in enumerate(zip(epsilons, cycle(_COLOURS), strict=False)):
+            heights = [row[i] for row in worth.values()]
+            ax.bar(places + width * (i - 1), heights, width, color=colour, label=f"ε = {e:g}")
+        ax.axhline(0, color=BLACK, lw=0.8)
+        ax.set_xticks(places, list(worth), fontsize=8)
+        ax.set(ylabel="ε that it takes away")
+        ax.legend()
+    facts = {
+        f"{name.replace(chr(10), ' ')} at {e:g}": float(row[i])
+        for name, row in worth.items()
+        for i, e in enumerate(epsilons)
+    }
+    caption = (
+        "The notes ask which further assumptions on the adversary are fruitful. Every bar is what "
+        "the next stronger of the six shows more if that one restriction is lifted: ε at δ = 1e-5 "
+        "of the Gaussian trade-off with the measured area under the ROC curve, an estimate. Bars "
+        "below 0 are chance, or a distinguisher that loses by more to look at."
+    )
+    claims = (_claim_fruitful(found),)
+    title = f"What each restriction is worth, {_model(hidden)} on {where.name}"
+    return Picture(_name("restrictions", hidden), title, caption, figure, facts, {}, claims)
+
+
+def _claim_fruitful(found: Grid) -> Claim:
+    games = {key: p.game for key, p in found.items()}
+    lifted = stated.compare_areas(games, "adaptive poison", "gradient")
+    other = stated.compare_areas(games, "static poison", "intermediate poison")
+    return Claim(
+        "To restrict the adversary to examples instead of gradients is promising; to hide "
+        "intermediate models is not.",
+        "lifting the first adds more to the area under the ROC curve than lifting the second, "
+        "intervals apart; fails if less.",
+        decide(lifted.low > other.high, lifted.high < other.low),
+        f"the first adds {lifted}, the second {other}.",
+    )
+
+
+QUERIES, QUERY_EPSILON = 12, 10.0
+
+
+def play_query(
+    where: GameSetting,
+    per_world: int,
+    number: int,
+    *,
+    store: Path | None = None,
+    executor: Any = None,
+) -> PlayedGame:
+    """The first adversary's game at ε = 10 against a softmax model, with one of many queries."""
+    adversary, plan = ADVERSARIES["API access"], training(QUERY_EPSILON, where)
+    return play(
+        adversary,
+        plan,
+        where.data,
+        trials=2 * per_world,
+        crafted=craft_for(adversary, plan, where.data, rng=100 + number),
+        store=store,
+        executor=executor,
+        rng=200 + number,
+    )
+
+
+def queries_picture(
+    where: GameSetting,
+    per_world: int,
+    *,
+    queries: int = QUERIES,
+    store: Path | None = None,
+    executor: Any = None,
+) -> Picture:
+    """The first adversary with other queries: the area of each, and of all trials together."""
+    sides = [
+        play_query(where, per_world, i, store=store, executor=executor).evidence.sides()
+        for i in range(queries)
+    ]
+    areas = np.array([auc(*both, method="delong").value for both in sides])
+    pooled = auc(*(np.concatenate(part) for part in zip(*sides, strict=True)), method="delong")
+    with house_style():
+        figure, (ax,) = panels(1, width=6.0, height=3.6)
+        ax.plot(np.arange(1, queries + 1), np.sort(areas), "o", color=BLUE, label="one query")
+        ax.axhline(pooled.value, color=ORANGE, label="a query drawn for the trial")
+        ax.axhspan(pooled.lower, pooled.upper, color=ORANGE, alpha=0.2, lw=0)
+        ax.axhline(0.5, color=BLACK, lw=0.8)
+        ax.set(xlabel="queries, sorted", ylabel="area under the ROC curve", ylim=(0, 1))
+        ax.legend()
+    facts = {"pooled": pooled.value, "least": float(areas.min()), "most": float(areas.max())}
+    facts |= {"deviation": float(areas.std(ddof=1))}
+    by_chance = math.sqrt((2 * per_world + 1) / (12 * per_world**2))
+    caption = (
+        f"{queries} held-out records as queries of the first adversary at ε = {QUERY_EPSILON:g}, "
+        f"about {per_world} trainings of each world for each, softmax. Areas of single queries "
+        f"deviate by {facts['deviation']:.3f} (by chance alone {by_chance:.3f}). The line: one "
+        "threshold for the losses of all queries, as if each trial drew its own; every query "
+        f"serves {2 * per_world} trials."
+    )
+    claim = Claim(
+        "With a fresh query the adversary with API access does not fare better than chance.",
+        f"the area of all trials together is 0.5 ± {stated.COIN:g}, with its 95 % interval; fails "
+        "if the interval is outside.",
+        decide(
+            abs(pooled.lower - 0.5) <= stated.COIN and abs(pooled.upper - 0.5) <= stated.COIN,
+            pooled.lower > 0.5 + stated.COIN or pooled.upper < 0.5 - stated.COIN,
+        ),
+        f"it is {pooled.value:.3f} in [{pooled.lower:.3f}, {pooled.upper:.3f}].",
+    )
+    title = "One query, and a fresh one for every trial"
+    return Picture("queries", title, caption, figure, facts, {"areas": areas}, (claim,))
+
+
+TASKS = ("adult", "mnist", "location30")  # of 2, 10 and 30 classes
+
+
+def tasks_picture(
+    per_world: int, n_records: int, *, store: Path | None = None, executor: Any = None
+) -> Picture | None:
+    """The first adversary on tasks of more and more classes; None with fewer than two data sets."""
+    found = {}
+    for data in filter(is_there, TASKS):
+        where = setting(data, n_records)
+        sides = [
+            play_query(where, per_world, i, store=store, executor=executor).evidence.sides()
+            for i in range(QUERIES)
+        ]
+        pooled = [np.concatenate(part) for part in zip(*sides, strict=True)]
+        found[where] = auc(*pooled, confidence=0.99, method="delong")
+    if len(found) < 2:
+        return None
+    with house_style():
+        figure, (ax,) = panels(1, width=5.0, height=3.6)
+        x = [where.n_classes for where in found]
+        values = np.array([area.value for area in found.values()])
+        spread = [values - [a.lower for a in found.values()], [a.upper for a in found.values()]]
+        ax.errorbar(x, values, [spread[0], spread[1] - values], fmt="o", color=BLUE)
+        for where, value in zip(found, values, strict=True):
+            ax.annotate(where.name, (where.n_classes, value), (6, 6), textcoords="offset points")
+        ax.axhline(0.5, color=BLACK, lw=0.8)
+        ax.set(xscale="log", xlabel="classes", ylabel="area under the ROC curve")
+    (first, low), *_, (last, high) = found.items()
+    claim = Claim(
+        "As the tasks get more complex, the leakage to the adversary with API access increases.",
+        "its area under the ROC curve is larger on the task of most classes than on that of "
+        "fewest, 99 % intervals apart; fails if smaller.",
+        decide(high.lower > low.upper, high.upper < low.lower),
+        f"{high.value:.3f} in [{high.lower:.3f}, {high.upper:.3f}] on {last.name} "
+        f"({last.n_classes} classes), {low.value:.3f} in [{low.lower:.3f}, {low.upper:.3f}] on "
+        f"{first.name} ({first.n_classes}).",
+    )
+    caption = (
+        f"{QUERIES} queries on each data set at ε = {QUERY_EPSILON:g}, about {per_world} trainings "
+        "of each world for each, softmax; one threshold for all. Complexity is taken as the number "
+        "of classes; the data sets differ in more than that."
+    )
+    facts = {where.name: area.value for where, area in found.items()}
+    title = "Leakage and the complexity of the task"
+    return Picture("tasks", title, caption, figure, facts, {}, (claim,))
+
+
 def largest_area(curve: PrivacyCurve) -> float:
     """The largest area under the ROC curve that a privacy curve allows, rounded up.
 
@@ -348,11 +570,15 @@ def largest_area(curve: PrivacyCurve) -> float:
     return 1 - float(np.mean(curve.tradeoff(grid)))
 
 
-def _model(hidden: int) -> str:
+def _model(hidden: Hidden) -> str:
+    if hidden == "cnn":
+        return "a convolutional network"
     return f"a network with {hidden} hidden units" if hidden else "a softmax model"
 
 
-def _name(name: str, hidden: int) -> str:
+def _name(name: str, hidden: Hidden) -> str:
+    if hidden == "cnn":
+        return f"{name}-cnn"
     return f"{name}-mlp{hidden}" if hidden else name
 
 
@@ -453,9 +679,11 @@ def run(
     image_format: str = "svg",
     data: str | None = None,
     full: bool = False,
+    quick: bool = False,
     progress: Progress | None = None,
     epsilons: tuple[float, ...] = EPSILONS,
-    hidden: tuple[int, ...] = HIDDEN,
+    hidden: tuple[Hidden, ...] | None = None,
+    cnn: bool = False,
     per_world: int | None = None,
     n_records: int = 2000,
     canaries: int = CANARIES,
@@ -469,10 +697,12 @@ def run(
         image_format: "svg" or "png".
         data: a name of ``DATA``; None for MNIST where it is there, else digits.
         full: 1000 trainings of each world instead of 200.
+        quick: 60 of them, and the softmax model alone.
         progress: called with what is played next.
         epsilons: at which to play.
-        hidden: hidden units of the networks, a figure for each.
-        per_world: trainings of each world, about; None for 200, or 1000.
+        hidden: hidden units of the networks, figures for each; None for 0 and 32, or 0 if quick.
+        cnn: a convolutional network too, for images; hours on MNIST.
+        per_world: trainings of each world, about; None for 200, 1000 or 60.
         n_records: of the data set.
         canaries: of one training.
         workers: processes; None for one per core, 1 plays in this one.
@@ -482,7 +712,11 @@ def run(
     where = setting(data or usual_data(), n_records)
     folder.mkdir(parents=True, exist_ok=True)
     store = folder / "trials.db"
-    n = (PER_WORLD_FULL if full else PER_WORLD) if per_world is None else per_world
+    usual = PER_WORLD_FULL if full else PER_WORLD_QUICK if quick else PER_WORLD
+    n = usual if per_world is None else per_world
+    if hidden is None:
+        hidden = HIDDEN[:1] if quick else HIDDEN
+    hidden = (*hidden, "cnn") if cnn else hidden
     pictures = []
     with hire(executor, workers) as crew:  # through all games: what they compile is compiled once
         for units in hidden:
@@ -490,6 +724,14 @@ def run(
             found = grid(where, epsilons, progress, **options)
             pictures.append(order_picture(found, where, units))
             pictures.append(summary_picture(found, where, units, n))
+            pictures.append(restrictions_picture(found, where, units))
+        if progress is not None:
+            progress("fresh queries")
+        few = max(n // 5, 10)
+        pictures.append(queries_picture(where, few, store=store, executor=crew))
+        if data is None:  # of the user's choice there is one task alone
+            tasks = tasks_picture(few, n_records, store=store, executor=crew)
+            pictures += [tasks] if tasks is not None else []
     pictures.append(one_run_picture(where, epsilons, canaries, REPEATS, store))
     files = save_all(
         pictures, folder, title=TITLE, introduction=_introduction(where), image_format=image_format

@@ -22,8 +22,8 @@ def reproduce(
     name: Annotated[
         str,
         typer.Argument(
-            help="Which experiment: slides, hw3, clipping, thesis, debugging, one-dimension, "
-            "adversaries or synth."
+            help="Which experiment: slides, hw3, clipping, lecture, thesis, debugging, "
+            "one-dimension, adversaries, synth, or all of them with a table of every claim."
         ),
     ],
     out: Annotated[
@@ -46,8 +46,20 @@ def reproduce(
     full: Annotated[
         bool,
         option(
-            "adversaries: 1000 trainings a world instead of 200; synth: more seeds, larger n.",
+            "adversaries: 1000 trainings a world instead of 200; debugging: MNIST too; synth: more "
+            "seeds, larger n.",
             "--full",
+        ),
+    ] = False,
+    cnn: Annotated[
+        bool, option("adversaries: a convolutional network too; hours on MNIST.", "--cnn")
+    ] = False,
+    quick: Annotated[
+        bool,
+        option(
+            "all, adversaries, thesis, synth, clipping, lecture, debugging: smaller sizes and "
+            "fewer repetitions; all takes under 20 minutes of processor time.",
+            "--quick",
         ),
     ] = False,
     executor: ExecutorName = None,
@@ -60,10 +72,20 @@ def reproduce(
 
     module = experiment(name)
     _check.choice("image_format", image_format, FORMATS)
+    if full and quick:
+        raise InvalidArgument("--full and --quick cannot both be given. Leave one of them out.")
     options = _options(
-        module, name, figure=figure, literal=literal, data=data, full=full, executor=executor
+        module,
+        name,
+        figure=figure,
+        literal=literal,
+        data=data,
+        full=full,
+        cnn=cnn,
+        quick=quick,
+        executor=executor,
     )
-    folder = out if out is not None else Path(_folder(name, figure, literal, data))
+    folder = out if out is not None else Path(_folder(name, figure, literal, data, quick))
     with working(f"running {name}") as shown:
         if _takes(module, "progress"):
             options["progress"] = lambda part: shown.update(f"running {name}: {part} …")
@@ -95,8 +117,10 @@ _FOR = {
     "figure": "thesis",
     "literal": "thesis",
     "data": "adversaries",
-    "full": "adversaries and synth",
-    "executor": "adversaries",
+    "full": "adversaries, debugging and synth",
+    "quick": "all, adversaries, thesis, synth, clipping, lecture and debugging",
+    "cnn": "adversaries",
+    "executor": "adversaries and all",
 }
 
 
@@ -105,9 +129,11 @@ def _folder(
     figure: str | None = None,
     literal: bool = False,
     data: str | None = None,
+    quick: bool = False,
 ) -> str:
     """A folder of its own for every choice, so that no page is written over by another.
 
     But not for more of the same: --full goes on with the trainings that are there.
     """
-    return "-".join([name, *["literal"] * literal, *(part for part in (figure, data) if part)])
+    chosen = (["literal"] * literal, ["quick"] * quick, [p for p in (figure, data) if p])
+    return "-".join([name, *(part for parts in chosen for part in parts)])

@@ -18,13 +18,23 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import binom
 
 from dpassay import _files
 from dpassay.bounds import one_run
 from dpassay.privacy import gaussian_noise_multiplier
 from dpassay.report import figures
-from dpassay.report.figures import Picture, house_style, panels, save_all
+from dpassay.report.figures import house_style, panels, save_all
 from dpassay.types import FloatArray, LowerBound
+from dpassay_reproduce.claims import (
+    Claim,
+    Picture,
+    claim_exactly,
+    estimate,
+    estimate_share,
+    judge_above,
+    judge_all,
+)
 from dpassay_reproduce.printed.one_run import naive_one_run
 
 DELTA = 1e-6
@@ -177,7 +187,60 @@ def picture(name: str, seeds: int = SEEDS) -> Picture:
         kind: {method: values.tolist() for method, values in methods.items()}
         for kind, methods in table.items()
     }
-    return Picture(name, title, caption, figure, {}, {"x": x.tolist(), **curves})
+    drawn = {"x": x.tolist(), **curves}
+    return Picture(name, title, caption, figure, {}, drawn, judge(name, table["analytic"]))
+
+
+def judge(name: str, methods: dict[str, FloatArray]) -> tuple[Claim, ...]:
+    """The trend that a question asks for, by the valid bound, and whether the asked one is valid.
+
+    Rows of the tables are settings, columns seeds.
+    """
+    naive, _, valid, _ = methods.values()
+    trend = {"q2.1": _claim_rise, "q2.2": _claim_hill, "q2.3": _claim_rise}[name](valid, name)
+    if name != "q2.1":
+        return (trend,)
+    wrong = chance_of_naive()
+    return trend, claim_exactly(
+        "The largest bound over the number of guesses holds with probability 0.95.",
+        "canaries without any signal exceed ε = 0 in at most 5 % of 2000 simulated audits, or in "
+        "no more than chance allows at 99 %.",
+        estimate_share(round(2000 * wrong), 2000).low <= 0.05,
+        f"they do in {100 * wrong:.1f} % (exactly 31.65 %); on average it shows "
+        f"{naive.mean() - valid.mean():.2f} more than the valid bound.",
+    )
+
+
+def _claim_rise(values: FloatArray, name: str) -> Claim:
+    more = estimate(values[-1] - values[0])
+    what = {"q2.1": "theoretical ε", "q2.3": "dimension"}[name]
+    return Claim(
+        f"The bound grows with the {what} (hint of the question).",
+        "the valid bound at the largest is above that at the smallest, with its interval; fails if "
+        "below.",
+        judge_above(more),
+        f"it is more by {more}.",
+    )
+
+
+def _claim_hill(values: FloatArray, name: str) -> Claim:
+    del name
+    best = int(values.mean(axis=1).argmax())
+    sides = [estimate(values[best] - values[i], among=2) for i in (0, -1)]
+    return Claim(
+        "There is a trade-off in the number of canaries (hint of the question).",
+        "the valid bound at its best number is above those at the smallest and the largest, with "
+        "intervals; fails if below one.",
+        judge_all(map(judge_above, sides)),
+        f"it is more by {sides[0]} and {sides[1]}.",
+    )
+
+
+def chance_of_naive(runs: int = 2000, guesses: int = 500, seed: int = 0) -> float:
+    """How often the largest of the 95 % bounds over 1 to 500 pairs of guesses is above 0 = ε."""
+    right = np.random.default_rng(seed).binomial(2, 0.5, (runs, guesses)).cumsum(axis=1)
+    total = 2 * np.arange(1, guesses + 1)
+    return float((binom.sf(right - 1, total, 0.5) < 0.05).any(axis=1).mean())
 
 
 def _draw_panel(

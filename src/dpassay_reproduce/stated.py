@@ -46,7 +46,7 @@ def claim_orders(games: Games) -> tuple[Claim, ...]:
 
 def _claim_order(games: Games, weak: str, strong: str, among: int = 1) -> Claim:
     low, high = (estimate_area(games, name) for name in (weak, strong))
-    more = _compare_areas(games, weak, strong, among)
+    more = compare_areas(games, weak, strong, among)
     return Claim(
         f"{strong} shows more than {weak}.",
         "the difference of their areas under the ROC curve, averaged over ε, is above 0, with its "
@@ -56,7 +56,8 @@ def _claim_order(games: Games, weak: str, strong: str, among: int = 1) -> Claim:
     )
 
 
-def _compare_areas(games: Games, weak: str, strong: str, among: int = 1) -> Estimate:
+def compare_areas(games: Games, weak: str, strong: str, among: int = 1) -> Estimate:
+    """By how much the area of one adversary is above that of another, averaged over epsilon."""
     low, high = (estimate_area(games, name, among) for name in (weak, strong))
     reach = math.hypot(low.high - low.value, high.high - high.value)
     value = high.value - low.value
@@ -89,6 +90,8 @@ def claim_results(games: Games, bounds: Mapping[tuple[str, float], float]) -> tu
         _claim_order(games, "static poison", "adaptive poison"),
         _claim_marginal(games),
         _claim_number(bounds, "gradient", 1.0, 0.3),
+        _claim_number(bounds, "intermediate poison", 2.0, 0.25),
+        _claim_number(bounds, "adaptive poison", 2.0, 0.37),
         _claim_number(bounds, "malicious data", 4.0, 3.6),
         _claim_choice(games),
         claim_counts(),
@@ -108,8 +111,8 @@ def _claim_chance(games: Games) -> Claim:
 
 
 def _claim_marginal(games: Games) -> Claim:
-    more = _compare_areas(games, "gradient", "malicious data")
-    least = _compare_areas(games, "adaptive poison", "gradient")
+    more = compare_areas(games, "gradient", "malicious data")
+    least = compare_areas(games, "adaptive poison", "gradient")
     return Claim(
         "A malicious data set is only marginally more effective than a malicious gradient.",
         "it adds less to the area under the ROC curve than the gradient adds to adaptive poison, "

@@ -45,6 +45,17 @@ def test_trainings_by_name(text, event):
     assert parse_claim(text).epsilon(1e-5) == da.account(event).epsilon(1e-5)
 
 
+def test_trainings_say_what_they_are():
+    (said, warning) = parse_claim("shuffled:noise_multiplier=2,steps=9").assumptions
+    assert said == "the training is 1 × Gaussian(noise_multiplier=2) on 9 shuffled or fixed batches"
+    assert "not Poisson samples" in warning
+    allocated = parse_claim("allocation:noise_multiplier=2,steps=9,epochs=3").assumptions
+    assert allocated == (
+        "the training is 3 × Gaussian(noise_multiplier=2) on 9 batches, each record in 1 of them "
+        "at random",
+    )
+
+
 def test_shuffled_batches_are_no_exact_price():
     assert parse_claim("shuffled:noise_multiplier=1,steps=9").kind == "upper bound"
     claim = parse_claim("shuffled:noise_multiplier=1,steps=9", neighbouring="replace-one")

@@ -224,6 +224,51 @@ def test_ghost_clipping_has_the_hook_but_no_rows():
         np.testing.assert_allclose(known, drawn, atol=2e-5)
 
 
+@pytest.mark.parametrize("where", ["noise", "clipping"])
+def test_canaries_leave_parameters_that_are_frozen_on_the_way(where):
+    """A frozen layer gets no noise: a canary there would refute an honest training."""
+    model, optimizer, loader, _ = make(noise=0.0)
+    watch = da.probe.optimizer(optimizer, canaries=100, rng=1, where=where)
+    loop(model, optimizer, loader, epochs=1)
+    frozen = list(model.parameters())[:2]
+    for parameter in frozen:
+        parameter.requires_grad_(False)
+    taken = record(watch)
+    loop(model, optimizer, loader, epochs=1)
+    n_frozen = sum(parameter.numel() for parameter in frozen)
+    gone = np.all(watch.blocks.places < n_frozen, axis=1)
+    assert 0 < gone.sum() < np.sum(np.any(watch.blocks.places < n_frozen, axis=1)) < 100
+    for _, drawn, _, _, known in taken:
+        assert (np.isnan(known) == gone).all()
+        np.testing.assert_allclose(known[~gone], drawn[~gone], atol=2e-5)
+    assert all(not parameter.grad.any() for parameter in frozen)
+    for parameter in frozen:
+        parameter.requires_grad_(True)
+    loop(model, optimizer, loader, epochs=1)
+    np.testing.assert_allclose(taken[-1][4], taken[-1][1], atol=2e-5)
+
+
+def test_an_honest_training_that_freezes_a_layer_stands():
+    model, optimizer, loader, _ = make(batch=RECORDS)
+    watch = da.probe.optimizer(optimizer)
+    loop(model, optimizer, loader, epochs=4)
+    for parameter in list(model.parameters())[:2]:
+        parameter.requires_grad_(False)
+    loop(model, optimizer, loader, epochs=12)
+    verdict = watch.judge(delta=1e-5)
+    assert not verdict.refuted
+    assert verdict.one_training.residuals.variance == pytest.approx(1, abs=0.1)
+
+
+def test_an_optimizer_is_watched_once():
+    _, optimizer, _, _ = make()
+    watch = da.probe.optimizer(optimizer)
+    with pytest.raises(InvalidArgument, match="watched already"):
+        da.probe.optimizer(optimizer)
+    watch.detach()
+    da.probe.optimizer(optimizer)
+
+
 def test_hooks_that_were_there_go_on_and_come_back():
     model, optimizer, loader, engine = make()
     before, noise = optimizer.step_hook, optimizer.add_noise
@@ -280,16 +325,20 @@ def test_a_training_that_is_resumed_ends_as_one_that_was_not(tmp_path):
     np.testing.assert_allclose(whole.scores(), resumed.scores(), atol=1e-4)
 
 
-@pytest.mark.parametrize("clipping", ["per_layer", "adaptive"])
+@pytest.mark.parametrize("clipping", ["per_layer", "distributed", "adaptive"])
 def test_clipping_that_no_proof_covers_is_refused_by_name(clipping):
     import torch
     from opacus import optimizers
+    from opacus.optimizers import ddp_perlayeroptimizer
 
     model, _, _, _ = make()
     inner = torch.optim.SGD(model.parameters(), lr=1.0)
     settings = {"noise_multiplier": 1.0, "expected_batch_size": 20}
     if clipping == "per_layer":
         private = optimizers.DPPerLayerOptimizer(inner, max_grad_norm=[1.0] * 4, **settings)
+    elif clipping == "distributed":  # made without processes: nothing of it is asked but its class
+        private = object.__new__(ddp_perlayeroptimizer.DistributedPerLayerOptimizer)
+        private.original_optimizer = inner
     else:
         private = optimizers.AdaClipDPOptimizer(
             inner,
@@ -389,6 +438,17 @@ def test_a_parameter_without_gradient_is_named_or_frozen():
     with pytest.raises(InvalidTarget, match="parameter 1 of the optimizer has no gradient"):
         plain(steps=1)
     assert plain(steps=1, frozen=True).n_parameters == 200
+
+
+@pytest.mark.filterwarnings("ignore:optimizer contains a parameter group with duplicate")
+def test_a_parameter_that_is_listed_twice_has_one_set_of_canaries():
+    """Two canaries in one gradient would overlap, and an honest training would be refuted."""
+    import torch
+
+    weight = torch.nn.Parameter(torch.zeros(30))
+    told = {"noise_multiplier": 4.0, "sampling_rate": 1.0, "clip": 2.0, "divisor": 1.0}
+    watch = da.probe.optimizer(torch.optim.SGD([weight, weight], lr=0.1), **told)
+    assert watch.n_canaries == watch.n_parameters == 30
 
 
 def test_what_a_plain_loop_must_state():

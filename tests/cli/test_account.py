@@ -3,9 +3,9 @@ import math
 import pytest
 
 from dpassay.cli.account import NOTES, Query, prices
-from dpassay.cli.event_words import in_words
 from dpassay.errors import InvalidArgument
 from dpassay.privacy import accounting, events
+from dpassay.privacy.events.words import in_words
 
 SGD = "--noise-multiplier 1 --sampling-rate .01 --steps 1000 --delta 1e-5"
 

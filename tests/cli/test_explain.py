@@ -90,3 +90,29 @@ def test_no_privacy_and_perfect_privacy(dpassay):
     perfect = dpassay("explain --epsilon 0 --json").data
     assert perfect["odds"]["laplace"]["out_of_100"] == [50, 50]
     assert perfect["limits"]["advantage"] == 0
+
+
+@pytest.mark.parametrize(
+    ("risk", "epsilon", "mu"),
+    [("--advantage .1", 2 * math.atanh(0.1), 1 / 3.978948280545),
+     ("--attack-rate .01,.1", None, 1 / 0.957124361819)],
+)  # fmt: skip
+def test_from_a_risk_to_guarantees_and_back(dpassay, risk, epsilon, mu):
+    data = dpassay(f"explain {risk} --json").data
+    assert data["guarantees"]["mu"] == pytest.approx(mu, rel=1e-9)
+    assert data["guarantees"]["noise_multiplier"] == pytest.approx(1 / mu, rel=1e-9)
+    if epsilon is not None:
+        assert data["guarantees"]["epsilon"] == pytest.approx(epsilon, rel=1e-6)
+        assert data["limits"]["advantage"] == pytest.approx(0.1, rel=1e-9)
+        assert data["limits"]["advantage"] <= 0.1
+        back = dpassay(f"explain --epsilon {data['guarantees']['epsilon']} --json").data
+        assert back["limits"]["advantage"] == pytest.approx(0.1, rel=1e-6)
+    words = dpassay(f"explain {risk}").words
+    assert "keeps the risk" in words
+    assert "What the second means" in words
+
+
+def test_risks_go_with_nothing_else(dpassay):
+    assert "exactly one" in dpassay("explain --epsilon 1 --advantage .1").err
+    assert "delta=0.1" in dpassay("explain --advantage .1 --delta .1").err
+    assert "attack_rate='x'" in dpassay("explain --attack-rate x").err

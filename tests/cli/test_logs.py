@@ -117,7 +117,7 @@ def test_status_of_an_empty_log(dpassay, tmp_path):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("status other.db", "other.db"),
+        ("status other.db", "other.db: there is no such file. Pass the path of a trial log."),
         ("status run.db --watch --json", "--watch"),
         ("status run.db --every 0", "every=0"),
         ("status run.db --run x", "run='x'"),
@@ -175,6 +175,7 @@ def test_status_while_another_process_writes(dpassay, tmp_path, monkeypatch):
         assert last["n_done"] > looks[0]["n_done"]
         assert 0 < last["per_second"] <= 50
         assert last["seconds_left"] > 100
+        assert last["workers"] == 1
         assert "running, " in dpassay("status run.db").words
         process.send_signal(signal.SIGINT)
         process.wait(20)
@@ -192,7 +193,7 @@ def test_watch_follows_to_the_end(dpassay, store, monkeypatch):
         looks.append(1)
         states = real(self)[:1]
         if len(looks) < 3:
-            running = {"state": "running", "per_second": 5.0, "seconds_left": 9.0}
+            running = {"state": "running", "per_second": 5.0, "seconds_left": 9.0, "workers": 3}
             return [replace(state, **running) for state in states]
         return states
 
@@ -201,7 +202,7 @@ def test_watch_follows_to_the_end(dpassay, store, monkeypatch):
     assert shown.code == 0
     assert len(looks) == 3
     assert shown.out.count("honest.py:f") == 2
-    assert "running, 5/s, at most 9 s left" in shown.out.splitlines()[0]
+    assert "running, 3 workers, 5/s, at most 9 s left" in shown.out.splitlines()[0]
     assert "finished" in shown.out.splitlines()[1]
 
 

@@ -57,6 +57,27 @@ def test_what_is_drafted_can_be_measured(dpassay, table, tmp_path):
     assert out.read_text().splitlines()[0] == "age,home town,seen"
 
 
+def test_what_is_drafted_can_be_filled_in(dpassay, tmp_path):
+    table, schema, out = (tmp_path / name for name in ("t.csv", "s.toml", "out.csv"))
+    rows = [
+        f"{i % 90},{i % 7 / 2},2024-0{i % 9 + 1}-11,2024-03-11 1{i % 9}:00:00" for i in range(60)
+    ]
+    table.write_text("\n".join(["age,fee,seen,came", *rows]) + "\n")
+    dpassay(f"schema draft {table} -o {schema}")
+    lines = [line.removeprefix("# ") for line in schema.read_text().splitlines()]
+    schema.write_text("\n".join(lines[lines.index("[columns.age]") :]))
+    dpassay(f"synth {table} --schema {schema} --epsilon 20 -o {out}")
+    assert out.read_text().splitlines()[0] == "age,fee,seen,came"
+
+
+def test_texts_of_which_most_come_once_are_left_out(dpassay, tmp_path):
+    table = tmp_path / "t.csv"
+    notes = [f"said {i % 90}" for i in range(100)]  # ten of them twice
+    table.write_text("\n".join(["note,town", *(f"{note},Ulm" for note in notes)]) + "\n")
+    data = dpassay(f"schema draft {table} -o {tmp_path / 's.toml'} --json").data
+    assert data["left_out"] == {"note": "most of its values come only once, as in an identifier"}
+
+
 def test_misuse(dpassay, table, tmp_path):
     (tmp_path / "here.toml").write_text("mine")
     taken = dpassay(f"schema draft {table} -o {tmp_path / 'here.toml'}")

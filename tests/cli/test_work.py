@@ -93,6 +93,28 @@ def test_merge_of_parts(dpassay, place):
     assert dpassay("status all.db --json").data["runs"][0]["state"] == "finished"
 
 
+@pytest.mark.skipif(os.name != "posix", reason="who lives is asked of the system")
+def test_status_of_parts_that_are_being_played(dpassay, place):
+    """Who plays a part is known from its own log, as it is at every look."""
+    dpassay(f"{AUDIT} --trials 20000 --store watched --describe")
+    players = [start(f"work --store watched --shard {i}/4 --quiet") for i in (1, 2)]
+    try:
+        seen = {"workers": 0}
+        while seen["workers"] < 2 or not seen["per_second"]:
+            assert all(player.poll() is None for player in players)
+            seen = dpassay("status watched --json").data["runs"][0]
+            time.sleep(0.1)
+        assert seen["state"] == "running"
+        assert seen["per_second"] < 400
+        assert seen["seconds_left"] > 1
+    finally:
+        for player in players:
+            player.kill()
+            player.wait()
+    seen = dpassay("status watched --json").data["runs"][0]
+    assert (seen["state"], seen["workers"]) == ("unfinished", 0)
+
+
 @pytest.mark.parametrize(
     ("command", "message"),
     [

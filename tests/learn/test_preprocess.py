@@ -194,3 +194,17 @@ def test_a_search_without_a_ledger_is_warned_of(n_jobs, tmp_path):
         model.set_params(ledger=da.Ledger(tmp_path / "spent.db"))
         GridSearchCV(model, grid, cv=2).fit(X, LABELS)
     assert len(model.ledger.entries()) == 5
+
+
+def test_what_measured_bounds_cost_is_said_by_the_estimator_behind_them():
+    table = pd.DataFrame({"age": [20.0, 60.0] * 500, "fee": [3.0, 5.0] * 500})
+    options = {"epsilon": 0.5, "delta": 1e-6, "random_state": 0}
+    step = PrivatePreprocessor({"age": (0, 120), "fee": None}, **options)
+    last = PrivateLogisticRegression(1.0, 1e-6, data_norm=step.row_norm, random_state=0)
+    fitted = make_pipeline(step, last).fit(table, table.age > 40)
+    said = [text for text in fitted[-1].privacy_.assumptions if "comes on top" in text]
+    assert len(said) == 1
+    assert fitted[0].privacy_.assumptions == ("n=1000",)
+    free = PrivatePreprocessor({"age": (0, 120), "fee": (0, 10)})
+    fitted = make_pipeline(free, last).fit(table, table.age > 40)
+    assert not any("comes on top" in text for text in fitted[-1].privacy_.assumptions)

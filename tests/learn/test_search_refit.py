@@ -103,3 +103,15 @@ def test_a_pipeline_with_a_frame_is_searched():
     search = PrivateSearchCV(make_pipeline(ready, model), grid, epsilon=3.0, random_state=0)
     assert search.fit(frame, Y).score(frame, Y) > 0.6
     assert list(search.feature_names_in_) == ["size", "kind"]
+
+
+def test_the_noise_of_a_score_is_known_from_public_numbers():
+    X, y = np.linspace(-1, 1, 200)[:, None], np.linspace(-1, 1, 200)
+    ridge = PrivateRidge(data_norm=1.0, target_bound=1.0)
+    options = {"epsilon": 1.0, "delta": 1e-5, "n_runs": 6, "random_state": 0}
+    found = [
+        PrivateSearchCV(ridge, {"residual_bound": [0.5, 1.0]}, **options).fit(X[:n], y[:n])
+        for n in (100, 200)
+    ]
+    assert found[0].score_deviation_ == pytest.approx(2 * found[1].score_deviation_)
+    assert found[1].score_deviation_ == pytest.approx(28.535 / (0.25 * 200), rel=1e-3)

@@ -85,6 +85,21 @@ def test_goldens(noise, steps, epsilon, golden):
         assert bracket(noise, steps, epsilon, True)[1] == pytest.approx(golden[2], rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("noise", "epsilon", "golden", "simulated", "error"),
+    [
+        (1.0, 2.0, 6.84943e-2, 6.853e-2, 1.9e-4),
+        (1.0, 1.0, 2.15278e-1, 2.1533e-1, 3.1e-4),
+        (2.0, 1.0, 9.77242e-3, 9.835e-3, 1.2e-4),
+    ],
+)
+def test_ten_epochs(noise, epsilon, golden, simulated, error):
+    """Upper bounds of a plain FFT, and games of others: not below them by more than four errors."""
+    found = account(allocation_event(noise, 10, 10)).delta(epsilon)
+    assert found == pytest.approx(golden, rel=3e-3)
+    assert found >= simulated - 4 * error
+
+
 def simulate(noise, k, steps, epochs, rng, draws):
     """Losses of ``draws`` games with the record and without: the likelihood ratio, exact."""
     m = 1 / noise

@@ -21,6 +21,7 @@ from dpassay.privacy.events import (
     dp_sgd_event,
     from_dict,
 )
+from dpassay.privacy.events.words import in_words, relation_in_words
 from dpassay.privacy.translation import from_dp_accounting, to_dp_accounting
 
 TRANSLATED = [
@@ -171,3 +172,22 @@ def test_mixtures_of_gaussians_are_priced_anew():
     for moves in ([0, 1, 1.5], [0, 0, 0], [0, 1, 2000], [0, -1, 1], [math.nan, 1, 2]):
         with pytest.raises(UnsupportedEvent, match="multiples of the least one"):
             account(mixture(2.0, moves, [0.5, 0.3, 0.2]))
+
+
+def test_every_event_has_words():
+    """On one line, as reports and the command line print it."""
+    both = events.Sequence((events.Gaussian(1.0), events.Laplace(2.0)))
+    said = {
+        events.allocation_event(1.0, 100, 10): "10 × Gaussian(noise_multiplier=1) on 100 batches, "
+        "each record in 1 of them at random",
+        events.shuffled_event(1.0, 9): "1 × Gaussian(noise_multiplier=1) on 9 shuffled or fixed "
+        "batches",
+        both: "Gaussian(noise_multiplier=1), then Laplace(noise_multiplier=2)",
+        events.Selected(events.Gaussian(1.0), 10.0): "the best of about 10 runs of "
+        "Gaussian(noise_multiplier=1)",
+        events.MatrixMechanism(3.0, 1.5): "MatrixMechanism(noise_multiplier=3, sensitivity=1.5)",
+        events.sample_group(1.0, 0.5, 2): "Gaussian(noise_multiplier=1) on batches with up to 2 "
+        "records of a user",
+    }
+    assert {event: in_words(event) for event in said} == said
+    assert all("added or removed" in relation_in_words(event) for event in said)

@@ -51,16 +51,18 @@ def test_figures_and_the_same_again_without_a_training(folder):
     names = [
         "order.svg",
         "six.svg",
+        "restrictions.svg",
+        "queries.svg",
         "one-run.svg",
         "numbers.json",
         "index.html",
         "capabilities.txt",
     ]
     assert [path.name for path in files] == names
-    assert [text.partition(" at")[0] for text in said] == list(ADVERSARIES)
+    assert [text.partition(" at")[0] for text in said] == [*ADVERSARIES, "fresh queries"]
     kept, before = n_trials(folder), {path: path.read_bytes() for path in files}
     # The second and third share their trainings; two choose among scores; two look at steps.
-    assert kept == 5 * 24 + 2 * 6 + 2 * 2 + 2
+    assert kept == 5 * 24 + 2 * 6 + 2 * 2 + 2 + adversaries.QUERIES * 2 * 10
     adversaries.run(folder, **QUICK)
     assert n_trials(folder) == kept
     assert {path: path.read_bytes() for path in files} == before
@@ -131,6 +133,45 @@ def test_trainings_are_calibrated_and_of_both_kinds():
     assert where.name == "digits"
     X = np.vstack([where.data.records.X, where.data.others.X])
     assert len(np.unique(X, axis=0)) == 240  # nobody is on both sides
+
+
+def test_a_convolutional_network_is_for_images(monkeypatch):
+    where = adversaries.setting("digits", 120)
+    assert adversaries.make_network(where, "cnn").input_shape == (8, 8, 1)
+    profiles = made_up_profiles(300, 20, 3, n_train=300)
+    monkeypatch.setitem(adversaries.DATA, "location30", ("profiles", lambda: profiles))
+    with pytest.raises(InvalidArgument, match="cnn=True is for images"):
+        adversaries.make_network(adversaries.setting("location30", 100), "cnn")
+    adversaries.setting.cache_clear()
+
+
+def test_a_game_against_a_convolutional_network():
+    where = adversaries.setting("digits", 120)
+    found = adversaries.play_one("malicious data", 10.0, where, per_world=6, hidden="cnn")
+    assert len(found.game.evidence.scores) == 12
+    assert found.free.epsilon <= found.free.ceiling
+
+
+def test_tasks_of_more_and_more_classes(monkeypatch, tmp_path):
+    monkeypatch.setattr(adversaries, "QUERIES", 2)
+    monkeypatch.setenv(adversaries.VARIABLE, str(tmp_path))
+    assert adversaries.tasks_picture(10, 60) is None
+    for name, classes in (("adult", 2), ("location30", 3)):
+        (tmp_path / name).mkdir()
+        made = made_up_profiles(200, 12, classes, n_train=200)
+        monkeypatch.setitem(adversaries.DATA, name, (name, lambda made=made: made))
+    adversaries.setting.cache_clear()
+    picture = adversaries.tasks_picture(10, 60)
+    adversaries.setting.cache_clear()
+    assert set(picture.facts) == {"adult", "location30"}
+    assert picture.claims[0].verdict in ("holds", "fails", "not decided")
+
+
+def test_epsilon_of_an_area_is_that_of_the_gaussian_curve():
+    for mu in (0.3, 1.0, 4.0):
+        found = adversaries.epsilon_of_area(norm.cdf(mu / 2**0.5))
+        assert found == pytest.approx(GDP(mu).epsilon(adversaries.DELTA), rel=1e-6)
+    assert adversaries.epsilon_of_area(0.4) == 0
 
 
 def test_data_sets_by_name(monkeypatch, tmp_path):

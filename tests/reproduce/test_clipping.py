@@ -56,15 +56,17 @@ def drawn(tmp_path_factory):
         patch.setattr(clipping, "DIMENSIONS", (2, 256))
         patch.setattr(clipping, "EPSILONS", (1.0, 10.0))
         patch.setattr(clipping, "SMALL_EPSILONS", (0.05, 0.1))
+        patch.setattr(clipping, "SINGLE_DIMENSIONS", (2, 64))
+        patch.setattr(clipping, "SINGLE", 400)
         files = clipping.run(folder, seeds=3)
     return folder, files, json.loads((folder / "numbers.json").read_text(encoding="utf-8"))
 
 
 def test_files(drawn):
     folder, files, numbers = drawn
-    names = ["epsilon.svg", "dimension.svg", "numbers.json", "index.html"]
+    names = ["epsilon.svg", "dimension.svg", "single.svg", "numbers.json", "index.html"]
     assert [path.name for path in files] == names
-    assert set(numbers) == {"epsilon", "dimension"}
+    assert set(numbers) == {"epsilon", "dimension", "single"}
     assert np.shape(numbers["dimension"]["curves"]["dense_10"]["l1"]) == (2, 3)
     page = (folder / "index.html").read_text(encoding="utf-8")
     shown = numbers["epsilon"]["facts"]["digits_l2_1"]
@@ -88,3 +90,14 @@ def test_laplace_noise_is_ahead_where_gradients_are_small_or_sparse_and_few(draw
     assert facts["one_entry_10_l1_256"] < facts["one_entry_10_l2_256"]
     assert facts["dense_10_l1_2"] == pytest.approx(facts["dense_10_l2_2"], abs=0.01)
     assert 8 <= facts["crossover_1"] <= 14
+
+
+def test_single_records(drawn):
+    """Sampling makes Laplace noise the smaller one; the slide's rate is not a bound."""
+    facts = drawn[2]["single"]["facts"]
+    assert facts["ratio"] < 1 < facts["ratio_full"]
+    assert facts["priced_250"] == pytest.approx(0.0509, abs=2e-4)
+    assert facts["priced_250"] < facts["slide_250"] == pytest.approx(0.0536, abs=1e-4)
+    assert facts["priced_1000"] > facts["slide_1000"]
+    assert facts["single_l2_64"] > facts["single_l1_64"]
+    assert [c["verdict"] for c in drawn[2]["single"]["claims"]][1] == "fails"

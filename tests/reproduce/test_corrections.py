@@ -15,7 +15,7 @@ LOG = -math.log(1e-6)  # log(1/delta)
 def test_the_page_names_tests_that_there_are():
     page = (ROOT / "docs" / "corrections.md").read_text(encoding="utf-8")
     named = re.findall(r"(tests/[\w/]+\.py)::(\w+)", page)
-    assert len(named) >= 12
+    assert len(named) >= 25
     for path, name in named:
         assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8"), (path, name)
 
@@ -95,3 +95,83 @@ def test_lemma_28_and_the_steps_of_algorithm_3():
         a = (1 - step) * a + step**2
     assert a == pytest.approx(0.003970084, rel=0.01)
     assert 999 * a > 3.9
+
+
+def test_the_rate_of_theorem_27_in_the_radius():
+    """A sqrt(T) + B/T at its best T, A as C1 and B as C1²: the bound grows as C1^(4/3)."""
+    one, eight = (
+        optimize.minimize_scalar(
+            lambda T, c=c: c * math.sqrt(T) + 100 * c**2 / T, bounds=(1, 1e5), method="bounded"
+        )
+        for c in (1.0, 8.0)
+    )
+    assert math.log(eight.fun / one.fun) / math.log(8) == pytest.approx(4 / 3, abs=1e-3)
+    assert math.log(eight.x / one.x) / math.log(8) == pytest.approx(2 / 3, abs=1e-2)
+
+
+def test_lemma_29_in_the_norm_that_is_used():
+    """The l_inf deviation of means of N sign vectors: below √(2 log(2p)/N), and above √(log p/N).
+
+    The l2 norm of the same deviation is √(p/N), larger by √p over √log p.
+    """
+    rng, n, p = np.random.default_rng(0), 200, 1000
+    means = rng.choice([-1.0, 1.0], (20, n, p)).mean(axis=1)
+    largest, length = np.abs(means).max(axis=1).mean(), np.linalg.norm(means, axis=1).mean()
+    assert math.sqrt(math.log(p) / n) < largest < math.sqrt(2 * math.log(2 * p) / n)
+    assert length == pytest.approx(math.sqrt(p / n), rel=0.02)
+
+
+def test_members_have_lower_or_higher_entropy():
+    """Lower where a model remembers points, higher where it puts them all at its margin."""
+    from sklearn.ensemble import RandomForestClassifier
+    from sklearn.linear_model import LogisticRegression
+
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(120, 40)), rng.integers(0, 2, 120)
+
+    def difference(model):
+        p = model.fit(X[:60], y[:60]).predict_proba(X)
+        entropies = special.entr(p).sum(axis=1)
+        return entropies[:60].mean() - entropies[60:].mean()
+
+    assert difference(RandomForestClassifier(30, random_state=0)) < -0.1
+    assert difference(LogisticRegression(C=10.0)) > 0.05
+
+
+def test_a_larger_alpha_gives_more_entropy():
+    q = np.random.default_rng(0).uniform(-1, 1, 16)
+    few, many = (special.entr(special.softmax(q / alpha)).sum() for alpha in (0.05, 1.0))
+    assert few < many - 1
+
+
+def test_the_density_of_the_gradient_attack():
+    """As printed it integrates to 1/√(2n); the ratio of the distance is that of all entries."""
+    n, C, sigma = 4, 1.5, 0.7
+    x = np.linspace(-20, 20, 400_001)
+    printed = np.exp(-((x - C) ** 2) / (2 * sigma**2)) / (2 * np.sqrt(np.pi * n * sigma**2))
+    assert np.trapezoid(printed, x) == pytest.approx(1 / math.sqrt(2 * n), rel=1e-6)
+    signs = np.resize([1.0, -1.0], 2 * n)
+    w = C / math.sqrt(2 * n) * signs
+    g = np.random.default_rng(0).normal(size=2 * n)
+    whole = (np.square(g).sum() - np.square(g - w).sum()) / (2 * sigma**2)
+    d = g @ w / C
+    assert (C * d - C**2 / 2) / sigma**2 == pytest.approx(whole, rel=1e-12)
+
+
+def test_the_exponents_of_table_5_1():
+    """a/√T + b √T with a = √log d and b = log k √log(1/delta)/(eps N): (..)^(1/2) in both."""
+    from dpassay.synth.theorems import RATES
+    from dpassay_reproduce.printed.rates import PRINTED
+
+    def best(log_delta, signal):
+        b = math.sqrt(log_delta) / signal
+        return optimize.minimize_scalar(
+            lambda u: math.exp(-u / 2) + b * math.exp(u / 2), bounds=(-50, 50), method="bounded"
+        ).fun
+
+    power = math.log(best(16.0, 1e3) / best(1.0, 1e3)) / math.log(16)
+    assert power == pytest.approx(RATES["MWEM"].delta, abs=1e-4)
+    assert PRINTED["MWEM"].delta == 1 / 2 > power
+    power = -math.log(best(1.0, 1e5) / best(1.0, 1e3)) / math.log(100)
+    assert power == pytest.approx(RATES["MWEM"].signal, abs=1e-4)
+    assert RATES["FrankWolfe"].signal == RATES["MWEM"].signal > PRINTED["FrankWolfe"].signal

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dpassay_reproduce import hw3
+from rates import assert_rate
 
 
 def test_scores_have_the_mean_and_variance_that_explain_the_trends():
@@ -60,3 +61,19 @@ def test_files(tmp_path, monkeypatch):
     for name in hw3.QUESTIONS:
         assert len(numbers[name]["curves"]["classic"]) == len(hw3.METHODS)
     assert "not valid" in (tmp_path / "table.txt").read_text()
+
+
+def test_how_often_the_largest_bound_errs():
+    """The exact probability is .3165, by a dynamic programme over the walk of right guesses."""
+    wrong = hw3.chance_of_naive(4000, seed=1)
+    assert_rate(round(4000 * wrong), 4000, 0.3165, alpha=1e-6)
+
+
+def test_trends_are_judged():
+    rising = np.arange(5.0)[:, None] + np.zeros((5, 4)) + 0.01 * np.arange(4)
+    hill = rising[[0, 2, 4, 1, 0]]
+    tables = {name: {str(i): values for i in range(4)} for name, values in
+              (("q2.1", rising), ("q2.2", hill), ("q2.3", rising[::-1]))}  # fmt: skip
+    found = {name: hw3.judge(name, table) for name, table in tables.items()}
+    assert [c.verdict for c in found["q2.1"]] == ["holds", "fails"]
+    assert [found[name][0].verdict for name in ("q2.2", "q2.3")] == ["holds", "fails"]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import special
 
-from dpassay.attacks.counters import sorted_half_accuracy
+from dpassay.attacks.counters import share_in_lower_half, sorted_half_accuracy
 from dpassay.errors import InvalidArgument
 from dpassay.optim.frank_wolfe import frank_wolfe
 from dpassay.optim.gradient import step_event
@@ -211,7 +211,7 @@ def test_minimisers_inside_and_on_the_boundary_of_the_ball(data):
 
 def test_accuracies_are_those_of_the_counter():
     losses = np.random.default_rng(2).exponential(size=(3, 4, 20))
-    found = regression.accuracies(losses)
+    found = share_in_lower_half(losses)
     for index in np.ndindex(3, 4):
         one = losses[index]
         assert found[index] == sorted_half_accuracy(one[:10], one[10:])
@@ -220,9 +220,9 @@ def test_accuracies_are_those_of_the_counter():
 def test_attack_finds_members_of_overfitted_models_and_none_where_nothing_was_learned():
     """Right guesses of one repetition are hypergeometric, lighter in the tails than binomial."""
     data = regression.sample(Setting(repetitions=20), 100)
-    nothing = regression.accuracies(data.losses(np.zeros((20, 1, 1 + regression.FEATURES))))
+    nothing = share_in_lower_half(data.losses(np.zeros((20, 1, 1 + regression.FEATURES))))
     assert_rate(round(nothing.sum() * 100), 20 * 100, 0.5)
-    best = regression.accuracies(data.losses(regression.without_privacy(data)))
+    best = share_in_lower_half(data.losses(regression.without_privacy(data)))
     with pytest.raises(AssertionError):
         assert_rate(round(best.sum() * 100), 20 * 100, 0.5)
 

@@ -15,6 +15,19 @@ def noisy(trials):
     return [for_trial(7, trial).normal() for trial in trials]
 
 
+def slow(trials):
+    """The same, and takes a while."""
+    time.sleep(0.05 * len(trials))
+    return noisy(trials)
+
+
+def some_fail(data, rng):
+    """A mechanism with too little noise for epsilon 1, of which some runs fail."""
+    if rng.random() < 0.03:
+        raise RuntimeError
+    return len(data) + rng.laplace(scale=0.5)
+
+
 class Elsewhere:
     """A task that cannot be unpacked."""
 

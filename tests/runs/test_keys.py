@@ -396,3 +396,21 @@ def test_types_of_arrays_are_no_arrays():
     floats, whole = (np.ndarray[tuple[int, ...], np.dtype[kind]] for kind in (np.float64, np.int64))
     assert fingerprint(floats) == fingerprint(np.ndarray[tuple[int, ...], np.dtype[np.float64]])
     assert fingerprint(floats) != fingerprint(whole)
+
+
+def test_a_key_is_the_same_when_it_is_asked_for_again():
+    """To describe an object writes __slotnames__ into its class, which others may refer to."""
+
+    @dataclasses.dataclass
+    class Inner:
+        size: int
+
+    @dataclasses.dataclass
+    class Outer:
+        inner: Inner
+
+        def __call__(self):
+            return Inner(self.inner.size)
+
+    first, again = (run_key({}, code=[Outer(Inner(3))]) for _ in range(2))
+    assert first == again

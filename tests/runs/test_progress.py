@@ -1,5 +1,6 @@
 """What a run shows while it is played."""
 
+import datetime
 import io
 import sys
 
@@ -8,6 +9,7 @@ from rich.console import Console
 
 from dpassay.runs import play
 from dpassay.runs.progress import Bar, Lines, Quiet, duration, progress_for
+from dpassay.runs.writer import Writer
 
 
 def numbers(trials):
@@ -98,3 +100,11 @@ def test_own_progress():
 )
 def test_durations(seconds, text):
     assert duration(seconds) == text
+
+
+def test_rate_of_a_writer_whose_clock_was_set_back():
+    now = datetime.datetime.now(datetime.UTC)
+    hour = datetime.timedelta(hours=1)
+    for began, rate in ((now - hour, 2 / 3600), (now + hour, 0.0)):
+        writer = Writer({"since": began.isoformat(), "n_logged": 5}, 7, 1)
+        assert writer.per_second == pytest.approx(rate, rel=0.01)

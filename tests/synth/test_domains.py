@@ -9,15 +9,16 @@ import pytest
 from scipy import special
 
 from dpassay import synth
-from dpassay.errors import InvalidArgument
+from dpassay.errors import BudgetExceeded, InvalidArgument
 from dpassay.mechanisms.noise import source
 from dpassay.privacy import Approx, Gaussian, account
 from dpassay.privacy.budget import budget
 from dpassay.privacy.events import Sequence
+from dpassay.privacy.ledger import Ledger
 from dpassay.synth import MWEM, Categorical, Date, Numeric, Schema, Workload, measure_domain
 from dpassay.synth.recommended import fit_with_domain
 from dpassay.synth.tables import measuring
-from dpassay.synth.tables.domains import DomainWarning, Undeclared, price_domain
+from dpassay.synth.tables.domains import DomainWarning, Undeclared, make_noise, price_domain
 from rates import assert_rate, assert_rate_at_most
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-6}
@@ -151,7 +152,7 @@ def excess(make, n_columns, neighbouring="add-remove", shrink=1.0, lower=0.0):
     """
     given = {f"c{j}": Undeclared("categorical") for j in range(n_columns)}
     allowed = budget(1.0, 1e-3, neighbouring)
-    noise, event = price_domain(given, allowed, source(0), 100)
+    noise, event = make_noise(given, allowed, source(0), 100), price_domain(given, allowed)
     tables = make(noise.threshold, noise.sigma)
     places = sorted({place for table in tables for place in table})
     p, q = (law(t, places, shrink * noise.sigma, noise.threshold - lower) for t in tables)
@@ -207,7 +208,7 @@ def test_the_noise_that_is_drawn_is_the_noise_that_is_stated(neighbouring):
     distance = {"add-remove": 1, "replace-one": 2}[neighbouring]
     allowed = budget(3.0, 1e-6, neighbouring)
     given = {name: Undeclared("categorical") for name in "xy"}
-    noise, event = price_domain(given, allowed, source(0), 100)
+    noise, event = make_noise(given, allowed, source(0), 100), price_domain(given, allowed)
     assert isinstance(event, Sequence)
     gaussian, rare = event.events
     assert isinstance(gaussian, Gaussian)
@@ -337,8 +338,6 @@ def test_saved_and_read_back(tmp_path):
 
 @pytest.mark.parametrize("container", ["frame", "array"])
 def test_a_column_of_which_nothing_stands_out_is_left_out_and_charged(container, tmp_path):
-    from dpassay.privacy.ledger import Ledger
-
     frame = pd.DataFrame({"a": [1, 2] * 500, "b": np.arange(1000), "c": [0, 1] * 500})
     columns = {"a": "categorical", "b": "categorical", "c": [0, 1]}
     ledger = Ledger(tmp_path / "l.db", budget=budget(3.0, 1e-5, "add-remove").target)
@@ -361,12 +360,40 @@ def test_a_column_of_which_nothing_stands_out_is_left_out_and_charged(container,
     both = measure_domain(frame.assign(b=1), columns, epsilon=1.0, delta=2e-7, rng=0).event
     assert found.event_.events[0] == both  # as if it had been found
     assert found.sample(5, rng=0).shape == (5, 2)
-    assert [entry.what for entry in ledger.entries()] == ["domain", "ProductMixture"]
+    (entry,) = ledger.entries()
+    assert (entry.what, entry.event) == ("domain and ProductMixture", found.event_)
+
+
+def test_a_ledger_without_room_for_both_is_not_charged_for_the_domain(tmp_path):
+    ledger = Ledger(tmp_path / "l.db", budget=budget(0.8, 1e-5, "add-remove").target)
+    with pytest.raises(BudgetExceeded, match="'domain and ProductMixture'"):
+        synth.fit(table(), domain_epsilon=0.5, epsilon=1.0, delta=1e-6, ledger=ledger)
+    assert ledger.entries() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"target": "aeg"}, "target='aeg'"),
+        ({"resolution": -1.0}, "resolution=-1"),
+        ({"schema": {"age": range(30), "city": "categorical"}}, "column 'age' has a value outside"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_spent(change, message, tmp_path):
+    ledger = Ledger(tmp_path / "l.db")
+    frame = pd.DataFrame({"age": [20, 40] * 500, "city": ["Ulm", "Bonn"] * 500})
+    with pytest.raises(InvalidArgument, match=message):
+        synth.fit(frame, **{"domain_epsilon": 0.5, "epsilon": 1.0, "ledger": ledger} | change)
+    assert ledger.entries() == []
+
+
+def test_the_number_of_records_is_among_what_was_taken_as_public():
+    frame = pd.DataFrame({"b": [0, 1] * 500})
+    found = measure_domain(frame, {"b": "categorical"}, rng=0, **BUDGET)
+    assert found.privacy.assumptions == ("n=1000", "the names and types of the columns")
 
 
 def test_nothing_at_all_is_an_error_and_paid_for(tmp_path):
-    from dpassay.privacy.ledger import Ledger
-
     ledger = Ledger(tmp_path / "l.db", budget=budget(3.0, 1e-5, "add-remove").target)
     frame = pd.DataFrame({"b": np.arange(1000)})
     with (

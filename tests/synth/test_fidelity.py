@@ -195,3 +195,11 @@ def test_a_share_for_readers_needs_gaussian_noise():
         synth.MWEM(SCHEMA, reader_share=0.1, delta=1e-6, rng=0).fit(records())
     with pytest.raises(InvalidArgument, match="reader_share=1"):
         synth.fit(records(), schema=SCHEMA, reader_share=1.0)
+
+
+def test_a_number_that_is_lost_in_its_bin_is_said_to_need_an_atom():
+    frame = pd.DataFrame({"fee": [0.0] * 600 + list(np.linspace(1, 100, 400))})
+    spread = frame.assign(fee=np.linspace(0, 100, 1000))
+    (fault,) = compare_tables(frame, spread).faults
+    assert "one number has 60% of the true records" in fault
+    assert "atoms" in fault

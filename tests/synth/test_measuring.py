@@ -14,7 +14,7 @@ from dpassay.synth.methods import product_mixture
 from dpassay.synth.methods.descent import column_shares
 from dpassay.synth.models import Mixture
 from dpassay.synth.tables import measuring, tree
-from dpassay.synth.tables.domains import Undeclared, price_domain
+from dpassay.synth.tables.domains import Undeclared, make_noise, price_domain
 from dpassay.synth.tables.tree import Leaves
 
 RELATIONS = ("add-remove", "replace-one")
@@ -72,7 +72,7 @@ def test_few_records_keep_bins_of_equal_width():
     x = np.random.default_rng(0).normal(1460, 600, 4000).clip(130, 4000).astype(int)
     given = {"epsilon": 0.06, "delta": 1e-6, "rng": 0}
     found = measure_domain(pd.DataFrame({"x": x}), **given).schema.columns["x"]
-    noise, _ = price_domain(
+    noise = make_noise(
         {"x": Undeclared("integer")}, budget(0.06, 1e-6, "add-remove"), source(0), 4000
     )
     assert 4000 / noise.sigma < 100
@@ -215,7 +215,7 @@ def test_the_stages_of_a_column_cost_what_it_is_charged(kind, levels, relation, 
     given = {name: Undeclared(kind) for name in "xyz"}
     allowed = budget(5.0, 1e-6, relation)
     n = 10**6 if levels > 1 else 3000
-    noise, event = price_domain(given, allowed, source(0), n)
+    noise, event = make_noise(given, allowed, source(0), n), price_domain(given, allowed)
     if levels < measuring.LEVELS:
         noise = noise._replace(n_records=round(noise.sigma * (50 if levels == 0 else 200)))
     else:

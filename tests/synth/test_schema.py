@@ -330,3 +330,17 @@ def test_values_outside_that_have_no_place_are_refused():
         Categorical(("a",), outside="missing")
     with pytest.raises(InvalidArgument, match="outside='nearest' must be one of"):
         Categorical(("a",), outside="nearest")
+
+
+def test_whole_numbers_may_be_called_integer():
+    given = {"kind": "integer", "low": 0, "high": 120, "bins": 12}
+    column = Schema({"age": given}).columns["age"]
+    assert column == Numeric.between(0, 120, bins=12, integer=True)
+
+
+@pytest.mark.parametrize("kind", ["integer", "numeric", "date", "timestamp", "categorical"])
+def test_a_kind_without_a_domain_says_what_is_missing(kind):
+    with pytest.raises(
+        InvalidArgument, match=r"column 'x' has a kind, .* and no domain. .*--domain"
+    ):
+        Schema({"x": {"kind": kind, "nullable": True}})

@@ -54,3 +54,4 @@ da.learn.PrivateRidge(solver="svd")  # wrong: no such solver
 da.learn.PrivateLogisticRegression(solver="lbfgs")  # wrong: no such solver
 da.learn.PrivateLasso(loss="squared")  # wrong: no such loss
 da.mechanisms.report_noisy_max([1.0], sensitivity=1.0, epsilon=1.0, noise="normal")  # wrong: none
+da.attacks.attack(None, [1.0], [2.0], variances="shrunk")  # wrong: no such option

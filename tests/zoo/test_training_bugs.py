@@ -4,7 +4,8 @@ import pytest
 from dpassay import _rng
 from dpassay.auditing.neighbours import check_neighbours
 from dpassay.bounds.sequential import SequentialTest
-from dpassay.privacy import ZCDP
+from dpassay.privacy import ZCDP, account, shuffled_event
+from dpassay.privacy.allocation import AllocatedLosses
 from dpassay.zoo import training_bugs
 from dpassay.zoo.training_bugs import CASES, digits
 
@@ -81,3 +82,11 @@ def test_the_networks_canary_moves_a_gradient_by_the_sensitivity_at_most(monkeyp
     for a, b in zip(one, other, strict=True):
         moved = np.linalg.norm(a - b) / training_bugs.RATE
         assert stated / training_bugs.BATCH < moved <= 2 * stated
+
+
+def test_shuffling_is_beyond_the_poisson_curve_and_within_its_own():
+    """Without a game: the truth is above Poisson's delta at 0 and below that of its event."""
+    noise, steps = training_bugs.SHUFFLED["noise"], int(training_bugs.SHUFFLED["steps"])
+    truth = AllocatedLosses(noise, steps).delta(np.zeros(1), False, "lower")[0]
+    assert truth > training_bugs.shuffling_claim().delta_upper * 1.1
+    assert account(shuffled_event(noise, steps)).delta(0.0) >= truth

@@ -96,7 +96,7 @@ def radius_of(records: Records) -> float:
 
 
 def _example(network: Network, records: Records, x: Any, y: Any, insert: Any = None) -> Crafted:
-    """A game of one example, which is its own query."""
+    """A game whose canary is one example, on which the model is also queried."""
     x = np.asarray(x, np.float32).reshape(network.input_shape)
     context = {"x": x, "y": np.int32(y), "query_x": x, "query_y": np.int32(y)}
     hooks = Hooks(example=insert or FixedExample(), observe=QueryLoss(network))
@@ -250,7 +250,7 @@ def _pattern(canary: GradientCanary, moved: FloatArray, rng: np.random.Generator
 
 
 def _insert(training: Training, records: Records, direction: FloatArray) -> Crafted:
-    """A game of one gradient, of the clipping norm."""
+    """A game whose canary is one gradient of the clipping norm."""
     hooks = Hooks(gradient=FixedGradient(), observe=AlongGradient())
     return Crafted(records, hooks, {"gradient": (training.clip * direction).astype(np.float32)})
 

@@ -8,7 +8,7 @@ candidate was put into the training set by a fair coin of its own (``membership=
 """
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from scipy import special
@@ -16,7 +16,7 @@ from scipy import special
 from dpassay import _check
 from dpassay._rng import RngLike
 from dpassay.attacks.ceilings import MEMBERSHIPS, AttackCeilings, Membership, ceilings
-from dpassay.attacks.methods import METHODS, Attack, candidates, check_options
+from dpassay.attacks.methods import METHODS, Attack, AttackOptions, candidates, check_options
 from dpassay.attacks.shadows import Shadows
 from dpassay.attacks.thresholds import RULES, Cut, Scored, rates
 from dpassay.attacks.whitebox import WhiteBox, white_box_features
@@ -117,7 +117,7 @@ def attack(
     fprs: tuple[float, ...] = (0.001, 0.01),
     confidence: float = 0.95,
     rng: RngLike = 0,
-    **options: Any,
+    **options: Unpack[AttackOptions],
 ) -> AttackResult:
     """How well an attack tells members of a model's training set from others.
 

@@ -6,7 +6,7 @@ counted, and bounds epsilon where membership was randomised.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, TypedDict
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from dpassay._rng import RngLike
 from dpassay.attacks.learned import shadow_scores
 from dpassay.attacks.outputs import Outputs, dense, observe, records
 from dpassay.attacks.quantile import quantile_scores
-from dpassay.attacks.ratio_attacks import lira_scores, rmia_scores
+from dpassay.attacks.ratio_attacks import Variance, lira_scores, rmia_scores
 from dpassay.attacks.scores import metric_scores
 from dpassay.attacks.shadows import Shadows, records_of
 from dpassay.attacks.whitebox import WhiteBox
@@ -156,7 +156,19 @@ METHODS: dict[str, Attack] = {
 }
 
 
-def check_options(method: str, options: dict[str, Any]) -> None:
+class AttackOptions(TypedDict, total=False):
+    """What some attacks can be told; the table above says which has which."""
+
+    variance: Variance
+    gamma: float
+    offline_slope: float
+    learner: Literal["boosting", "mlp"]
+    per_class: bool
+    alpha: float
+    regressor: Literal["boosting", "linear"]
+
+
+def check_options(method: str, options: AttackOptions) -> None:
     """Refuse options that the attack does not have."""
     known = METHODS[method].options
     for name, value in options.items():

@@ -8,9 +8,11 @@ A check never says "private": it sees finitely many pairs. It says broken, undec
 or that nothing broke on so many pairs.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypedDict
+
+from numpy.typing import ArrayLike
 
 from dpassay import _check
 from dpassay.auditing.checking_session import Question, Session
@@ -23,10 +25,30 @@ from dpassay.replay.datasets import form_of, record_of
 from dpassay.replay.patches import finish
 from dpassay.replay.playing import Player, Relocated
 from dpassay.replay.primitives import Primitive
+from dpassay.replay.ranges import read_bounds
 from dpassay.types import Neighbouring, PrivacyCurve
 
 _READINGS = 3
 Progress = Callable[[int], None] | None
+Declared = tuple[ArrayLike, ArrayLike] | Mapping[Any, tuple[float, float]]
+"""The range of all values, or one per column."""
+
+
+class CheckOptions(TypedDict, total=False):
+    """What can be asked of a check whose data are known: arguments of :func:`check`."""
+
+    claim: Claim | events.Event | None
+    neighbouring: Neighbouring | None
+    bounds: tuple[float, float] | None
+    sampling_rate: float | None
+    sensitivity: float | None
+    delta: float | None
+    limit: int
+    primitives: Sequence[Primitive]
+    evidence: int
+    confidence: float
+    rng: int
+    progress: Progress
 
 
 def check(
@@ -36,7 +58,7 @@ def check(
     *,
     neighbours: Sequence[Any] | None = None,
     neighbouring: Neighbouring | None = None,
-    bounds: tuple[float, float] | None = None,
+    bounds: Declared | None = None,
     sampling_rate: float | None = None,
     sensitivity: float | None = None,
     delta: float | None = None,
@@ -46,7 +68,7 @@ def check(
     evidence: int = 0,
     confidence: float = 0.95,
     rng: int = 0,
-    progress: Callable[[int], None] | None = None,
+    progress: Progress = None,
 ) -> Check:
     """Broken obligations of a mechanism's privacy proof, found by recording and replaying it.
 
@@ -59,7 +81,9 @@ def check(
             such as "3,1e-5", or (epsilon, delta). Without one nothing is compared with the price.
         neighbours: data sets to play instead of searched ones, for data of another kind.
         neighbouring: "add-remove" or "replace-one"; the claim's by default.
-        bounds: the declared range of all values; searched records stay in it.
+        bounds: the declared range of all values, (low, high), in which searched records stay; two
+            rows of numbers declare a range per column, a mapping such as {"age": (0, 120)} one by
+            the name of a column or field. Of a pair (X, y) it is about X.
         sampling_rate: declares that batches are Poisson samples of this rate.
         sensitivity: the most that one record may move any query in the l2 norm, if declared.
         delta: where epsilon is stated; the claim's own by default.
@@ -97,7 +121,8 @@ def check(
     form = form_of(data)
     given = None if neighbours is None else [form_of(other).arrays for other in neighbours]
     question = Question(
-        mechanism, form.arrays, form.rebuild, curve, relation, rate, sensitivity, bounds, given,
+        mechanism, form.arrays, form.rebuild, curve, relation, rate, sensitivity,
+        read_bounds(form.arrays, bounds), given,
         0.0 if curve is None and delta is None else claimed_delta(curve, delta),  # type: ignore[arg-type]
         _check.count("limit", limit), _check.count("rng", rng, low=0),
         None if own is None else record_of(own, form.arrays),

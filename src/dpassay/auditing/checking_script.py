@@ -15,12 +15,12 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import extract_tb
-from typing import Any
+from typing import Any, Unpack
 
 from dpassay import probe
 from dpassay._scratch import temporary_folder
 from dpassay.auditing.adapters.script import Script, from_script
-from dpassay.auditing.checking import check
+from dpassay.auditing.checking import CheckOptions, check
 from dpassay.auditing.checking_text import place
 from dpassay.auditing.findings import Check, Finding, Open
 from dpassay.auditing.working_copy import WorkingCopy, root_of
@@ -44,7 +44,7 @@ def check_script(
     arguments: Sequence[str] = (),
     *,
     pair: tuple[Any, Any] | None = None,
-    **options: Any,
+    **options: Unpack[CheckOptions],
 ) -> Check:
     """A :func:`~dpassay.check` of a whole script; see there for the options.
 

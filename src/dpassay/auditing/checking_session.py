@@ -29,6 +29,7 @@ from dpassay.replay.neighbours import Neighbour
 from dpassay.replay.obligations import HIDDEN, Broken
 from dpassay.replay.outputs import first_difference, is_discrete, is_rearranged
 from dpassay.replay.playing import Played, Player
+from dpassay.replay.ranges import Bounds
 from dpassay.replay.sites import Place, Site
 from dpassay.replay.tape import SAMPLERS, Tape
 from dpassay.types import Neighbouring, PrivacyCurve
@@ -38,6 +39,8 @@ EXACT, DISCRETISED = 1 + 1e-6, 1 + 1e-3
 
 _BY_NOISE = frozenset({"DPA101", "DPA103", "DPA202", "DPA402", "DPA403"})
 """Rules that a public draw breaks where it is taken for noise."""
+_BY_DOMAIN = frozenset({"DPA101", "DPA103"})
+"""Rules that a value beyond the declared ones breaks where each has a place of its own."""
 _CLEAR, _MORE_IF_CLEAR, _MORE = 2.0, 5, 10  # pairs after a price above, or far above, the claim
 _BEFORE_EMPTY_BATCHES = 5  # pairs that are played before the one on which batches are empty
 _STATE = "it seems that the mechanism keeps state between runs, such as a ledger or a counter"
@@ -55,7 +58,7 @@ class Question:
     neighbouring: Neighbouring
     rate: float | None
     sensitivity: float | None
-    bounds: tuple[float, float] | None
+    bounds: Bounds | None
     given: Sequence[Any] | None
     delta: float
     limit: int
@@ -312,8 +315,7 @@ class Session:
             broken += obligations.norms(tape, self.question.neighbouring)
             broken += obligations.sensitivities(tape)
             broken = self._price_answers(first, played, neighbour, bill, broken)
-        event = prices.event_of(bill, tape, self.question.neighbouring)
-        low = prices.event_of(prices.round_down(bill), tape, self.question.neighbouring)
+        event, low = (self._event_of(part, tape) for part in (bill, prices.round_down(bill)))
         return Seen(
             neighbour, tuple(broken), bill, event, low, self._blind(first, played),
             self._is_per_record(first, played), obligations.is_in_parts(tape),
@@ -322,6 +324,16 @@ class Session:
             bool(calls) and obligations.skips_empty_batches(tape),
             self.player.executions,
         )  # fmt: skip
+
+    def _event_of(self, bill: prices.Bill, tape: Tape) -> events.Event | None:
+        """What a bill describes: of two descriptions that both hold, the one that costs less."""
+        neighbouring, delta = self.question.neighbouring, self.question.delta
+        event = prices.event_of(bill, tape, neighbouring)
+        if event is None or all(part.span is None for part in bill.parts):
+            return event
+        other = prices.event_of(prices.by_range(bill), tape, neighbouring)
+        either = [known for known in (event, other) if known is not None]
+        return min(either, key=lambda known: epsilon_of(known, delta))
 
     def _price_answers(
         self,
@@ -393,6 +405,8 @@ class Session:
                 self.waiting.append((seen, broken))
             elif broken.rule in HIDDEN and not self.is_steady(first, seen, broken):
                 self._open(broken, _NOT_STEADY)
+            elif broken.rule in _BY_DOMAIN and self._may_be_undeclared(seen.neighbour):
+                self._take_undeclared(seen, broken)
             else:
                 self.findings.append(self.finding_of(broken, self.pair_of(seen), seen))
         for entry, reason in seen.bill.unpriced:
@@ -403,6 +417,22 @@ class Session:
                 self.dearest = (cost, seen)
             if self.too_dear_at is None and self.exceeds(seen, cost):
                 self.too_dear_at = seen.execution
+
+    def _may_be_undeclared(self, near: Neighbour) -> bool:
+        """Whether a record is a code or a text that does not occur, where others could show it."""
+        question = self.question
+        if near.ordinary or question.given is not None:
+            return False
+        return any(True for _ in nearby.without_a_value(question.data, question.neighbouring))
+
+    def _take_undeclared(self, seen: Seen, broken: Broken) -> None:
+        """A finding if a value that occurs shows the same; else a warning: it may be impossible."""
+        found = smaller.find_within(self, broken)
+        if found is not None:
+            self.findings.append(found)
+            return
+        text = f"{broken.text} No value that occurs in D shows it: is this one possible at all?"
+        self._warn(replace(seen, broken=(replace(broken, text=text),)), broken.rule)
 
     def excuse_of(self, seen: Seen, broken: Broken) -> str:
         """Why what broke may be protected all the same, empty if nothing speaks for it."""
@@ -472,7 +502,10 @@ class Session:
         if not seen.neighbour.occurs:
             text += " If no such value can occur, declare those that can as categories of a frame."
         elif not seen.neighbour.ordinary:
-            text += " If no record can be so large, declare it: bounds=(low, high)."
+            text += (
+                " If no record can be so large, declare it: bounds=(low, high), or one such pair "
+                "for each column."
+            )
         finding = self.finding_of(Broken("DPA202", part.entry.site, text), self.pair_of(seen), seen)
         self.findings.append(
             replace(
@@ -651,6 +684,8 @@ def _is_nan(seen: Seen) -> bool:
 def _say_movement(part: prices.Part) -> str:
     if part.law in ("normal", "laplace"):
         scale = float(np.max(part.entry.scale))
+        if float(np.min(part.entry.scale)) < scale:
+            return f"The query moves by {part.mu or part.epsilon:.4g} times its noise."
         far = (part.mu or part.epsilon) * scale
         noise = "deviation" if part.law == "normal" else "scale"
         return f"The query moves by {far:.4g}; its noise has {noise} {scale:.4g}."

@@ -33,6 +33,26 @@ def search(session: "Session", first: Played) -> None:
             _play(session, first, nearby.take(question.data, range(size)), size)
 
 
+def find_within(session: "Session", broken: Broken) -> Finding | None:
+    """The same fault by a value that occurs, where one that does not has shown it.
+
+    A histogram over declared codes, for example, need not hold another one.
+    """
+    question = session.question
+    for base, neighbour in nearby.without_a_value(question.data, question.neighbouring):
+        n = nearby.n_records(base)
+        try:
+            seen = session.see(session.player.record(base, n), neighbour)
+        except Exception:  # a mechanism may refuse so few records
+            continue
+        same = next((part for part in seen.broken if part.rule == broken.rule), None)
+        if same is not None and not session.excuse_of(seen, same):
+            how = f"D without the records of one value, and one of them ({neighbour.how})"
+            pair = Pair(base, neighbour.data, how)
+            return replace(session.finding_of(same, pair, seen), n_records=n)
+    return None
+
+
 def _n_to_cut(session: "Session") -> int:
     """The number of records, 0 where the data must not be cut."""
     question = session.question

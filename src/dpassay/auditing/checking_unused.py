@@ -112,12 +112,18 @@ def _matters(player: Player, first: Played, doubtful: dict[int, Array]) -> bool:
 
 
 def _shifts(first: Played, places: dict[int, Array], far: float) -> dict[int, Array]:
-    """By how much the values in these places change; the bit of a comparison is turned."""
+    """By how much the values in these places change.
+
+    The bit of a comparison is turned; an answer becomes the first one, or the second.
+    """
     found: dict[int, Array] = {}
     for number, where in places.items():
         entry = first.tape.entries[number]
-        turned = np.where(entry.out, -1.0, 1.0)
-        by = turned if entry.kind == "compare" else np.rint(far * (1 + entry.scale))
+        by = np.rint(far * (1 + entry.scale))
+        if entry.kind == "compare":
+            by = np.where(entry.out, -1.0, 1.0)
+        elif entry.law == prices.RESPONSE:
+            by = np.where(entry.out, -1.0 * entry.out, 1.0)
         found[number] = np.where(where, by, 0.0)
     return found
 
@@ -147,10 +153,12 @@ def find_unpublished(
             calls.setdefault(entry.site.exact, []).append(entry)
     for entries in calls.values():
         site = entries[0].site
+        answers = entries[0].law == prices.RESPONSE
         per_record = n >= _FEW and any(_is_per_record(first.tape, entry, n) for entry in entries)
-        if per_record:
+        if per_record or answers:
             shown = {*numbers_of(first.output)} if shown is None else shown
             hidden = not all(float(value) in shown for e in entries for value in e.out.ravel())
+            hidden = hidden or answers  # 0 and 1 stand in a release for many reasons
             if hidden and not _changes_as_many(player, first, entries):
                 return site
         if not _reaches_output(player, first, entries):

@@ -18,6 +18,7 @@ from dpassay.privacy.events import (
     dp_sgd_event,
     shuffled_event,
 )
+from dpassay.privacy.events.words import in_words
 from dpassay.types import PrivacyCurve
 
 Claim = PrivacyCurve | tuple[float, float] | str
@@ -45,7 +46,7 @@ def parse_claim(
             name (:func:`dpassay.dp_sgd_event` and its like), which is priced by its PLD; with
             ``method=best`` by the best of all methods.
         neighbouring: the relation that the claim is made under.
-        assumptions: what it takes as public; ``dp-sgd:`` and its like say so themselves.
+        assumptions: what it takes as public; trainings say themselves what they are.
         n_records: the number of records, if it is public.
 
     >>> parse_claim("3,1e-5")
@@ -143,6 +144,7 @@ class _Training:
         needed: names that must be given.
         more: names that may be given.
         takes_relation: whether it can be stated under replace-one too.
+        warning: what a reader of the claim should know.
 
     """
 
@@ -150,6 +152,7 @@ class _Training:
     needed: tuple[str, ...]
     more: tuple[str, ...] = ()
     takes_relation: bool = False
+    warning: tuple[str, ...] = ()
 
 
 def _price_training(word: str, text: str, statement: dict[str, Any]) -> Curve:
@@ -168,7 +171,8 @@ def _price_training(word: str, text: str, statement: dict[str, Any]) -> Curve:
     if method is None:
         method = "best" if word == "shuffled" or values.get("sampling_rate") == 1 else "pld"
     chosen: AccountMethod = _check.choice("method", method, ("best", "pld"))
-    return account(event, chosen, n_records=statement["n_records"])
+    public = () if word == "dp-sgd" else (f"the training is {in_words(event)}", *training.warning)
+    return account(event, chosen, assumptions=public, n_records=statement["n_records"])
 
 
 def _relation(word: str, training: _Training, neighbouring: str) -> dict[str, str]:
@@ -201,7 +205,11 @@ _TRAININGS: dict[str, _Training] = {
     ),
     "allocation": _Training(allocation_event, ("noise_multiplier", "steps"), ("epochs", "k")),
     "shuffled": _Training(
-        shuffled_event, ("noise_multiplier", "steps"), ("epochs",), takes_relation=True
+        shuffled_event,
+        ("noise_multiplier", "steps"),
+        ("epochs",),
+        takes_relation=True,
+        warning=("batches are not Poisson samples, whose smaller epsilon is not proved for them",),
     ),
     "bandmf": _Training(bandmf_event, ("noise_multiplier", "sampling_rate", "steps", "bands")),
 }

@@ -1,6 +1,5 @@
 """``audit``: play the game of a mechanism many times, bet against its claim, and give a verdict."""
 
-import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -11,19 +10,25 @@ import numpy as np
 
 from dpassay import _check
 from dpassay.attacks.distinguisher import Distinguisher, learn_distinguisher
-from dpassay.attacks.online import VERSION
 from dpassay.attacks.regions import Forecast, learn_from_many
-from dpassay.auditing.account import CHOOSING, Account
+from dpassay.auditing.account import CHOOSING
+from dpassay.auditing.answering import keep_verdict
 from dpassay.auditing.claims import Claim, as_claim
+from dpassay.auditing.configuration import (
+    MANY_DRAWS,
+    SHARE_OF_MANY,
+    Configuration,
+    account_for,
+    configure,
+    find_earlier,
+)
 from dpassay.auditing.counting import n_ordered
 from dpassay.auditing.engine import Engine
-from dpassay.auditing.game import PairGame, draws_many
+from dpassay.auditing.game import PairGame
 from dpassay.auditing.inputs import as_input
 from dpassay.auditing.neighbours import look_at_neighbours
 from dpassay.auditing.question import (
-    MANY,
     Question,
-    account_of,
     keep_account,
     refuse_target,
 )
@@ -36,7 +41,6 @@ from dpassay.runs import (
     Outcomes,
     Played,
     Players,
-    RunRecord,
     TrialLog,
     hire,
     opened,
@@ -47,12 +51,7 @@ from dpassay.types import FloatArray, NeighboursSeen, PrivacyCurve, Verdict
 if TYPE_CHECKING:
     from dpassay.replay.primitives import Primitive
 
-_BLOCKS, _LARGEST_BLOCK = 20, 16_384
 _FIXED = ("stop", "leak")
-_LEARNING_SHARE, _FEWEST, _MOST = 0.25, 60, 5000  # of the trials, to learn a distinguisher from
-# With so many cheap draws a region of outputs is learned and counted; its learners want more.
-_MANY_DRAWS, _SHARE_OF_MANY, _MOST_OF_MANY = 40_000, 0.4, 1_000_000
-_STILL_MORE, _MOST_OF_ALL = 0.125, 2_000_000  # where the count is large, so is what it rests on
 
 
 def audit(
@@ -307,9 +306,9 @@ class Asked:
         seen = look_at_neighbours((data, data_prime), relation, self.group, self.neighbours, worlds)
         new = configure(mechanism, score, self.trials, self.seed, self.sequential)
         parts = {"code": [mechanism, score], "data": [data, data_prime]}
-        chosen, record = _find_earlier(new, self.trials, engine.log, parts)
+        chosen, record = find_earlier(new, self.trials, engine.log, parts)
         key = run_key(chosen.configuration(), **parts) if record is None else record.key
-        account = _account(chosen, record, self.sequential)
+        account = account_for(chosen, record, self.sequential)
         taught = chosen.n_learning * max(chosen.block, 1)
         rules = Rules(
             self.claim,
@@ -377,7 +376,7 @@ class _Session:
     def _run(self, game: PairGame) -> Verdict:
         log = self._engine.log
         # Made before anything is played: Ctrl-C between two parts of a run must find it ready.
-        referee = Referee(self.question.rules)
+        referee = self.question.referee(log)
         if game.score is None and not self.question.rules.online:
             learning = self._play(self._engine, game, self.question.learning)
             self.question.refuse(learning, self._prints, last=False)
@@ -396,7 +395,10 @@ class _Session:
         if testing.ended == "interrupted":
             return self.question.judge(log)  # The referee may have been interrupted in the middle.
         self._order_count(referee, done=testing.ended == "done")
-        return self.question.verdict(referee, testing, self._prints)
+        verdict = self.question.verdict(referee, testing, self._prints)
+        self.question.remember(log, referee)
+        keep_verdict(log, self.question.key, verdict)
+        return verdict
 
     def _play(
         self, engine: Engine, game: PairGame, numbers: range, referee: Referee | None = None
@@ -432,108 +434,6 @@ class _Session:
         referee.rules = self.question.rules
 
 
-@dataclass(frozen=True)
-class Configuration:
-    """How trials are cut into calls, and how many of these are for learning."""
-
-    seed: int | None
-    block: int
-    n_calls: int
-    n_learning: int
-    online: bool = False
-
-    @property
-    def n_testing(self) -> int:
-        """The number of trials that count: those after learning."""
-        return (self.n_calls - self.n_learning) * max(self.block, 1)
-
-    def configuration(self) -> dict[str, Any]:
-        """What fixes the trials; the claim and the number of trials do not."""
-        learns: dict[str, Any] = {"sklearn": _sklearn_version()} if self.n_learning else {}
-        if self.online:
-            learns = {"online": VERSION}
-        return {
-            "seed": self.seed,
-            "block": self.block,
-            "n_learning": self.n_learning,
-        } | learns
-
-
-def configure(
-    mechanism: Any, score: Any, trials: int, seed: int | None, sequential: bool
-) -> Configuration:
-    """How the trials of a new audit are played, if all that it needs is there."""
-    if not callable(mechanism):
-        raise InvalidArgument(
-            f"mechanism={_check.shown(mechanism)} must be callable: mechanism(data, rng)."
-        )
-    if score is not None and not callable(score):
-        raise InvalidArgument(
-            f"score={_check.shown(score)} must be callable: score(output) -> float."
-        )
-    trials = _check.count("trials", trials, low=1)
-    block = int(np.clip(trials // _BLOCKS, 1, _LARGEST_BLOCK)) if draws_many(mechanism) else 0
-    n_calls = trials // max(block, 1)
-    learning = 0
-    # Where all of alpha is for bets, the attack learns while it bets, and no trial is set aside.
-    online = score is None and Account.begin(n_calls * max(block, 1), sequential).betting == 1
-    if score is None and not online:
-        if trials < 2 * _FEWEST:
-            raise InvalidArgument(
-                f"trials={trials} must be at least {2 * _FEWEST} to learn a score and test it. "
-                "Pass score=, or more trials."
-            )
-        learning = math.ceil(_learning_trials(trials, bool(block)) / max(block, 1))
-    return Configuration(seed, block, n_calls, learning, online)
-
-
-def _learning_trials(trials: int, cheap: bool) -> int:
-    """How many of the trials are for learning; many where outputs are drawn at once."""
-    if cheap and trials >= _MANY_DRAWS:
-        many = min(_SHARE_OF_MANY * trials, _MOST_OF_MANY)
-        return int(max(many, min(_STILL_MORE * trials, _MOST_OF_ALL)))
-    return int(np.clip(_LEARNING_SHARE * trials, _FEWEST, _MOST))
-
-
-def _find_earlier(
-    new: Configuration, trials: int, log: TrialLog, parts: Mapping[str, Any]
-) -> tuple[Configuration, RunRecord | None]:
-    """The configuration of the run in the log that this audit goes on with; else a new one.
-
-    How a score is learned, from how many trials, and how many are drawn at once, follow from the
-    first question that was asked. Another number of trials, or a count instead of bets, must not
-    change them: the same seeds would be played again as another run, with an error probability of
-    its own for the same trials.
-    """
-    learns = new.online or new.n_learning > 0
-    for record in reversed(log.runs()):
-        known = record.configuration
-        if not {"seed", "block", "n_learning"} <= known.keys():
-            continue
-        block, n_learning, online = known["block"], known["n_learning"], "online" in known
-        n_calls = trials // max(block, 1)
-        old = replace(new, block=block, n_learning=n_learning, online=online, n_calls=n_calls)
-        same_kind = bool(block) == bool(new.block) and (online or n_learning > 0) == learns
-        if same_kind and known == old.configuration() and record.key == run_key(known, **parts):
-            _check.count(
-                "trials",
-                trials,
-                low=(n_learning + 1) * max(block, 1),
-                remedy=f"Run {record.key[:12]} in this store learned a score from the first.",
-            )
-            return old, record
-    return new, None
-
-
-def _account(chosen: Configuration, record: RunRecord | None, sequential: bool) -> Account:
-    """What the logged run has left; a new account if there is none."""
-    if record is None or record.description.get("audit") != MANY:
-        return Account.begin(chosen.n_testing, sequential)
-    account = account_of(record)
-    account.allow(sequential, record.key)
-    return account
-
-
 def as_seed(rng: Any) -> int | None:
     """The seed that a run is named by; None for secure noise."""
     if isinstance(rng, np.random.Generator):
@@ -541,12 +441,6 @@ def as_seed(rng: Any) -> int | None:
     if rng is None:
         return None
     return _check.seed("rng", rng, remedy="Pass a seed, a generator or None.")
-
-
-def _sklearn_version() -> str:
-    import importlib.metadata
-
-    return importlib.metadata.version("scikit-learn")
 
 
 def _pair(pair: Any) -> tuple[Any, Any]:
@@ -596,7 +490,7 @@ def _learn(game: PairGame, outcomes: Outcomes, question: Question) -> Distinguis
             tables.append(np.frombuffer(outcomes.payloads[trial]).reshape(len(coins), -1))
             worlds.append(coins)
     drawn = np.concatenate([np.empty(0, int), *worlds])
-    if game.block and drawn.size >= _SHARE_OF_MANY * _MANY_DRAWS:
+    if game.block and drawn.size >= SHARE_OF_MANY * MANY_DRAWS:
         found = learn_from_many(np.concatenate(tables), drawn, _forecast(question))
         if found is not None:
             return found

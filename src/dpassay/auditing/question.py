@@ -25,6 +25,7 @@ from dpassay.auditing.power import (
 )
 from dpassay.auditing.reading import FeaturesInLog, Reader, ScoresInLog, StepsInLog
 from dpassay.auditing.referee import Referee, Rules, claimed_delta
+from dpassay.auditing.remembered import keep_memory, name_question, read_memory
 from dpassay.auditing.seeds import FixedSeed, Prints
 from dpassay.errors import AuditStopped, InvalidArgument, is_target_error
 from dpassay.privacy.curves import Curve
@@ -230,16 +231,33 @@ class Question:
         if self.fixed_seed == "stop":
             prints.refuse(at_the_end=last and run.ended != "interrupted")
 
+    def referee(self, log: TrialLog) -> Referee:
+        """A referee that has seen no trials yet, with what the log remembers of earlier bets."""
+        return Referee(self.rules, read_memory(log, self.key, self._name()))
+
+    def remember(self, log: TrialLog, referee: Referee) -> None:
+        """Keep in the log what the referee's bets came to."""
+        keep_memory(log, self.key, self._name(), referee.memory())
+
+    def _name(self) -> str | None:
+        text = claim_text(self.rules.claim) if self.claim_text is None else self.claim_text
+        return name_question(self.rules, text)
+
     def judge(self, log: TrialLog) -> Verdict:
         """The verdict on what a log holds, up to the first gap; nothing is played."""
         read = partial(read_run, key=self.key, store=log, max_failed_share=self.max_failed_share)
-        prints, referee = self.prints(), Referee(self.rules)
-        learning = read(self.learning, stop=self.watch(prints, None))
-        self.refuse(learning, prints, last=False)
+        prints, referee = self.prints(), self.referee(log)
+        n_learned = 0
+        if self.learning:
+            learning = read(self.learning, stop=self.watch(prints, None))
+            self.refuse(learning, prints, last=False)
+            n_learned = len(learning.outcomes)
         stop = self.watch(prints, referee)
         testing = read(self.testing, stop=stop, every=self.every)
         self.refuse(testing, prints, last=True)
-        return self.verdict(referee, testing, prints, len(learning.outcomes))
+        verdict = self.verdict(referee, testing, prints, n_learned)
+        self.remember(log, referee)
+        return verdict
 
     def description(self) -> dict[str, Any]:
         """The question as plain JSON, for the log."""

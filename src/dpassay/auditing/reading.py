@@ -14,7 +14,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from dpassay._rng import for_trial
+from dpassay._rng import first_coins, for_trial
 from dpassay.attacks.features import stack
 from dpassay.attacks.trajectories import score_from_json, score_to_json
 from dpassay.errors import InvalidArgument
@@ -22,6 +22,7 @@ from dpassay.runs import Outcomes
 from dpassay.types import FloatArray
 
 Seen = tuple[NDArray[Any], FloatArray]  # worlds and scores
+_CHUNK, _CHUNKS = 1024, 4096  # trials whose worlds are drawn together; most chunks in one look
 COIN = 0  # the stream of a trial's randomness that its world is drawn from
 
 
@@ -43,6 +44,25 @@ def coins(seed: int, trial: int, block: int) -> NDArray[Any]:
     return worlds
 
 
+def coins_of(seed: int, trials: NDArray[np.int64], block: int) -> NDArray[Any]:
+    """The worlds of several trials, one after the other."""
+    if not block and trials.size:
+        chunks, places = np.divmod(trials, _CHUNK)
+        first, last = int(chunks.min()), int(chunks.max())
+        if last - first > _CHUNKS:  # far apart
+            return first_coins(seed, trials, COIN)
+        drawn = np.stack([_chunk_of_coins(seed, chunk) for chunk in range(first, last + 1)])
+        return drawn[chunks - first, places]
+    worlds = [coins(seed, trial, block) for trial in trials.tolist()]
+    return np.concatenate([np.empty(0, int), *worlds])
+
+
+@functools.lru_cache(maxsize=8)
+def _chunk_of_coins(seed: int, chunk: int) -> NDArray[Any]:
+    """The worlds of neighbouring trials: who asks for one of them soon asks for the others."""
+    return first_coins(seed, np.arange(chunk * _CHUNK, (chunk + 1) * _CHUNK), COIN)
+
+
 def coin(seed: int, trial: int, stream: int) -> int:
     """The world of a training: 1 with the canary, 0 without."""
     return int(for_trial(seed, trial, COIN, stream).integers(2))
@@ -62,16 +82,14 @@ class ScoresInLog:
     block: int
 
     def __call__(self, outcomes: Outcomes, /) -> Seen:
-        numbers = outcomes.trials.tolist()
-        worlds = [coins(self.coin_seed, trial, self.block) for trial in numbers]
         if not self.block:
             scores = np.where(outcomes.failed, -np.inf, outcomes.scores)
         else:
-            lost = np.full(self.block, -np.inf)
+            numbers, lost = outcomes.trials.tolist(), np.full(self.block, -np.inf)
             parts = [np.frombuffer(outcomes.payloads.get(t, lost.tobytes())) for t in numbers]
             scores = np.concatenate([np.empty(0), *parts])
         scores = np.where(np.isnan(scores), -np.inf, scores)
-        return np.concatenate([np.empty(0, int), *worlds]), scores
+        return coins_of(self.coin_seed, outcomes.trials, self.block), scores
 
 
 @dataclass(frozen=True)
@@ -90,14 +108,13 @@ class FeaturesInLog:
     def __call__(self, outcomes: Outcomes, /) -> Seen:
         """Worlds, and features in the place of scores; a trial that failed has none: all NaN."""
         numbers, size = outcomes.trials.tolist(), max(self.block, 1)
-        worlds = [coins(self.coin_seed, trial, self.block) for trial in numbers]
         rows: list[FloatArray] = []
         for trial in numbers:
             kept = outcomes.payloads.get(trial)
             rows += (
                 [np.empty(0)] * size if kept is None else [*np.frombuffer(kept).reshape(size, -1)]
             )
-        return np.concatenate([np.empty(0, int), *worlds]), stack(rows)
+        return coins_of(self.coin_seed, outcomes.trials, self.block), stack(rows)
 
 
 @dataclass(frozen=True)

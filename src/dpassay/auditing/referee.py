@@ -29,6 +29,7 @@ from dpassay import _check
 from dpassay.attacks.online import OnlineAttack
 from dpassay.auditing.account import Account
 from dpassay.auditing.counting import Candidates, Rule, choose_among
+from dpassay.auditing.remembered import Memory, RememberedTest
 from dpassay.bounds.conditional import Guesses, delta_lower, epsilon_lower
 from dpassay.bounds.counts import epsilon_of_mu
 from dpassay.bounds.families import Family
@@ -154,9 +155,9 @@ class _Trials:
         streams = None if self.streams is None else self.streams[:, :n]
         return _Trials(self.worlds[:n], self.scores[..., :n], streams)
 
-    def bet(self, betting: SequentialTest | ConfidenceSequence) -> None:
+    def bet(self, betting: SequentialTest | ConfidenceSequence | RememberedTest) -> None:
         """Let a test bet on these trials, in their order."""
-        if self.streams is None:
+        if self.streams is None or isinstance(betting, RememberedTest):
             betting.update(self.worlds, self.scores)
         else:
             betting.take(self.streams, self.worlds)
@@ -185,13 +186,23 @@ def area_under_ranks(worlds: NDArray[np.intp], ranks: FloatArray) -> float:
 
 
 class Referee:
-    """Takes trials in number order and says when the claim is refuted."""
+    """Takes trials in number order and says when the claim is refuted.
 
-    def __init__(self, rules: Rules) -> None:
+    Args:
+        rules: the question.
+        memory: of bets on the same trials for the same question, which need not be made again.
+
+    """
+
+    def __init__(self, rules: Rules, memory: Memory | None = None) -> None:
         self.rules = rules
+        self._bound: LowerBound | None = None
         self._attack = OnlineAttack() if rules.online else None
         self._parts: list[_Trials] = []
-        self._bettor = _bettor(rules) if rules.account.betting else None
+        self._bettor: SequentialTest | RememberedTest | None = None
+        if rules.account.betting:
+            make = functools.partial(_bettor, rules)
+            self._bettor = make() if memory is None else RememberedTest(memory, make)
         self._smaller: ConfidenceSequence | None = None
         self._path: list[FloatArray] = []
         self.trials = 0
@@ -312,7 +323,28 @@ class Referee:
         fallen = self.refuted_at is not None
         ordered = [] if fallen else self.rules.account.list_counts(self.trials)
         found = [_by_count(self.rules, evidence, *count) for count in ordered]
-        return found or [_by_bets(self.rules, self._all(), evidence, fallen)]
+        return found or [self._by_bets(evidence, fallen)]
+
+    def _by_bets(self, evidence: Evidence, fallen: bool) -> Finding:
+        """The bound of the bets, as remembered or found now, and the fall of the claim."""
+        known = self._bettor.memory if isinstance(self._bettor, RememberedTest) else None
+        if known is None or known.bound is None:
+            found = _by_bets(self.rules, self._all(), evidence, fallen)
+            self._bound = found.bound
+            return found
+        return Finding(known.bound)
+
+    def memory(self) -> Memory | None:
+        """What to remember of the bets, where they are over and have refuted nothing."""
+        n, path = self.rules.account.n_betting, self.wealth_path()
+        if self.refuted_at is not None or n is None or path.size != n or self.rules.online:
+            return None
+        known = self._bettor.memory if isinstance(self._bettor, RememberedTest) else None
+        bound = self._bound if known is None or known.bound is None else known.bound
+        if bound is not None and bound.epsilon > self.rules.claimed:
+            return None
+        seen = self._all().first(n)
+        return Memory(seen.worlds, seen.scores, path, bound)
 
     def statement(self) -> tuple[bool, LowerBound, Fall | None]:
         """Whether the claim is refuted, the bound beside it, and where the claim fell."""

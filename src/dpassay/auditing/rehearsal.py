@@ -9,8 +9,9 @@ from typing import Any, Literal
 
 from dpassay import _check
 from dpassay.auditing.account import Account
+from dpassay.auditing.configuration import configure
 from dpassay.auditing.game import PairGame
-from dpassay.auditing.many import configure, make_question
+from dpassay.auditing.many import make_question
 from dpassay.auditing.neighbours import look_at_neighbours
 from dpassay.auditing.question import Question, describe_first_error, refuse_target
 from dpassay.auditing.reading import coins

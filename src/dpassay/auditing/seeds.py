@@ -15,18 +15,22 @@ What is compared are prints of the whole outputs (:mod:`dpassay.auditing.prints`
 """
 
 import math
-from collections import Counter
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
-from dpassay.auditing.prints import cut, is_continuous
-from dpassay.auditing.reading import coins
+from dpassay.auditing.prints import BYTES, cut, is_continuous
+from dpassay.auditing.reading import coins, coins_of
 from dpassay.errors import AuditStopped
 from dpassay.runs import Outcomes
+from dpassay.runs.blobs import Blobs
 
 FixedSeed = Literal["stop", "leak"]
 _FAILED = b""
+_FILLED = b"\xff"  # what shorter prints are filled up with; no flag has this value
+_NO_PRINT = BYTES * _FILLED
+_PRINT = np.dtype(f"V{BYTES}")
 _FEWEST = 8
 _CALLS = 32  # calls of each world whose outputs are compared: one seed shows in the first few
 _WINDOWS = (16, 64, 256)
@@ -53,6 +57,23 @@ NOT_INDEPENDENT = (
 )
 
 
+class _Side:
+    """What was seen in one world: how many prints, and whether all are one and the same."""
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.first: bytes | None = None
+        self.varied = False
+
+    def take(self, prints: NDArray[np.void]) -> None:
+        self.total += prints.size
+        if self.varied or not prints.size:
+            return
+        if self.first is None:
+            self.first = prints[0].tobytes()
+        self.varied = prints[0].tobytes() != self.first or bool(np.any(prints != prints[0]))
+
+
 class Prints:
     """Collects fingerprints in trial order and sees outputs that are not random.
 
@@ -65,34 +86,46 @@ class Prints:
 
     def __init__(self, coin_seed: int, block: int, fewest: int = _FEWEST) -> None:
         self._coin_seed, self._block, self._fewest = coin_seed, block, fewest
-        self._prints: list[bytes] = []
-        self._sides: tuple[Counter[bytes], Counter[bytes]] = (Counter(), Counter())
+        self._prints: list[NDArray[np.void]] = []
+        self._sides = (_Side(), _Side())
         self._calls: tuple[list[tuple[bytes, ...]], list[tuple[bytes, ...]]] = ([], [])
         self._known = True  # whether every trial so far has prints
 
     def take(self, outcomes: Outcomes) -> bool:
         """Take more trials; whether they must end here."""
-        for trial, failed in zip(outcomes.trials.tolist(), outcomes.failed.tolist(), strict=True):
-            self._add(trial, outcomes.features.get(trial), failed)
+        if self._block:
+            for trial, failed in zip(outcomes.trials.tolist(), outcomes.failed, strict=True):
+                self._add_call(trial, outcomes.features.get(trial), bool(failed))
+        elif len(outcomes):
+            prints, known = _prints_in(outcomes)
+            self._known = self._known and bool(known.all())
+            self._add(prints[known], coins_of(self._coin_seed, outcomes.trials[known], 0))
         return self.fault(at_the_end=False) is not None
 
-    def _add(self, trial: int, prints: bytes | None, failed: bool) -> None:
+    def _add_call(self, trial: int, prints: bytes | None, failed: bool) -> None:
+        """Take the prints of one call that draws many outputs."""
         if prints is None and not failed:
             self._known = False  # a log from before prints were kept
             return
         parts = [_FAILED] if prints is None else cut(prints)
-        worlds = coins(self._coin_seed, trial, self._block)[: len(parts)].tolist()
-        self._prints += parts
+        worlds = coins(self._coin_seed, trial, self._block)[: len(parts)]
+        self._add(_rows_of(parts), worlds)
+        for world, calls in enumerate(self._calls):
+            mine = tuple(p for p, w in zip(parts, worlds.tolist(), strict=True) if w == world)
+            if mine and len(calls) < _CALLS:
+                calls.append(mine)
+
+    def _add(self, prints: NDArray[np.void], worlds: NDArray[Any]) -> None:
+        self._prints.append(prints)
         for world, side in enumerate(self._sides):
-            mine = tuple(p for p, w in zip(parts, worlds, strict=True) if w == world)
-            side.update(mine)
-            if self._block and mine and len(self._calls[world]) < _CALLS:
-                self._calls[world].append(mine)
+            side.take(prints[worlds == world])
 
     @property
     def same(self) -> bool:
         """Whether all outputs of both worlds were one and the same: nothing can be told."""
-        return self._known and self._enough() and len(self._sides[0] + self._sides[1]) == 1
+        zero, one = self._sides
+        alike = not (zero.varied or one.varied) and zero.first == one.first
+        return self._known and self._enough() and alike
 
     def refuse(self, at_the_end: bool) -> None:
         """Raise AuditStopped if something is wrong with what was taken."""
@@ -111,24 +144,44 @@ class Prints:
         return NOT_INDEPENDENT if at_the_end and self._come_back() else None
 
     def _enough(self) -> bool:
-        return min(side.total() for side in self._sides) >= self._fewest
+        return min(side.total for side in self._sides) >= self._fewest
 
     def _constant(self, at_the_end: bool) -> bool:
-        if not self._enough() or any(len(side) > 1 for side in self._sides):
+        if not self._enough() or any(side.varied for side in self._sides):
             return False
-        first, second = (next(iter(side)) for side in self._sides)
+        first, second = (side.first or _NO_PRINT for side in self._sides)
         noisy = is_continuous(first) or is_continuous(second)
-        return first != second and _FAILED not in (first, second) and (at_the_end or noisy)
+        return first != second and _NO_PRINT not in (first, second) and (at_the_end or noisy)
 
     def _come_back(self) -> bool:
         """Whether equal continuous outputs are too near or too far from each other for chance."""
-        kept = [p for p in self._prints if is_continuous(p)]
-        n, equal = len(kept), sum(k * (k - 1) / 2 for k in Counter(kept).values())
-        if self._block or not equal:
+        if self._block or not self._prints:
             return False  # of blocks there are only a few of the outputs
+        self._prints = [np.concatenate(self._prints)]
+        rows = self._prints[0].view(np.uint8).reshape(-1, BYTES)
+        hashes = np.ascontiguousarray(rows[rows[:, -1] == 1, :-1]).view(np.uint64)[:, 0]
+        _, codes = np.unique(hashes, return_inverse=True)
+        n, equal = codes.size, _count_equal(codes)
+        if not equal:
+            return False
         rate = equal / (n * (n - 1) / 2)
-        near = any(_unlikely(kept, window, rate) for window in _WINDOWS if 4 * window <= n)
-        return near or _keep_a_distance(kept[:_COMPARED])
+        near = any(_unlikely(codes, window, rate) for window in _WINDOWS if 4 * window <= n)
+        return near or _keep_a_distance(codes[:_COMPARED])
+
+
+def _prints_in(outcomes: Outcomes) -> tuple[NDArray[np.void], NDArray[np.bool_]]:
+    """A print for each trial, and whether it is known; that of a trial that failed is empty."""
+    kept = outcomes.features
+    if isinstance(kept, Blobs) and kept.width == BYTES and len(kept) == len(outcomes):
+        return np.ascontiguousarray(kept.rows).view(_PRINT)[:, 0], np.ones(len(kept), bool)
+    found = [kept.get(trial) for trial in outcomes.trials.tolist()]
+    known = np.array([p is not None for p in found], bool) | outcomes.failed
+    return _rows_of([p or _FAILED for p in found]), known
+
+
+def _rows_of(prints: list[bytes]) -> NDArray[np.void]:
+    whole = b"".join(p[:BYTES].ljust(BYTES, _FILLED) for p in prints)
+    return np.frombuffer(whole, _PRINT)
 
 
 def _same_calls(calls: list[tuple[bytes, ...]]) -> bool:
@@ -140,10 +193,16 @@ def _same_calls(calls: list[tuple[bytes, ...]]) -> bool:
     return varied and all(len(set(p)) == 1 and is_continuous(p[0]) for p in together)
 
 
-def _unlikely(prints: list[bytes], window: int, rate: float) -> bool:
+def _count_equal(codes: NDArray[np.intp]) -> float:
+    """How many pairs are equal."""
+    counts = np.unique(codes, return_counts=True)[1].astype(float)
+    return float((counts * (counts - 1) / 2).sum())
+
+
+def _unlikely(codes: NDArray[np.intp], window: int, rate: float) -> bool:
     """Whether the windows hold far fewer or far more equal pairs than the whole does."""
-    parts = [prints[i : i + window] for i in range(0, len(prints) - window + 1, window)]
-    near = sum(k * (k - 1) / 2 for part in parts for k in Counter(part).values())
+    parts = codes[: codes.size // window * window].reshape(-1, window)
+    near = _count_equal(parts + (int(codes.max()) + 1) * np.arange(len(parts))[:, None])
     expected = rate * len(parts) * window * (window - 1) / 2
     many = near >= _EXPECTED and near > _FACTOR * expected
     few = expected >= _EXPECTED and near < expected / _FACTOR
@@ -152,14 +211,13 @@ def _unlikely(prints: list[bytes], window: int, rate: float) -> bool:
     return many or few or (near == 0 and expected >= _NONE)
 
 
-def _keep_a_distance(prints: list[bytes]) -> bool:
+def _keep_a_distance(codes: NDArray[np.intp]) -> bool:
     """Whether far more equal pairs lie at one distance than at the others.
 
     Of independent trials all distances d have the same rate of equal pairs, and the number of those
     at one of them exceeds x > m with probability exp(m - x - x log(x / m)) or less about its mean m
     (Chernoff's bound of a Poisson number). The mean is taken twice as large as the rate says.
     """
-    _, codes = np.unique(np.array(prints, dtype=object), return_inverse=True)
     n = len(codes)
     found = np.array([np.count_nonzero(codes[d:] == codes[:-d]) for d in range(1, n)])
     rate = found.sum() / (n * (n - 1) / 2)

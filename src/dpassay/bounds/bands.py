@@ -135,7 +135,7 @@ def _log_poisson(k: Any, mean: float) -> FloatArray:
 
 
 def _poisson(mean: float) -> tuple[int, FloatArray]:
-    """Poisson probabilities but for tails of e^-40 or less, and the number the first is of."""
+    """Poisson probabilities without tails of e^-40 or less, and the number that the first is of."""
     reach = 9 * math.sqrt(mean) + 60
     first = max(0, math.floor(mean - reach))
     return first, np.exp(_log_poisson(np.arange(first, math.ceil(mean + reach) + 1.0), mean))

@@ -202,12 +202,12 @@ def _square(outcomes: FloatArray) -> FloatArray:
 
 
 def _halves(table: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Down the rows the bin of the score with the canary, along the columns that without."""
+    """Payoffs by pair of bins: a row is the bin of the score with the canary, a column without."""
     return table[..., 1, :, None], table[..., 0, None, :]
 
 
 def _marginals(square: FloatArray) -> FloatArray:
-    """Half of what falls to each world and bin: a round is half with and half without."""
+    """The mass of each world and bin: half of a round is with the canary, half without."""
     return np.stack([square.sum(axis=-2), square.sum(axis=-1)], axis=-2) / 2
 
 

@@ -169,7 +169,7 @@ def _gdp(counts: Counts, delta: float, alpha: float) -> tuple[float, dict[str, f
 
 
 def _katz(counts: Counts, delta: float, alpha: float) -> tuple[float, dict[str, float]]:
-    """The larger of two directions, each of which errs with alpha / 2 about: the union pays."""
+    """The larger bound of two directions; each errs with about alpha / 2, both with alpha."""
     mirrored = Counts(tp=counts.tn, fn=counts.fp, fp=counts.fn, tn=counts.tp)
     return max(katz(c, delta, alpha / 2) for c in (counts, mirrored)), {}
 

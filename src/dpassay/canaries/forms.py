@@ -189,7 +189,7 @@ def count_rows(parts: Parts) -> int:
 
 
 def take(parts: Parts, rows: Any) -> Parts:
-    """Some records of columns."""
+    """These records of every column."""
     return map_parts(lambda leaf: _records.take(leaf, rows), parts)
 
 

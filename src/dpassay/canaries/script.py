@@ -115,7 +115,7 @@ def _beside(store: str | Path | TrialLog | None, key: str) -> Path | None:
 
 
 def _left(beside: Path | None) -> list[Path]:
-    """The files of a run that has not judged."""
+    """The files that a run left which ended before its verdict."""
     if beside is None:
         return []
     return sorted(beside.parent.glob(f"{glob.escape(beside.name)}-*.json"))

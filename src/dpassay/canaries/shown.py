@@ -113,7 +113,7 @@ class Shown:
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> "Shown":
-        """What :meth:`as_dict` wrote."""
+        """Read back what :meth:`as_dict` wrote."""
         guesses = kept["guesses"]
         return cls(
             **kept

@@ -15,13 +15,15 @@ from dpassay.types import FloatArray
 
 _LOUD = 100.0  # norm of a canary before clipping, in units of the clipping norm
 _ROOM = 2**24  # numbers in the rows of canaries that are clipped at once
+_BY_LAYER = (
+    "with clipping per layer a canary of the whole norm would be longer in its layers than a "
+    "record may be"
+)
 _REFUSED = {
     "AdaClipDPOptimizer": "adaptive clipping tells all canaries' norms in one noisy count, which "
     "they share",
-    "DPPerLayerOptimizer": "with clipping per layer a canary of the whole norm would be longer in "
-    "its layers than a record may be",
-    "SimpleDistributedPerLayerOptimizer": "with clipping per layer a canary of the whole norm "
-    "would be longer in its layers than a record may be",
+    "DPPerLayerOptimizer": _BY_LAYER,
+    "DistributedPerLayerOptimizer": _BY_LAYER,
     "FSDPOptimizerFastGradientClipping": "with FSDP each process holds a part of the parameters "
     "only",
 }
@@ -57,6 +59,11 @@ class _Told:
     """Noise multiplier and sampling rate of each step, as the accountant is told."""
 
     def __init__(self, optimizer: Any, accountant: Any, sampling_rate: float | None) -> None:
+        if isinstance(getattr(optimizer.step_hook, "__self__", None), _OpacusSteps):
+            raise InvalidArgument(
+                "optimizer is watched already: a second watch would take the canaries of the first "
+                "for noise. Use the watch that is there, or call its detach() first."
+            )
         found = _closure(optimizer.step_hook)
         self.accountant: Any = found.get("self") if accountant is None else accountant
         self.rate = found.get("sample_rate") if sampling_rate is None else sampling_rate

@@ -74,11 +74,17 @@ class _PlainSteps:
 
         """
         _check.number("divisor", divisor, low=0, low_open=True)
+        self.layout.follow(self.watch)
         self.data = self.layout.flat(self._gradients()) / divisor
 
     def _gradients(self) -> list[Any]:
-        gradients = [parameter.grad for parameter in self.layout.parameters]
-        empty = [number for number, gradient in enumerate(gradients) if gradient is None]
+        parameters = self.layout.parameters
+        gradients = [parameter.grad for parameter in parameters]
+        empty = [
+            number
+            for number, parameter in enumerate(parameters)
+            if parameter.grad is None and parameter.requires_grad
+        ]
         if empty:
             raise InvalidTarget(
                 f"parameter {empty[0]} of the optimizer has no gradient in this step, so that no "

@@ -91,16 +91,19 @@ class ResidualSums:
     last: FloatArray = field(default_factory=lambda: np.zeros(0))
 
     def add(self, values: FloatArray) -> None:
-        """Take the residuals of one step, in units of the stated deviation."""
-        self.count += values.size
+        """Take the residuals of one step, in units of the stated deviation; nan is left out."""
+        seen = np.isfinite(values)
+        clean = np.where(seen, values, 0.0)
+        self.count += int(seen.sum())
         with np.errstate(invalid="ignore", over="ignore"):
-            self.powers = self.powers + [float(np.sum(values**k)) for k in (1, 2, 3, 4)]
-        self.neighbours += float(values[1:] @ values[:-1])
-        self.n_neighbours += values.size - 1
+            self.powers = self.powers + [float(np.sum(clean**k)) for k in (1, 2, 3, 4)]
+        self.neighbours += float(clean[1:] @ clean[:-1])
+        self.n_neighbours += int(np.sum(seen[1:] & seen[:-1]))
         if self.last.size == values.size:
-            self.lagged += float(values @ self.last)
-            self.n_lagged += values.size
-        self.last = values
+            before = np.isfinite(self.last)
+            self.lagged += float(clean @ np.where(before, self.last, 0.0))
+            self.n_lagged += int(np.sum(seen & before))
+        self.last = np.where(seen, values, np.nan)
 
     def deviation(self) -> float:
         """Their root mean square: the share of the stated noise that is there; 1 under the claim.
@@ -132,7 +135,7 @@ class ResidualSums:
 
     @classmethod
     def read(cls, numbers: Mapping[str, list[float]]) -> "ResidualSums":
-        """What :meth:`numbers` wrote."""
+        """Read back what :meth:`numbers` wrote."""
         return cls(
             count=int(numbers["count"][0]),
             powers=np.array(numbers["powers"], float),

@@ -12,6 +12,7 @@ from dpassay.auditing.claims import Claim, as_claim
 from dpassay.auditing.power import with_power
 from dpassay.auditing.referee import claimed_delta
 from dpassay.bounds import DPSGDForm, one_run
+from dpassay.bounds.onerun.dpsgd import join_phases
 from dpassay.canaries.session import Asked
 from dpassay.canaries.texts import read_array, write_array
 from dpassay.canaries.watch_blocks import KAPPA
@@ -72,7 +73,7 @@ class Seen:
 
     @classmethod
     def from_dict(cls, kept: dict[str, Any]) -> "Seen":
-        """What :meth:`as_dict` wrote."""
+        """Read back what :meth:`as_dict` wrote."""
         residuals, accounted = kept["residuals"], kept["accounted"]
         return cls(
             **kept
@@ -175,7 +176,7 @@ def _describe_claim(seen: Seen, claim: Claim | None) -> History | None:
 
 
 def _price(phases: History | None) -> PrivacyCurve:
-    """What the accountant was told, priced by the library's own accountant."""
+    """What the accountant was told, priced by the library's own accountant; from above."""
     if not phases:
         raise InvalidArgument(
             "claim is missing and the accountant was told of no step. Pass the claim, such as "
@@ -186,7 +187,8 @@ def _price(phases: History | None) -> PrivacyCurve:
             "claim is missing and the optimizer says noise_multiplier=0, which promises nothing. "
             "Pass the claim, such as claim=(3, 1e-5)."
         )
-    parts = [dp_sgd_event(noise, rate, steps) for noise, rate, steps in phases]
+    joined = join_phases(phases, private=False)
+    parts = [dp_sgd_event(noise, rate, steps) for noise, rate, steps in joined]
     return account(parts[0] if len(parts) == 1 else events.Sequence(tuple(parts)))
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dpassay.cli.event_words import in_words, relation_in_words
 from dpassay.cli.options import (
     Count,
     EpsilonEach,
@@ -56,13 +55,7 @@ NOTES = {
 }
 Delta = Annotated[float | None, option("Give epsilon at this delta.")]
 AtEpsilon = Annotated[float | None, option("Give delta at this epsilon.", "--epsilon")]
-Method = Annotated[
-    str,
-    option(
-        "all, best, pld, fourier, exponential, rdp, zcdp, gdp, optimal, advanced, basic, or "
-        "gdp-clt (an estimate)."
-    ),
-]
+Method = Annotated[str, option(f"all, best, {', '.join(NOTES)} (an estimate).")]
 
 
 @dataclass(frozen=True)
@@ -122,6 +115,7 @@ def prices(event: "Event", query: Query, method: str = "all") -> list[Price]:
     Raises UnsupportedEvent if no method proves anything.
     """
     from dpassay.privacy import accounting
+    from dpassay.privacy.events.words import in_words
 
     methods = [*accounting.PROVING, "gdp-clt"] if method == "all" else [method]
     found = [_price(event, query, name, refuse=method != "all") for name in methods]
@@ -154,6 +148,7 @@ def is_proof(price: Price) -> bool:
 
 def sentence(event: "Event", query: Query, price: Price) -> str:
     """The price in the words of a report."""
+    from dpassay.privacy.events.words import relation_in_words
     from dpassay.report.numbers import up
 
     what = {"exact": "exact", "upper bound": "an upper bound"}.get(
@@ -165,6 +160,8 @@ def sentence(event: "Event", query: Query, price: Price) -> str:
 
 def show(event: "Event", query: Query, method: str, as_json: bool) -> None:
     """Price the event and print the answer."""
+    from dpassay.privacy.events.words import in_words
+
     with working("pricing by every method" if method == "all" else f"pricing by {method}"):
         found = prices(event, query, method)
         least = lower_epsilon(event, query) if method in ("all", "best") else None

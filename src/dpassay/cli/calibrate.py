@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dpassay.cli.account import AllSteps, EpochSteps, Rate, WholeEpochs
-from dpassay.cli.event_words import relation_in_words
 from dpassay.cli.options import Count, Json, Neighbours, Scheme, group, option
 from dpassay.cli.output import emit, example, say, working
 from dpassay.cli.schedule import (
@@ -65,6 +64,7 @@ def show_risk(
     from dpassay.privacy import account
     from dpassay.privacy.accounting import PROVING, AccountMethod
     from dpassay.privacy.calibration import calibrate
+    from dpassay.privacy.events.words import relation_in_words
     from dpassay.report.numbers import up
 
     proofs: tuple[AccountMethod, ...] = ("best", *PROVING)
@@ -116,6 +116,7 @@ def show(
 def _print(
     noise: float, event: "Event", curve: Any, prices: tuple[float, float, float], as_json: bool
 ) -> None:
+    from dpassay.privacy.events.words import relation_in_words
     from dpassay.report.numbers import up
 
     epsilon, reached, delta = prices
@@ -197,14 +198,17 @@ def _show_any(
     if (pair != (None, None)) + (advantage is not None) + (attack_rate is not None) != 1:
         raise InvalidArgument("pass --epsilon and --delta, or --advantage, or --attack-rate.")
     if advantage is not None or attack_rate is not None:
-        show_risk(make_event, _risk(advantage, attack_rate, relation), method, as_json)
+        show_risk(make_event, read_risk(advantage, attack_rate, relation), method, as_json)
         return
     if epsilon is None or delta is None:
         raise InvalidArgument(f"epsilon={epsilon}, delta={delta}: both must be given.")
     show(make_event, epsilon, _positive(delta), method, as_json)
 
 
-def _risk(advantage: float | None, attack_rate: str | None, relation: "Neighbouring") -> "Risk":
+def read_risk(
+    advantage: float | None, attack_rate: str | None, relation: "Neighbouring" = "add-remove"
+) -> "Risk":
+    """The risk of --advantage, or else of --attack-rate."""
     from dpassay.privacy import Advantage, AttackRate
 
     if advantage is not None:

@@ -41,7 +41,11 @@ def check(
         ),
     ] = None,
     bounds: Annotated[
-        str | None, typer.Option(help="The declared range of all values, 0,1 for example.")
+        str | None,
+        typer.Option(
+            help="The declared range of all values, 0,1 for example, or one for every column: "
+            '"0,120 0,1".'
+        ),
     ] = None,
     sampling_rate: Annotated[
         float | None, typer.Option(help="Batches are declared to be Poisson samples of this rate.")
@@ -150,14 +154,24 @@ def _require(data: Path | None) -> Path:
     return data
 
 
-def _bounds(text: str | None) -> tuple[float, float] | None:
+def _bounds(text: str | None) -> tuple[Any, Any] | None:
+    """One range for all values, or one for each column."""
     if text is None:
         return None
     try:
-        low, high = (float(part) for part in text.split(","))
+        pairs = [_two(part) for part in text.split() or [text]]
+        low, high = ([float(pair[side]) for pair in pairs] for side in (0, 1))
     except ValueError:
-        raise InvalidArgument(f"bounds={text!r} must be two numbers, such as 0,1.") from None
-    return low, high
+        raise InvalidArgument(
+            f"bounds={text!r} must be two numbers, such as 0,1, or two for every column, such as "
+            '"0,120 0,1".'
+        ) from None
+    return (low, high) if len(pairs) > 1 else (low[0], high[0])
+
+
+def _two(part: str) -> list[str]:
+    low, high = part.split(",")
+    return [low, high]
 
 
 def _claim(claim: str | None, neighbouring: str | None) -> Any:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dpassay import _files
+from dpassay.cli.calibrate import TargetAdvantage, TargetRate, read_risk
 from dpassay.cli.options import Json, option
 from dpassay.cli.output import console, emit, say
 from dpassay.errors import InvalidArgument
@@ -19,33 +20,74 @@ def explain(
     epsilon: Annotated[float | None, option("The epsilon of the guarantee.")] = None,
     delta: Annotated[float, option("Its delta; 0 is pure.")] = 0.0,
     mu: Annotated[float | None, option("Or the mu of Gaussian DP.")] = None,
+    advantage: TargetAdvantage = None,
+    attack_rate: TargetRate = None,
     prior: Annotated[float, option("The attacker's belief, before, that you took part.")] = 0.5,
     svg: Annotated[Path | None, option("Write the picture here.", dir_okay=False)] = None,
     as_json: Json = False,
 ) -> None:
-    """What a guarantee means for one person: odds, and the most that any attack can reach."""
+    """What a guarantee means for one person: odds, and the most that any attack can reach.
+
+    Or the other way: which guarantees keep a risk (--advantage, --attack-rate).
+    """
     from dpassay.report import odds
 
-    explained = odds.explain(_claim(epsilon, delta, mu), prior)
+    _refuse_several(epsilon, mu, advantage, attack_rate)
+    kept: dict[str, Any] = {}
+    if advantage is not None or attack_rate is not None:
+        claim, kept = _find_guarantees(advantage, attack_rate, delta)
+    else:
+        claim = _claim(epsilon, delta, mu)
+    explained = odds.explain(claim, prior)
     if svg is not None:
         _files.write(svg, odds.icons_svg(explained))
     if as_json:
-        emit(_data(explained, svg))
+        emit(_data(explained, svg) | kept)
         return
+    if kept:
+        say(kept["sentence"])
     say(f"What {odds.in_words(explained.claim)} means for one person", style="bold")
     show(explained)
     if svg is not None:
         say(f"The picture is in {svg}.")
 
 
+def _refuse_several(*stated: float | str | None) -> None:
+    if sum(value is not None for value in stated) != 1:
+        epsilon, mu, advantage, attack_rate = stated
+        raise InvalidArgument(
+            f"epsilon={epsilon}, mu={mu}, advantage={advantage}, attack_rate={attack_rate}: "
+            "exactly one must be given. Pass --epsilon (with --delta if there is one), --mu for "
+            "Gaussian DP, or a risk to be kept: --advantage or --attack-rate."
+        )
+
+
+def _find_guarantees(
+    advantage: float | None, attack_rate: str | None, delta: float
+) -> tuple[Any, dict[str, Any]]:
+    """The Gaussian guarantee that keeps a risk, and what is said of it and of the pure one."""
+    from dpassay.privacy.calibration import weakest_guarantees
+    from dpassay.report.numbers import down, up
+
+    if delta != 0:
+        raise InvalidArgument(
+            f"delta={delta:g} does not go with a risk, which says nothing of delta. Leave it out."
+        )
+    risk = read_risk(advantage, attack_rate)
+    pure, normal = weakest_guarantees(risk)
+    epsilon, mu = pure.epsilon_upper, normal.mu
+    words = (
+        f"Each of these keeps the risk ({risk.in_words(f'{risk.goal:g}')}): epsilon = "
+        f"{down(epsilon, 4)} with delta = 0, or mu = {down(mu, 4)}, which one release with "
+        f"Gaussian noise of {up(1 / mu, 4)} sensitivities has. What the second means:"
+    )
+    facts = {"epsilon": epsilon, "mu": mu, "noise_multiplier": 1 / mu}
+    return normal, {"risk": risk.as_dict(), "guarantees": facts, "sentence": words}
+
+
 def _claim(epsilon: float | None, delta: float, mu: float | None) -> Any:
     from dpassay.privacy import GDP, ApproxDP, PureDP
 
-    if (epsilon is None) == (mu is None):
-        raise InvalidArgument(
-            f"epsilon={epsilon} and mu={mu}: exactly one must be given. Pass --epsilon (with "
-            "--delta if there is one), or --mu for Gaussian DP."
-        )
     stated: Any = epsilon
     if mu is not None:
         if delta != 0:

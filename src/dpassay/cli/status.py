@@ -13,7 +13,7 @@ from dpassay.cli.output import console, emit, say, visible
 
 if TYPE_CHECKING:
     from dpassay.runs import RunRecord, TrialLog
-    from dpassay.types import Verdict
+    from dpassay.runs.answers import Answer
 
 
 EXAMPLE = "dpassay status run.db --watch"
@@ -37,7 +37,7 @@ def status(
     if watch and as_json:
         raise InvalidArgument("--watch and --json do not go together; ask for JSON repeatedly.")
     with opened(store, make=False) as log:
-        look = _Look(log, run)
+        look = _Look(log, run, store)
         if watch:
             _watch(look, every)
             return
@@ -67,6 +67,7 @@ class State:
     n_failed: int
     per_second: float | None
     seconds_left: float | None
+    workers: int  # that play at the same time now, as far as is seen from here
     refuted: bool | None
     epsilon_lower: float | None
     tested: int | None
@@ -74,9 +75,9 @@ class State:
 
 
 class _Judged(NamedTuple):
-    """What judging a run came to: a verdict, or a note why there is none."""
+    """What judging a run came to: what its verdict says, or a note why there is none."""
 
-    verdict: "Verdict | None" = None
+    answer: "Answer | None" = None
     note: str | None = None
     state: str | None = None  # "damaged" or "stopped", where that is why
 
@@ -84,33 +85,51 @@ class _Judged(NamedTuple):
 class _Look:
     """Looks at a log; what has not changed is not judged again."""
 
-    def __init__(self, log: "TrialLog", run: str | None) -> None:
+    def __init__(self, log: "TrialLog", run: str | None, store: Path) -> None:
+        from dpassay.runs.parts import is_folder
+
         self._log, self._run = log, run
+        self._folder = store if is_folder(store) else None
         self._known: dict[Any, _Judged] = {}
 
-    def __call__(self) -> list[State]:
-        from dpassay.auditing.judging import find_run
+    def goes_on(self, states: list[State]) -> bool:
+        """Whether a watch goes on: somebody plays, or may play parts on other machines."""
+        wanted = {"running"} if self._folder is None else {"running", "unfinished"}
+        return any(state.state in wanted for state in states)
 
+    def again(self) -> list[State]:
+        """Look once more, at what parts have got meanwhile too."""
+        if self._folder is not None:
+            from dpassay.runs.parts import add_parts
+
+            add_parts(self._log, self._folder)
+        return self()
+
+    def __call__(self) -> list[State]:
         if self._run is not None:
+            from dpassay.auditing.judging import find_run
+
             return [self._state(find_run(self._log, self._run))]
         return [self._state(record) for record in self._log.runs()]
 
     def _state(self, record: "RunRecord") -> State:
+        from dpassay.runs.writer import list_writers
+
         about = _sound(record)
         judged = self._judge_once(record)
-        verdict = judged.verdict
+        answer = judged.answer
         size = max(record.configuration.get("block", 0), 1)
         done, failed = size * record.n_done, size * record.n_failed
         asked = about.get("trials", done + failed)
-        over = done + failed >= asked if verdict is None else verdict.ended != "interrupted"
-        rate = None if over else _rate(record)
-        running = rate is not None
+        over = done + failed >= asked if answer is None else answer.over
+        writers = [] if over else list_writers(record, self._log.notes(record.key))
+        running, rate = bool(writers), size * sum(writer.per_second for writer in writers)
         left = (asked - done - failed) / rate if rate else None
         return State(
             run=record.key,
             target=about.get("target"),
             claim=about.get("claim"),
-            epsilon=_find_claimed(verdict, about),
+            epsilon=about.get("epsilon") if answer is None else answer.claimed,
             delta=about.get("delta"),
             confidence=about.get("confidence"),
             created=record.created,
@@ -118,11 +137,12 @@ class _Look:
             trials=asked,
             n_done=done,
             n_failed=failed,
-            per_second=rate,
+            per_second=rate if running else None,
             seconds_left=left,
-            refuted=verdict.refuted if verdict else None,
-            epsilon_lower=verdict.bound.epsilon if verdict else None,
-            tested=verdict.n_counted if verdict else None,
+            workers=sum(writer.workers for writer in writers),
+            refuted=answer.refuted if answer else None,
+            epsilon_lower=answer.epsilon_lower if answer else None,
+            tested=answer.tested if answer else None,
             note=judged.note,
         )
 
@@ -134,20 +154,17 @@ class _Look:
         return self._known[key]
 
 
-def _find_claimed(verdict: "Verdict | None", about: dict[str, Any]) -> float | None:
-    """The claimed epsilon, as it was judged or as the log says."""
-    if verdict is None:
-        return about.get("epsilon")
-    return float(verdict.claim.epsilon(verdict.bound.delta))
-
-
 def _judge(log: "TrialLog", record: "RunRecord") -> _Judged:
     """The verdict, or why there is none."""
-    from dpassay.auditing.judging import judge_run
     from dpassay.errors import AuditStopped, DpassayError, LogDamaged
+    from dpassay.runs.answers import find_answer
+
+    if (known := find_answer(log, record)) is not None:
+        return _Judged(known)
+    from dpassay.auditing.answering import answer_run
 
     try:
-        return _Judged(judge_run(log, record))
+        return _Judged(answer_run(log, record))
     except LogDamaged as error:
         return _Judged(None, str(error), "damaged")
     except DpassayError as error:
@@ -191,21 +208,6 @@ def _word(over: bool, running: bool, about: dict[str, Any]) -> str:
     return "finished" if over else "unfinished"
 
 
-def _rate(record: "RunRecord") -> float | None:
-    """Trials per second since the process that writes has begun; None if none is at work."""
-    from datetime import UTC, datetime
-
-    from dpassay.runs import is_at_work
-
-    writer = record.description.get("writer")
-    if writer is None or not is_at_work(writer):
-        return None
-    size = max(record.configuration.get("block", 0), 1)
-    since = (datetime.now(UTC) - datetime.fromisoformat(writer["since"])).total_seconds()
-    played = record.n_done + record.n_failed - writer["n_logged"]
-    return size * max(played, 0) / max(since, 1e-9)
-
-
 # ------------------------------------------------------------------------------- for people
 
 
@@ -234,7 +236,8 @@ def _progress(state: State) -> str:
     if state.state != "running":
         return state.state
     left = "" if state.seconds_left is None else f", at most {duration(state.seconds_left)} left"
-    return f"running, {state.per_second:.3g}/s{left}"
+    workers = f"{state.workers} worker{'' if state.workers == 1 else 's'}"
+    return f"running, {workers}, {state.per_second:.3g}/s{left}"
 
 
 def _say_verdict(state: State) -> str:
@@ -274,9 +277,9 @@ def _watch(look: _Look, every: float) -> None:
             return
         states = look()
         with Live(Text(visible(_text(states))), console=to) as shown:
-            while any(state.state == "running" for state in states):
+            while look.goes_on(states):
                 time.sleep(every)
-                states = look()
+                states = look.again()
                 shown.update(Text(visible(_text(states))))
     except KeyboardInterrupt:
         return
@@ -285,13 +288,14 @@ def _watch(look: _Look, every: float) -> None:
 def _watch_lines(look: _Look, every: float) -> None:
     """A line per run whenever it has changed, for logs and pipes."""
     said: dict[str, str] = {}
+    states = look()
     while True:
-        states = look()
         for state in states:
             text = "; ".join(_lines(state))
             if said.get(state.run) != text:
                 said[state.run] = text
                 say(text)
-        if not any(state.state == "running" for state in states):
+        if not look.goes_on(states):
             return
         time.sleep(every)
+        states = look.again()

@@ -68,8 +68,9 @@ def read_known(
 # Names that identifiers have, as whole words; "id" also at the end, as in patientId.
 _IDENTIFIERS = r"(id|ids|uuid|guid|ssn|email|e-mail|phone|telephone|iban|passport|url|ip|hash)"
 _LONG = 40  # characters: longer texts on average are prose, not categories
-FREE_TEXT, UNIQUE = "it looks like free text", "no value comes twice, as in an identifier"
-_MANY = 50  # records from which on it says something that no value comes twice
+FREE_TEXT = "it looks like free text"
+UNIQUE = "most of its values come only once, as in an identifier"
+_MANY = 50  # records from which on that says something
 
 
 def leave_out(texts: Any, drop: Sequence[str], keep: Container[str] = ()) -> dict[str, str]:
@@ -97,7 +98,7 @@ def _useless(name: str, texts: Any) -> str | None:
         return None
     if present.str.len().mean() > _LONG:
         return FREE_TEXT
-    return UNIQUE if present.is_unique else None
+    return UNIQUE if (~present.duplicated(keep=False)).mean() > 0.5 else None
 
 
 def draft_schema(source: Path, drop: Sequence[str] = ()) -> tuple[str, dict[str, str]]:
@@ -130,7 +131,8 @@ _DRAFT = """\
 """
 _FIELDS = {
     "integer": 'kind = "integer"\n# low = 0\n# high = 120  # values are below it\n# bins = 12\n',
-    "numeric": 'kind = "numeric"\n# low = 0.0\n# high = 1000.0\n# bins = 20\n',
+    "numeric": 'kind = "numeric"\n# low = 0.0\n# high = 1000.0\n# bins = 20\n# decimals = 2\n'
+    "# atoms = [0.0]  # single numbers that many records have\n",
     "date": 'kind = "date"\n# first = "2024-01-01"\n# end = "2025-01-01"  # days are before it\n'
     "# bins = 12\n",
     "timestamp": 'kind = "timestamp"\n# first = "2024-01-01"\n# end = "2025-01-01"  # before it\n'

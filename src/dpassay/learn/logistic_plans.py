@@ -39,8 +39,7 @@ import numpy as np
 
 from dpassay import _check
 from dpassay._rng import RngLike
-from dpassay.learn.calibration import SHARES as CALIBRATION
-from dpassay.learn.calibration import Calibration, Calibrator, Spread
+from dpassay.learn.calibration import Calibration, Calibrator, Spread, moderate
 from dpassay.learn.logistic_facts import LogisticFacts, LogisticPlan, targets_of
 from dpassay.learn.logistic_frank_wolfe import FrankWolfe
 from dpassay.learn.logistic_shrinkage import Shrinkage
@@ -93,7 +92,7 @@ class GradientDescent:
     @cached_property
     def noise_multiplier(self) -> float:
         """The noise of each step over its sensitivity."""
-        spent = sum(_SHARES) + (sum(CALIBRATION) if self.facts.calibrated else 0.0)
+        spent = sum(_SHARES) + (sum(self.calibrator.shares) if self.facts.calibrated else 0.0)
         return math.sqrt(self.steps / (1 - spent)) / self.facts.mu
 
     @property
@@ -134,10 +133,12 @@ class GradientDescent:
     def pace(self, second_moment: float) -> tuple[float, float]:
         """The learning rate and the momentum, from public numbers and the noisy second moment."""
         n, p = self.facts.n_records, self.facts.n_features
+        # Noise of privacy and of sampling add in squares: without privacy the path stays finite.
         signal = 1 / math.hypot(1 / self.signal, _SAMPLING / math.sqrt(n * p))
         path = _PATH * signal / math.sqrt(self.facts.n_classes)
         wanted = path / (self.steps * self.clip)
         stable = _STABLE / (self.facts.loss.curvature * max(second_moment, 1e-12) * self.clip)
+        # Where the stable rate is too small for the wanted path, momentum makes up for it.
         momentum = min(_MOMENTUM, 1 - min(wanted, stable) / wanted)
         return min(stable, wanted * (1 - momentum)), momentum
 
@@ -171,7 +172,10 @@ class GradientDescent:
             return Solution(coef, intercept, noise.level)
         scores = even.rows.scores(release.value)
         first = Calibration(_spread_of(even, shrinkage))
-        slope, offsets = self.calibrator.fit(first(X, scores), codes, weights, noise.generator)
+        usual = _usual_scores(even, release.value, shrinkage) if scores.shape[1] == 1 else None
+        slope, offsets = self.calibrator.fit(
+            first(X, scores), codes, weights, noise.generator, usual
+        )
         return Solution(coef, intercept, noise.level, replace(first, slope=slope, offsets=offsets))
 
     @property
@@ -192,6 +196,16 @@ class GradientDescent:
             intercept=self.facts.fit_intercept,
             rng=rng,
         )
+
+
+def _usual_scores(even: Conditioned, W: FloatArray, shrinkage: Shrinkage) -> tuple[float, float]:
+    """Mean and deviation of moderated scores, for centred rows of norm 1 and all directions."""
+    middle, size = even.rows.constant * float(W[0, 0]), math.sqrt(float(np.mean(W[1:] ** 2)))
+    left = shrinkage.posterior_variances()
+    if left is None:
+        return middle, size
+    variance = even.rows.constant**2 * float(left[0, 0]) + float(left[1:].mean())
+    return float(moderate(middle, variance)), float(moderate(size, variance))
 
 
 def _spread_of(even: Conditioned, shrinkage: Shrinkage) -> Spread | None:

@@ -141,6 +141,7 @@ class OutputPerturbation:
         s = self.facts
         if s.alpha is not None:
             return _solvable(s.alpha, s.n_records * s.full_bound**2)
+        # The geometric middle of noise, which falls with alpha, and shrinkage, which grows with it.
         balance = math.sqrt(self.threshold / (s.target_bound * s.signal))
         return 0.25 * s.n_records * balance * s.full_bound**2
 

@@ -119,6 +119,8 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
         best_estimator_: fitted to all records (to the training part with ``search_share=1``).
         best_params_: its setting.
         best_score_: its noisy score.
+        score_deviation_: of the noise in a score: known before the search, from public numbers.
+            Settings whose scores differ by less are chosen among as by dice.
         event_, privacy_, noise_, assumptions_: see :class:`~dpassay.learn.base.PrivateMixin`.
 
     """
@@ -168,6 +170,7 @@ class PrivateSearchCV(PrivateMixin, MetaEstimatorMixin, BaseEstimator):
         # The last fit composes by Rényi divergences alone, whatever the law.
         last = public | {"n_records": n_records}
         finals = None if plan.fit_noise is None else price(last, plan.fit_noise, "")
+        self.score_deviation_ = plan.run_noise / (share * n_records)
         rng = self._rng()
         draws: Any = secure_generator() if rng is None else rng
         with self._spending(plan.event, n_records, assumptions):

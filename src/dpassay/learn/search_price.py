@@ -125,9 +125,9 @@ def _refuse_steps_that_learn(model: Any) -> None:
     for name, step in model.steps[:-1]:
         if step is not None and step != "passthrough" and get_tags(step).requires_fit:
             raise InvalidArgument(
-                f"estimator: the step {name!r}, {step!r}, learns from the data without privacy. "
-                "Use the declared bounds= of the last step, or a transformer that learns nothing, "
-                "such as FunctionTransformer or Normalizer."
+                f"estimator: the step {name!r}, {step!r}, learns from the data, which the search "
+                "does not pay for. Use the declared bounds= of the last step, or a transformer "
+                "that learns nothing, such as FunctionTransformer or Normalizer."
             )
 
 

@@ -8,6 +8,7 @@ are looked at. What is found is said; nothing about the fit changes.
 import sys
 import warnings
 from collections.abc import Iterator
+from itertools import takewhile
 from types import FrameType
 from typing import Any
 
@@ -20,6 +21,7 @@ from sklearn.utils import get_tags
 from dpassay.errors import UnpaidSearch
 
 _DEPTH = 60  # calls that are looked at
+_PAID_APART = "what a step before it spent on its bounds, which comes on top (its own privacy_)"
 _UNPAID = "the choice among the fits of a search, which is not paid for"
 
 
@@ -35,7 +37,9 @@ def assumptions_from_calls(estimator: Any, *, has_ledger: bool) -> tuple[str, ..
     for frame in _frames():
         owner = frame.f_locals.get("self")
         if isinstance(owner, Pipeline) and frame.f_code.co_name.startswith("fit"):
-            found += [_sentence(step) for _, step in owner.steps[:-1] if _learns(step)]
+            before = _steps_before(estimator, owner)
+            found += [_sentence(step) for step in before if _learns(step)]
+            found += [_PAID_APART for step in before if _spends(step)]
         searched = searched or isinstance(owner, BaseSearchCV) or _is_fit_of_search(frame)
     if searched and not has_ledger:
         warnings.warn(
@@ -46,6 +50,11 @@ def assumptions_from_calls(estimator: Any, *, has_ledger: bool) -> tuple[str, ..
             stacklevel=2,
         )
     return (*dict.fromkeys(found), *([_UNPAID] if searched else []))
+
+
+def _steps_before(estimator: Any, pipeline: Pipeline) -> list[Any]:
+    steps = [step for _, step in pipeline.steps[:-1]]
+    return list(takewhile(lambda step: all(part is not estimator for part in _parts(step)), steps))
 
 
 def _frames() -> Iterator[FrameType]:
@@ -72,13 +81,34 @@ def _sentence(step: Any) -> str:
 
 
 def _learns(step: Any) -> bool:
-    """Whether a step looks at the data and does not pay for it."""
+    """Whether a step, or a part of it, looks at the data and does not pay for it."""
+    return any(
+        get_tags(part).requires_fit
+        for part in _parts(step)
+        if isinstance(part, BaseEstimator) and not _is_private(part)
+    )
+
+
+def _spends(step: Any) -> bool:
+    """Whether a step, or a part of it, looks at the data and pays for it by itself."""
+    return any(_is_private(part) and bool(part.epsilon) for part in _parts(step))
+
+
+def _is_private(part: Any) -> bool:
+    return hasattr(part, "_spending")  # a PrivateMixin
+
+
+def _parts(step: Any) -> Iterator[Any]:
+    """A step, or what it is made of."""
+    inner: list[Any] = [step]
     if isinstance(step, Pipeline):
-        return any(_learns(part) for _, part in step.steps)
-    if isinstance(step, FeatureUnion):
-        return any(_learns(part) for _, part in step.transformer_list)
-    if isinstance(step, ColumnTransformer):
-        return any(_learns(part) for _, part, _ in step.transformers) or _learns(step.remainder)
-    if not isinstance(step, BaseEstimator) or hasattr(step, "_spending"):  # a PrivateMixin
-        return False
-    return bool(get_tags(step).requires_fit)
+        inner = [part for _, part in step.steps]
+    elif isinstance(step, FeatureUnion):
+        inner = [part for _, part in step.transformer_list]
+    elif isinstance(step, ColumnTransformer):
+        inner = [*(part for _, part, _ in step.transformers), step.remainder]
+    for part in inner:
+        if part is step:
+            yield part
+        else:
+            yield from _parts(part)

@@ -56,7 +56,7 @@ def randomized_response(
     codes = _codes(values, labels)
     probability = noise_probability(epsilon, len(labels))
     noise = source(rng)
-    reports = _randomize(codes, probability, len(labels), noise)
+    reports = randomize(codes, probability, len(labels), noise)
     event = events.RandomizedResponse(probability, len(labels))
     value = labels[reports] if reports.ndim else labels[reports].item()
     return Release(value, event, 1.0, noise.level)
@@ -113,9 +113,10 @@ def _codes(values: ArrayLike, labels: NDArray[Any]) -> NDArray[np.int64]:
     return np.asarray(codes)
 
 
-def _randomize(
+def randomize(
     codes: NDArray[np.int64], probability: float, n_categories: int, noise: Source
 ) -> NDArray[np.int64]:
+    """Every code, or with this probability a uniformly drawn one instead."""
     threshold = np.uint64(int(probability * 2**_BITS))
     uniform = noise.words(codes.size) >> np.uint64(64 - _BITS) < threshold
     drawn = _uniform_below(n_categories, codes.size, noise)

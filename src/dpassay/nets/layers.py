@@ -68,7 +68,7 @@ class _Plain:
 
 @dataclass(frozen=True)
 class Relu(_Plain):
-    """max(x, 0)."""
+    """The activation max(x, 0), entry by entry."""
 
     def forward(self, parameters: list[Any], x: Any) -> tuple[Any, Any]:
         out = jnp.maximum(x, 0)
@@ -80,7 +80,7 @@ class Relu(_Plain):
 
 @dataclass(frozen=True)
 class Tanh(_Plain):
-    """tanh(x)."""
+    """The activation tanh(x), entry by entry."""
 
     def forward(self, parameters: list[Any], x: Any) -> tuple[Any, Any]:
         out = jnp.tanh(x)

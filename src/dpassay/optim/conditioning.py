@@ -164,4 +164,4 @@ def second_moment(rows: Rows, n_records: int, deviation: float, rng: np.random.G
     total = rows.adjoint((images * weights[:, None]).astype(rows.X.dtype))
     size = float(np.linalg.norm(total.astype(float))) / math.sqrt(_PROBES) / n_records
     error = deviation * _LONGEST**2 * (1 + rounding(False, n_records)) / n_records
-    return max(size + error * float(rng.standard_normal()), 0.0) + error
+    return max(float(size + error * rng.standard_normal()), 0.0) + error

@@ -91,7 +91,7 @@ def _stages(
         return lambda noise: getattr(accounting.account(make_event(noise), priced_by), attribute)
 
     if isinstance(target, Risk):
-        return _risk_stages(make_event, target, method), target.goal
+        return _risk_stages(make_event, target, method), target.room
     if isinstance(target, ZCDP):
         return [(by("rho", "zcdp"), _EXACT)], target.rho
     if isinstance(target, GDP):
@@ -141,12 +141,31 @@ def _risk_stages(
     make_event: Callable[[float], Event], target: Risk, method: AccountMethod
 ) -> list[tuple[Price, float]]:
     def price_by(priced_by: AccountMethod) -> Price:
-        return lambda noise: target.of(accounting.account(make_event(noise), priced_by))
+        return lambda noise: target.excess(accounting.account(make_event(noise), priced_by))
 
     last = price_by(method)
     if method != "best" or not _needs_distribution(make_event):
         return [(last, _EXACT)]
     return [(price_by("gdp-clt"), _ROUGH), (price_by("fourier"), _CLOSE), (last, _CLOSE)]
+
+
+def weakest_guarantees(target: Risk) -> tuple[PureDP, GDP]:
+    """The pure and the Gaussian guarantee with the largest parameters that keep a risk.
+
+    >>> from dpassay.privacy.risk import Advantage
+    >>> pure, gaussian = weakest_guarantees(Advantage(0.1))
+    >>> pure.epsilon_upper, gaussian.mu
+    (0.2007, 0.2513)
+
+    """
+    relation = target.neighbouring
+    epsilon = 1 / calibrate(lambda noise: Pure(1 / noise, relation), target)
+    mu = 1 / calibrate(lambda noise: Gaussian(noise, relation), target)
+    # Reciprocals of reciprocals: a unit less keeps them on the safe side.
+    return (
+        PureDP(math.nextafter(epsilon, 0.0), neighbouring=relation),
+        GDP(math.nextafter(mu, 0.0), neighbouring=relation),
+    )
 
 
 def largest_epsilon(make_event: Callable[[float], Event], target: Risk, delta: float) -> float:
@@ -170,15 +189,11 @@ def largest_epsilon(make_event: Callable[[float], Event], target: Risk, delta: f
     """
 
     def price(noise: float) -> float:
-        return target.of(accounting.account(make_event(1 / noise)))
+        return target.excess(accounting.account(make_event(1 / noise)))
 
-    relation = target.neighbouring
-    if delta > 0:
-        noise = calibrate(lambda s: Gaussian(s, relation), target)
-        first = float(gaussian.epsilon_of(delta, 1 / noise))
-    else:
-        first = 1 / calibrate(lambda s: Pure(1 / s, relation), target)
-    noise, _ = _solve(price, 1 / max(first, 1e-9), -1.0, target.goal, _RISK)
+    pure, normal = weakest_guarantees(target)
+    first = float(normal.epsilon(delta)) if delta > 0 else pure.epsilon_upper
+    noise, _ = _solve(price, 1 / max(first, 1e-9), -1.0, target.room, _RISK)
     return 1 / noise
 
 

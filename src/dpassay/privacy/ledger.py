@@ -116,7 +116,7 @@ class Ledger:
 
     @property
     def unit(self) -> str:
-        """What the entries protect."""
+        """What the entries protect: one "record", or all records of one "user"."""
         return self._read("unit") or self._asked.unit or "record"
 
     @property

@@ -142,7 +142,7 @@ def discretise(profile: Profile, opposite: Profile, interval: float, tail: float
     """
     low, high = support(profile, opposite, tail)
     first, last = int(np.floor(low / interval)), int(np.ceil(high / interval))
-    first, last = min(first, 0), max(last, 1)
+    first, last = min(first, 0), max(last, 1)  # the split below 0 needs a node at 0
     x = np.arange(first, last + 1) * interval
     probs, infinite = _masses(profile, opposite, x, interval)
     return LossPmf(interval, first, probs, infinite)
@@ -189,6 +189,7 @@ def _masses(
     tails = low[1:] + fall + CLOSED_FORM * (low[1:] + np.abs(fall))
     tails[:zero] += 1 + 4 * UNIT
     tails = np.append(np.insert(tails, 0, 1.0), infinite)
+    # From the largest loss downwards: raising a smaller loss's tail can only raise the profile.
     tails = np.minimum(np.maximum.accumulate(tails[::-1])[::-1], 1.0)
     tails[0] = 1.0
     return tails[:-1] - tails[1:], infinite

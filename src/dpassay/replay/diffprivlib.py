@@ -117,7 +117,7 @@ class Randomised:
     value: Any
 
     def distance(self, other: "Randomised") -> float | None:
-        """Between the values, or the utilities, that were given."""
+        """The distance between the values, or the utilities, that the two calls were given."""
         left, right = (_input_of(part) for part in (self, other))
         if isinstance(left, str) or isinstance(right, str):
             return float(left != right)

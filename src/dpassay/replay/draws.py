@@ -194,6 +194,8 @@ def _add(tape: Tape, name: str, inputs: Any, marks: Any, value: Any) -> Any:
     if isinstance(left, Noisy) or isinstance(right, Noisy):
         return _extend(tape, name, inputs, marks, value)
     draw, plain = (left, inputs[1]) if isinstance(left, Draw) else (right, inputs[0])
+    if draw.law == "uniform" and np.any(draw.scale != 1):
+        tape.public |= draw.draws
     if draw.law == "uniform" or draw.draws & tape.public or np.iscomplexobj(value):
         return value  # uniform noise protects nothing; what met data before is public
     sign = -1.0 if name == "subtract" and isinstance(left, Draw) else 1.0
@@ -267,6 +269,10 @@ def _multiply(tape: Tape, name: str, inputs: Any, marks: Any, value: Any) -> Any
     by_number = other is None and not divides and np.ndim(inputs[1 - at]) == 0
     if isinstance(mark, Noisy) and by_number:
         return wrap(value, replace(mark, scaled=True))
+    if isinstance(mark, Draw) and mark.law == "uniform" and by_number and inputs[1 - at] > 0:
+        return wrap(
+            value, _scale_draw(mark, name, inputs[1 - at])
+        )  # u times the sum of all weights
     _use_all(tape, marks, public=True)
     return value
 
@@ -314,7 +320,8 @@ def _compare(tape: Tape, name: str, inputs: Any, marks: Any, value: Any) -> Any:
         return value
     if isinstance(mark, Draw) and mark.law == "uniform":
         below = (name in ("less", "less_equal")) == (left is not None)
-        return toss(tape, mark, _chance(plain, below), value)
+        limit = np.asarray(strip(plain), dtype=np.float64) / mark.scale
+        return toss(tape, mark, _chance(limit, below), value)
     assert mark is not None  # one of the operands has a mark
     return _compare_with_plain(tape, mark, strip(plain), value)
 
@@ -340,8 +347,8 @@ def _side(mark: Mark, shape: tuple[int, ...]) -> Side:
     return Side(law, take(entry.scale), take(entry.query), take(entry.ids), entry)
 
 
-def _chance(plain: Any, below: bool) -> Array:
-    limit = np.clip(np.asarray(strip(plain), dtype=np.float64), 0.0, 1.0)
+def _chance(limit: Array, below: bool) -> Array:
+    limit = np.clip(limit, 0.0, 1.0)
     return limit if below else 1.0 - limit
 
 
@@ -394,6 +401,42 @@ def toss(tape: Tape, mark: Draw, chance: Array, value: Any) -> Any:
     return _like(value, tape.keep(entry).out)
 
 
+def choose(tape: Tape, mark: Draw, chances: Any, value: Any) -> Any:
+    """One of several by given probabilities, which are the query; frozen."""
+    chances = np.asarray(strip(chances))
+    entry = Entry(
+        number=len(tape.entries),
+        kind="choice",
+        law="choice",
+        scale=np.ones(np.shape(chances)),  # the unit of the query, however many are drawn
+        query=np.array(chances, dtype=np.result_type(chances, np.float32)),
+        out=np.array(value),
+        ids=mark.ids,
+        draws=mark.draws,
+        site=here(),
+        chain=tape.next_chain,
+    )
+    return _like(value, tape.keep(entry).out)
+
+
+_LEAST = 1e-6  # smaller steps of a cumulated sum are mostly its rounding; they count as this
+
+
+def look_up(cumulated: Any, drawn: Any, value: Any) -> Any:
+    """Places of uniform draws among cumulated weights: a choice by the steps between these."""
+    mark, tape = mark_of(drawn), current()
+    uniform = isinstance(mark, Draw) and mark.law == "uniform" and np.ndim(cumulated) == 1
+    if not isinstance(mark, Draw) or tape is None or not uniform or not np.size(cumulated):
+        note(mark)
+        return value
+    total = np.unique(mark.scale)
+    if total.size != 1:
+        return value
+    ends = np.asarray(strip(cumulated), dtype=np.float64) / total[0]
+    chances = np.maximum(np.diff(ends, prepend=0.0, append=1.0), _LEAST)
+    return choose(tape, mark, chances, value)
+
+
 _BINARY: dict[str, Callable[..., Any]] = {
     "add": _add,
     "subtract": _add,
@@ -415,11 +458,18 @@ def reduce(ufunc: Any, array: Traced, kwargs: dict[str, Any]) -> Any:
     mark, tape = array.mark, current()
     if tape is None:
         return value
-    normal = isinstance(mark, Draw) and mark.law == "normal" and ufunc is np.add
-    if isinstance(mark, Draw) and normal and np.unique(mark.ids).size == mark.ids.size:
-        squares = np.broadcast_to(mark.scale, mark.ids.shape) ** 2
-        scale = np.asarray(np.sqrt(np.add.reduce(squares, **kwargs)))
-        ids = tape.new_ids(np.shape(value))
-        return wrap(value, Draw("normal", scale, ids, mark.draws))
+    if isinstance(mark, Draw) and ufunc is np.add:
+        summed = add_draws(tape, mark, **kwargs)
+        if summed is not None:
+            return wrap(value, summed)
     note(mark)
     return value
+
+
+def add_draws(tape: Tape, mark: Draw, **how: Any) -> Draw | None:
+    """The sum of draws along an axis; None where they are not normal, or not independent."""
+    if mark.law != "normal" or np.unique(mark.ids).size < mark.ids.size:
+        return None
+    squares = np.broadcast_to(mark.scale, mark.ids.shape) ** 2
+    scale = np.asarray(np.sqrt(np.add.reduce(squares, **how)))
+    return Draw("normal", scale, tape.new_ids(np.shape(scale)), mark.draws)

@@ -98,7 +98,7 @@ def split(columns: Columns) -> tuple[Columns, Columns]:
 
 
 def rarest(values: Sequence[Any]) -> int:
-    """The place of the rarest value; of several the one that is first seen last."""
+    """The place of the rarest value; among equally rare ones, of the last to appear."""
     keys = [*values]
     try:
         counted = Counter(keys)

@@ -12,13 +12,14 @@ import numpy as np
 from dpassay.replay.draws import (
     Draw,
     add_primitive,
+    choose,
     mark_of,
     note,
     strip,
     toss,
     wrap,
 )
-from dpassay.replay.entries import Array, Entry, RawDraw
+from dpassay.replay.entries import Array, RawDraw
 from dpassay.replay.sites import here
 from dpassay.replay.tape import Tape, current, is_seed
 
@@ -109,26 +110,14 @@ def _is_coin(values: Array, size: Any) -> bool:
     return each and values.shape == (2,) and {*values.tolist()} == {0, 1}
 
 
-def _select(n: int, size: Any, p: Any, draw: Callable[[], Any]) -> Any:
+def draw_choice(chances: Any, size: Any, draw: Callable[[], Any]) -> Any:
     """A choice with given probabilities: the query is the vector of probabilities."""
     tape = current()
     if tape is None:
         return draw()
     raw = _keep(tape, "choice", _shape_of(size), draw)
-    entry = Entry(
-        number=len(tape.entries),
-        kind="choice",
-        law="choice",
-        scale=np.ones(np.shape(p)),  # the unit of the query, however many are drawn
-        query=np.array(p, dtype=np.float64),
-        out=np.array(raw.value),
-        ids=raw.ids,
-        draws=frozenset({raw.number}),
-        site=here(),
-        chain=tape.next_chain,
-    )
-    out = tape.keep(entry).out
-    return out.copy() if isinstance(raw.value, np.ndarray) else type(raw.value)(out.item())
+    mark = Draw("choice", np.ones(()), raw.ids, frozenset({raw.number}))
+    return choose(tape, mark, chances, raw.value)
 
 
 def draw_indices(law: str, n: int, size: Any, draw: Callable[[], Any]) -> Any:
@@ -157,7 +146,7 @@ def draw_indices(law: str, n: int, size: Any, draw: Callable[[], Any]) -> Any:
 
 
 def _serve(tape: Tape, then: Any, drawn: Any, law: str) -> Any:
-    """The draw of D; one with an entry per record has one more or less on D'."""
+    """The draw of D again; if it has an entry per record, D' gets one entry more or less."""
     if np.shape(then) == np.shape(drawn):
         return then
     aligned = tape.align(np.asarray(then), law, np.shape(drawn))
@@ -274,7 +263,7 @@ class Methods:
             found = draw_indices("subset" if size is not None else "integers", n, size,
                              lambda: draw(n, size, replace, None, *args, **kwargs))  # fmt: skip
         else:
-            found = _select(n, size, p, lambda: draw(n, size, replace, p, *args, **kwargs))
+            found = draw_choice(p, size, lambda: draw(n, size, replace, p, *args, **kwargs))
         return found if np.ndim(a) == 0 else values[found]
 
     def integers(self, name: str, low: Any, high: Any = None, *args: Any, **kwargs: Any) -> Any:

@@ -297,8 +297,9 @@ def _coin(value: Entry, p: Array, q: Array) -> float:
 def _choice(value: Entry, p: Array, q: Array) -> float:
     if value.out.size != 1:
         raise NoLikelihood(f"several are chosen at once at {value.site}")
+    chosen = int(value.out.item())
     with np.errstate(divide="ignore"):
-        return float(np.log(p[int(value.out)]) - np.log(q[int(value.out)]))
+        return float(np.log(float(p[chosen])) - np.log(float(q[chosen])))
 
 
 _DENSITIES: dict[str, Callable[..., Any]] = {

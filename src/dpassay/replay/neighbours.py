@@ -26,6 +26,7 @@ from dpassay.errors import InvalidArgument
 from dpassay.replay import fields
 from dpassay.replay.entries import Array, Edit
 from dpassay.replay.outputs import first_difference
+from dpassay.replay.ranges import Bounds, ends_of, is_bounded, is_inside, move_inside
 
 _ADVICE = (
     "Pass an array (one record per row), a data frame, a list or a pair (X, y); for anything else "
@@ -92,28 +93,29 @@ class _Made:
     occurs: bool = True
 
 
-def _numeric(data: Array, bounds: tuple[float, float] | None) -> Iterator[_Made]:
+def _numeric(data: Array, bounds: Bounds | None) -> Iterator[_Made]:
     """Records of numbers: zeros, the largest seen, one coordinate alone, extremes."""
     if np.issubdtype(data.dtype, np.integer) and bounds is None and len(data):
         yield from _whole(data)
         return
     size = float(np.max(np.abs(data))) if data.size else 1.0
     shape = data.shape[1:]
-    low, high = bounds or (-np.inf, np.inf)
 
-    def fill(value: float, how: str, ordinary: bool = True) -> _Made:
-        inside = min(max(value, low), high)
-        how = how if inside == value else f"{how}, moved into the declared bounds"
-        return _Made(np.full(shape, inside).astype(data.dtype), how, ordinary or bounds is not None)
+    def fill(values: Any, how: str, ordinary: bool = True) -> _Made:
+        wide = np.broadcast_to(np.asarray(values, dtype=np.float64), shape)
+        how = how if is_inside(wide, bounds) else f"{how}, moved into the declared bounds"
+        record = move_inside(wide, bounds).astype(data.dtype)
+        return _Made(record, how, ordinary or is_bounded(bounds))
 
     yield fill(0.0, "all zeros")
     yield fill(size, "the largest value seen, in every coordinate")
     yield fill(-size, "minus the largest value seen, in every coordinate")
-    if shape and int(np.prod(shape)) > 1:
-        one = np.full(shape, min(max(0.0, low), high))
-        one.flat[0] = min(max(size, low), high)
-        yield _Made(one.astype(data.dtype), "the largest value seen, in one coordinate")
+    if int(np.prod(shape)) > 1:
+        first = np.arange(int(np.prod(shape))).reshape(shape) == 0
+        yield fill(np.where(first, size, 0.0), "the largest value seen, in one coordinate")
     yield _Made(data[0], "a copy of record 0")
+    for values in ends_of(bounds, data.min(axis=0), data.max(axis=0)):
+        yield fill(values, "at a declared bound")
     if np.issubdtype(data.dtype, np.integer):
         return
     yield fill(100.0, "100 in every coordinate", ordinary=False)
@@ -133,9 +135,16 @@ def _whole(data: Array) -> Iterator[_Made]:
         one = np.where(np.arange(high.size).reshape(high.shape) == 0, high, low)
         yield _Made(one, "the largest value seen, in one coordinate")
     yield _Made(data[0], "a copy of record 0")
-    yield _Made((high + 1).astype(data.dtype), "a value that does not occur", ordinary=False)
+    flags = _are_flags(low, high)
+    above, below = np.where(flags, 1, high + 1), np.where(flags, 0, -high - 1)
+    yield _Made(above.astype(data.dtype), "a value that does not occur", ordinary=False)
     if not np.issubdtype(data.dtype, np.unsignedinteger):
-        yield _Made((-high - 1).astype(data.dtype), "a negative value", ordinary=False)
+        yield _Made(below.astype(data.dtype), "a negative value", ordinary=False)
+
+
+def _are_flags(low: Array, high: Array) -> Array:
+    """Which whole numbers are only ever 0 or 1: yes or no, which has no values beyond."""
+    return (low >= 0) & (high <= 1)
 
 
 def _labels(y: Any) -> list[Any]:
@@ -155,7 +164,7 @@ def _values(part: Any) -> Any:
     return values if values.dtype.kind in "biuf" else part
 
 
-def _make_records(data: Any, bounds: Any) -> Iterator[_Made]:
+def _make_records(data: Any, bounds: Bounds | None) -> Iterator[_Made]:
     if is_labelled(data):
         x, y = data
         labels = _labels(y) if np.ndim(y) == 1 else [record_at(y, 0)]
@@ -184,7 +193,7 @@ def _make_records(data: Any, bounds: Any) -> Iterator[_Made]:
 _NUMPY = np.ndarray | np.number | np.bool_
 
 
-def _from_others(data: Any, bounds: Any) -> Iterator[_Made]:
+def _from_others(data: Any, bounds: Bounds | None) -> Iterator[_Made]:
     """Records with fields, texts, dates, lists and sets, and columns of a frame."""
     if is_table(data) and data.ndim == 1 and fields.is_number(data):
         numbers = data.to_numpy()
@@ -205,16 +214,32 @@ def _from_others(data: Any, bounds: Any) -> Iterator[_Made]:
 def _whole_records(data: Any) -> Iterator[_Made]:
     """Copies of the rarest and of the longest record, one that does not occur and an empty one."""
     first = record_at(data, 0)
+    declared = hasattr(getattr(data, "dtype", None), "categories")
     yield _Made(record_at(data, _rarest(data)), "a copy of the rarest record")
     if isinstance(first, Sized):
         yield _Made(record_at(data, int(np.argmax(_sizes(data)))), "a copy of the longest record")
+        yield from () if declared else _all_parts(data, first)
     flat = isinstance(data, list) or data.ndim == 1
     new = fields.unseen(data if hasattr(data, "dtype") else fields.column(data)) if flat else None
-    declared = hasattr(getattr(data, "dtype", None), "categories")
     if new is not None:
         yield _Made(new, "a value that does not occur", declared, declared)
     if isinstance(first, str | list | set) and not declared:
         yield _Made(type(first)(), "an empty record", ordinary=False, occurs=False)
+
+
+def _all_parts(data: Any, first: Any) -> Iterator[_Made]:
+    """One record of all words, or of all members, that occur: whoever counts them must cut it."""
+    records = [record_at(data, i) for i in range(n_records(data))]
+    if not all(isinstance(record, type(first)) for record in records):
+        return
+    if isinstance(first, str):
+        parts = dict.fromkeys(word for text in records for word in text.split())
+        every: Any = " ".join(parts)
+    elif isinstance(first, set | frozenset):
+        every = type(first)().union(*records)
+    else:
+        return
+    yield _Made(every, "all words or members that occur, in one", ordinary=False, occurs=False)
 
 
 def _rarest(data: Any) -> int:
@@ -222,23 +247,27 @@ def _rarest(data: Any) -> int:
     return fields.rarest(values)
 
 
-def _from_columns(data: Any, numbers: fields.Columns, bounds: Any) -> Iterator[_Made]:
+def _from_columns(data: Any, numbers: fields.Columns, bounds: Bounds | None) -> Iterator[_Made]:
     """Every column of numbers has a range of its own; what lies outside is not ordinary."""
     if not numbers:
         return
     low = np.array([column.min() for column in numbers.values()])
     high = np.array([column.max() for column in numbers.values()])
-    zeros = np.zeros_like(low)
+    zeros = move_inside(np.zeros_like(low), bounds)
     inside = bool(np.all((low <= 0) & (high >= 0)))
     yield _columns(data, numbers, high, "the largest value seen, in every column")
     yield _columns(data, numbers, low, "the smallest value seen, in every column")
-    yield _columns(data, numbers, zeros, "all zeros", inside or bounds is not None)
-    if bounds is not None:
-        for limit in bounds:
-            yield _columns(data, numbers, np.full_like(low, limit), "at a declared bound")
-        return
+    yield _columns(data, numbers, zeros, "all zeros", inside or is_bounded(bounds))
+    for values in ends_of(bounds, low, high):
+        yield _columns(data, numbers, values, "at a declared bound")
+    whole = np.array([column.dtype.kind in "iu" for column in numbers.values()])
+    flags = whole & _are_flags(low, high)
     for value, how in ((100.0, "100"), (1e3, "1e3"), (-1e6, "-1e6")):
-        yield _columns(data, numbers, zeros + value, f"{how} in every column", False)
+        far = np.where(flags, float(value > 0), value)
+        how = f"{how} in every column"
+        if not is_inside(far, bounds):
+            far, how = move_inside(far, bounds), f"{how}, moved into the declared bounds"
+        yield _columns(data, numbers, far, how, is_bounded(bounds))
 
 
 def _columns(data: Any, numbers: Any, values: Array, how: str, ordinary: bool = True) -> _Made:
@@ -247,17 +276,16 @@ def _columns(data: Any, numbers: Any, values: Array, how: str, ordinary: bool = 
     return _Made(fields.write(record_at(data, 0), changes), how, ordinary)
 
 
-def _mix_records(data: Any, bounds: Any, rng: np.random.Generator) -> Iterator[_Made]:
+def _mix_records(data: Any, bounds: Bounds | None, rng: np.random.Generator) -> Iterator[_Made]:
     """Records of which some coordinates are small and others large, as far as those of D are."""
     part = data[0] if is_labelled(data) else data
     if hasattr(part, "columns"):
         numbers = part.select_dtypes("number")
-        made = [_columns(part, numbers, row, how)
+        made = [_columns(part, numbers, move_inside(row, bounds), how)
                 for row, how in _corners(numbers.to_numpy(), rng)]  # fmt: skip
     elif isinstance(part, np.ndarray) and np.issubdtype(part.dtype, np.number) and part.ndim > 1:
-        low, high = bounds or (-np.inf, np.inf)
         flat = _corners(part.reshape(len(part), -1), rng)
-        made = [_Made(np.clip(row, low, high).reshape(part.shape[1:]).astype(part.dtype), how)
+        made = [_Made(move_inside(row.reshape(part.shape[1:]), bounds).astype(part.dtype), how)
                 for row, how in flat]  # fmt: skip
     else:
         return
@@ -315,7 +343,7 @@ def candidates(
     data: Any,
     neighbouring: str,
     rng: np.random.Generator,
-    bounds: tuple[float, float] | None = None,
+    bounds: Bounds | None = None,
     drawn: int = 0,
     own: Any = None,
 ) -> Iterator[Neighbour]:
@@ -325,7 +353,7 @@ def candidates(
         data: the data set D.
         neighbouring: "add-remove" or "replace-one".
         rng: chooses which ordinary records are taken out.
-        bounds: the declared range of all values; records stay in it.
+        bounds: the declared range; records stay in it.
         drawn: a record that takes part in some batch, the one to be replaced.
         own: a record that the user gave, which comes first.
 
@@ -427,7 +455,7 @@ def smaller_sizes(n: int, shown: Iterable[int]) -> list[int]:
     return [size for size in dict.fromkeys([*multiples[:4], 1, 2, 5]) if 0 < size < n]
 
 
-def telling(data: Any, whole: Any, bounds: tuple[float, float] | None) -> Neighbour:
+def telling(data: Any, whole: Any, bounds: Bounds | None) -> Neighbour:
     """The data set with one more record: the ordinary one that is likely to move queries most.
 
     What is ordinary is seen from the whole data set, of which this one was cut.
@@ -442,6 +470,25 @@ def put_in_place(neighbour: Neighbour, data: Any, index: int) -> Neighbour:
     n = n_records(data)
     record = record_at(neighbour.data, neighbour.edit.index)
     return replace(neighbour, data=put(data, index, record), edit=Edit("replace", index, n, n))
+
+
+def without_a_value(data: Any, neighbouring: str) -> Iterator[tuple[Any, Neighbour]]:
+    """The data set without its rarest value, or without its largest, and with one record of it.
+
+    Of codes and texts alone, if there are several: what a value that does not occur shows is seen
+    here with one that does.
+    """
+    if is_labelled(data) or getattr(data, "ndim", 1) != 1:
+        return
+    values = data.tolist() if hasattr(data, "tolist") else data
+    if not all(isinstance(value, int | str) for value in values):
+        return
+    for place, which in ((_rarest(data), "rarest"), (values.index(max(values)), "largest")):
+        others = [i for i, value in enumerate(values) if value != values[place]]
+        if others:
+            base = take(data, others)
+            made = _Made(record_at(data, place), f"the {which} value, which no other record has")
+            yield base, _edit(base, neighbouring, made, len(others), 0)
 
 
 def find_other(data: Any, record: Any, first: int = 0) -> int | None:

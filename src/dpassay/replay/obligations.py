@@ -347,6 +347,9 @@ def is_in_parts(now: Tape) -> bool:
     A frame of pandas adds one array of noise to each of its blocks.
     """
     assert now.of is not None
+    changed = [a for a, b in now.pairs() if a.query.shape != b.query.shape]
+    if any(a.kind != "add" or len(a.draws) != 1 for a in changed):
+        return False  # a choice among more candidates, say
 
     def sizes(tape: Tape) -> tuple[dict[int, int], int]:
         """How many values each draw is added to, and how many calls there are of other kinds."""

@@ -2,10 +2,12 @@
 
 Noise on a lattice costs what continuous noise of the same scale does: a shift by k steps changes
 the discrete Laplace law by exp(k / t) at most, as it changes the continuous one. So both samplers
-are primitives here, with what they are given as the query.
+are primitives here, with what they are given as the query. So are randomized answers: with
+probability p of a uniform one of k, an answer that changes costs log((1 - p + p/k) / (p/k)).
 """
 
 import contextlib
+import math
 import sys
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dpassay.replay.draws import strip
+from dpassay.replay.prices import RESPONSE
 from dpassay.replay.stated import keep_entry, quietly
 from dpassay.replay.tape import current
 
@@ -28,6 +31,7 @@ def watching() -> Iterator[None]:
     wrapped = (
         ("dpassay.mechanisms.exact", "add_noise", _adding),
         ("dpassay.mechanisms.choosing", "choose", _choosing),
+        ("dpassay.mechanisms.response", "randomize", _responding),
     )
     with contextlib.ExitStack() as stack:
         for module, name, around in wrapped:
@@ -66,3 +70,18 @@ def _choosing(original: Callable[..., Any], owner: Any) -> Callable[..., Any]:
         return int(np.argmax(entry.out))
 
     return choose
+
+
+def _responding(original: Callable[..., Any], owner: Any) -> Callable[..., Any]:
+    def randomize(codes: Any, probability: float, n_categories: int, noise: Any) -> Any:
+        tape = current()
+        if tape is None:
+            return original(codes, probability, n_categories, noise)
+        plain = np.asarray(strip(codes))
+        out = quietly(lambda: original(plain, probability, n_categories, noise))
+        cost = math.log1p((1 - probability) * n_categories / probability)
+        scale = 1 / cost if cost > 0 else np.inf
+        entry = keep_entry(tape, plain, out, RESPONSE, scale=scale, shown=None)
+        return np.array(entry.out)
+
+    return randomize

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from dpassay.replay.draws import mark_of, note, strip, wrap
+from dpassay.replay.draws import look_up, mark_of, note, strip, wrap
 from dpassay.replay.entries import Array
 from dpassay.replay.generator import (
     Recorder,
@@ -107,6 +107,9 @@ def _standard_library(plain: Functions) -> Functions:
     }  # fmt: skip
 
 
+_KEEPING = ("array", "asarray", "asanyarray", "ascontiguousarray", "asfortranarray")
+
+
 def _array_makers() -> dict[str, Callable[..., Any]]:
     """Functions that take a list of noisy numbers, or would drop the mark of an array."""
 
@@ -131,9 +134,17 @@ def _array_makers() -> dict[str, Callable[..., Any]]:
 
         return make
 
+    find = np.searchsorted
+
+    def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+        if sorter is not None or mark_of(a) is not None or mark_of(v) is None:
+            return find(a, v, side, sorter)  # type: ignore[call-overload]
+        return look_up(a, v, find(strip(a), strip(v), side))  # type: ignore[call-overload]
+
     return {
+        "searchsorted": searchsorted,
         **{name: gathering(getattr(np, name)) for name in ("argmax", "argmin", "argsort")},
-        **{name: keeping(getattr(np, name)) for name in ("array", "asarray")},
+        **{name: keeping(getattr(np, name)) for name in _KEEPING},
     }
 
 

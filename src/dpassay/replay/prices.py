@@ -7,7 +7,7 @@ Gaussian noise               mu = ||movement||_2 / sigma; all of them together s
 Laplace, two-sided geometric ||movement||_1 / scale
 argmax of noisy values       (largest - smallest movement) / scale: it ignores a common shift
 one comparison               the log ratio of the two distribution functions, exactly
-a coin, a choice             the log ratio of the probabilities
+a coin, a choice             the log ratio of the probabilities, or (:func:`by_range`) their range
 answers of a sparse vector   :mod:`dpassay.replay.thresholds`
 ============================ =================================================================
 
@@ -35,6 +35,7 @@ ROUNDING = 1e-9  # and so is what a sum over n instead of n + 1 records may chan
 # In single precision: of the movement, and of the largest entry of the query. Sums over n and n + 1
 # records were seen to differ by up to 2e-6 of them.
 SINGLE_MOVE, SINGLE_QUERY = 1e-4, 1e-5
+RESPONSE = "randomized response"
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Part:
     law: str = ""
     event: events.Event | None = None  # what a library says that it costs
     is_bound: bool = False  # such an event is that of a larger movement: the price may be less
+    count: int = 1  # of independent draws that cost this each
+    span: float | None = None  # of log ratios, where it is another bound on what a draw costs
 
     @property
     def rounding(self) -> float:
@@ -60,7 +63,9 @@ class Part:
 
 def rounding_of(entry: Entry) -> tuple[float, float]:
     """The relative rounding of movements and of queries, by the precision of the output."""
-    if entry.kind == "add" and entry.out.dtype.itemsize <= 4 and entry.out.dtype.kind == "f":
+    values = entry.query if entry.kind == "choice" else entry.out
+    single = values.dtype.itemsize <= 4 and values.dtype.kind == "f"
+    if entry.kind in ("add", "choice") and single:
         return SINGLE_MOVE, SINGLE_QUERY
     return ROUNDING, ROUNDING
 
@@ -284,6 +289,12 @@ def _laplace(then: Entry, now: Entry, moves: Array) -> Part:
     return Part(now, epsilon=float(np.abs(moves).sum()), law="laplace")
 
 
+def _response(then: Entry, now: Entry, moves: Array) -> Part:
+    # An answer costs the same whichever it changes to; its scale is one over that.
+    each = 1 / float(then.scale.ravel()[0])
+    return Part(now, epsilon=int(np.count_nonzero(moves)) * each, law="answer")
+
+
 def _one_sided(then: Entry, now: Entry, moves: Array) -> Part:
     return Part(now, epsilon=np.inf, law="one-sided")  # values below the query are impossible
 
@@ -329,6 +340,7 @@ _VALUES = {
     # What a library clips or folds after the noise costs no more; it has no density here.
     "laplace, then bounded": _laplace,
     "two-sided geometric, then bounded": _laplace,
+    RESPONSE: _response,
     "exponential": _one_sided,
     "geometric": _one_sided,
 }
@@ -348,10 +360,20 @@ def _price_probabilities(bill: Bill, then: Entry, now: Entry) -> None:
         yes = np.where(p == q, 0.0, np.abs(np.log(p) - np.log(q)))
         no = np.where(p == q, 0.0, np.abs(np.log1p(-p) - np.log1p(-q)))
     if then.kind == "choice":
-        cost = float(np.max(yes)) * max(then.out.size, 1)
-    else:
-        cost = float(np.sum(np.maximum(yes, no)))
+        bill.parts.append(_price_choice(then, now))
+        return
+    cost = float(np.sum(np.maximum(yes, no)))
     bill.parts.append(Part(now, epsilon=cost, law=then.kind))
+
+
+def _price_choice(then: Entry, now: Entry) -> Part:
+    """What the draws of a choice cost: by the largest log ratio, and by the range of them all."""
+    p, q = (entry.query.astype(np.float64) for entry in (then, now))
+    with np.errstate(all="ignore"):
+        ratios = np.where(p == q, 0.0, np.log(p) - np.log(q))
+        largest, span = float(np.max(np.abs(ratios))), float(np.ptp(ratios))
+    count = max(then.out.size, 1)
+    return Part(now, epsilon=largest, law="choice", count=count, span=span)
 
 
 # From prices to events
@@ -363,8 +385,22 @@ def round_down(bill: Bill) -> Bill:
     for part in bill.parts:
         less = part.rounding
         mu, epsilon = max(part.mu - less, 0.0), max(part.epsilon - less, 0.0)
-        parts.append(replace(part, mu=mu, epsilon=epsilon))
+        span = None if part.span is None else max(part.span - 2 * less, 0.0)
+        parts.append(replace(part, mu=mu, epsilon=epsilon, span=span))
     return replace(bill, parts=[part for part in parts if part.mu or part.epsilon])
+
+
+def by_range(bill: Bill) -> Bill:
+    """The bill with choices priced by the range of their log ratios instead of the largest one.
+
+    Of an exponential mechanism the ratios lie in an interval of length r, and many draws cost no
+    more than so many of bounded range r (Durfee and Rogers 2019). Both prices are upper bounds.
+    """
+    parts = [
+        part if part.span is None else replace(part, epsilon=part.span, law="gumbel")
+        for part in bill.parts
+    ]
+    return replace(bill, parts=parts)
 
 
 def is_no_dearer(event: events.Event, known: events.Event) -> bool:
@@ -443,6 +479,8 @@ def _plain_events(parts: list[Part], neighbouring: Neighbouring) -> list[events.
 
 
 def _event_of_part(part: Part, neighbouring: Neighbouring) -> events.Event:
+    if part.count > 1 and np.isfinite(part.epsilon):
+        return events.Repeated(_event_of_part(replace(part, count=1), neighbouring), part.count)
     size = part.mu or part.epsilon
     if part.event is not None:
         return replace(part.event, neighbouring=neighbouring)  # type: ignore[type-var]

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from dpassay.replay.generator import draw_coin, draw_indices, draw_noise, draw_other
+from dpassay.replay.generator import draw_choice, draw_coin, draw_indices, draw_noise, draw_other
 from dpassay.replay.sites import here
 from dpassay.replay.tensors import Mode, array_of, fill, is_inside_transform, is_weights
 
@@ -149,6 +149,20 @@ def _geometric(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     return keep_noise(mode, func(*args, **kwargs), "geometric", -1.0 / np.log1p(-p))
 
 
+def _multinomial(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
+    """Independent draws of one row of weights; what is drawn without replacement has no price."""
+    value = func(*args, **kwargs)
+    weights = _argument(args, kwargs, 0, "input", None)
+    again = _argument(args, kwargs, 2, "replacement", False) or value.shape[-1] == 1
+    if weights.ndim != 1 or not again or is_inside_transform(value):
+        return _keep_other(mode, value, "multinomial")
+    chances, drawn = array_of(weights), array_of(value).copy()
+    found = draw_choice(chances / chances.sum(), drawn.shape, lambda: drawn)
+    if mode.tape.of is not None:
+        fill(value, np.asarray(found))
+    return value
+
+
 def _bernoulli(mode: Mode, func: Any, args: Any, kwargs: Any) -> Any:
     chance = _argument(args, kwargs, 1, "p", None)
     chance = args[0].clone() if chance is None and not func.__name__.endswith("_") else chance
@@ -244,10 +258,10 @@ RULES: dict[str, Rule] = {
     "normal": _normal, "normal_": _normal_in_place, "randn": _standard, "randn_like": _standard,
     "rand": _uniform, "rand_like": _uniform, "uniform_": _uniform_in_place,
     "exponential_": _exponential, "geometric_": _geometric,
-    "bernoulli": _bernoulli, "bernoulli_": _bernoulli,
+    "bernoulli": _bernoulli, "bernoulli_": _bernoulli, "multinomial": _multinomial,
     "randperm": _permutation, "randint": _integers, "randint_like": _integers,
     "random_": _any_integers,
-    **dict.fromkeys(("cauchy_", "log_normal_", "poisson", "multinomial", "_standard_gamma",
+    **dict.fromkeys(("cauchy_", "log_normal_", "poisson", "_standard_gamma",
                      "_sample_dirichlet", "binomial"), _other),
     **dict.fromkeys(("kaiming_uniform_", "kaiming_normal_", "constant_"), _initial),
     "zeros": _zeros, "zeros_like": _zeros,

@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from dpassay.replay.draws import (
     Mark,
     Noisy,
     Traced,
+    add_draws,
     freeze,
     mark_of,
     note,
@@ -200,6 +202,10 @@ def call(func: Any, args: Any, kwargs: Any, by_method: str = "") -> Any:
     if name in _MOVES and isinstance(args[0], TracedArray) and args[0].mark is not None:
         value = func(strip(args[0]), *args[1:], **kwargs)
         return wrap(value, args[0].mark.map(lambda part: func(part, *args[1:], **kwargs)))
+    if name in ("sum", "mean") and isinstance(args[0], TracedArray) and args[0].mark is not None:
+        summed = _add_up(func, name, args, kwargs)
+        if summed is not None:
+            return summed
     found: list[Any] = []
     plain_args = _strip_nested(args, found)
     plain_kwargs = _strip_nested(kwargs, found)
@@ -212,6 +218,22 @@ def call(func: Any, args: Any, kwargs: Any, by_method: str = "") -> Any:
     if tape is not None and name not in PASSIVE:
         _note_call(tape, name, args, kwargs, found)
     return value
+
+
+def _add_up(func: Any, name: str, args: Any, kwargs: Any) -> Any:
+    """The sum or mean of independent normal draws; None where it is that of something else."""
+    array, tape = args[0], current()
+    axis = kwargs.get("axis", args[1] if len(args) > 1 else None)
+    plain = len(args) <= 2 and not kwargs.keys() - {"axis", "keepdims"}
+    if tape is None or not plain or not isinstance(array.mark, Draw):
+        return None
+    keepdims = kwargs.get("keepdims", False)
+    mark = add_draws(tape, array.mark, axis=axis, keepdims=keepdims)
+    value = func(strip(array), axis=axis, keepdims=keepdims)
+    if mark is None or not np.size(value):
+        return None
+    count = array.size / np.size(value) if name == "mean" else 1
+    return wrap(value, replace(mark, scale=mark.scale / count))
 
 
 _JOINS = frozenset({"concatenate", "stack", "hstack", "vstack", "column_stack"})

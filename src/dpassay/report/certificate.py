@@ -118,8 +118,6 @@ def _audit(audit: Audit, name: str, level: int, *, drawn: bool) -> str:
     charts = {picture.name: picture for picture in pictures(audit)} if drawn else {}
     body = [_verdict(audit), _bar(audit, name)]
     for head, make in _SECTIONS.items():
-        if make is _show_check and audit.get("check") is None:
-            continue
         made = make(audit, name, charts, level + 1)
         if not made:
             continue
@@ -327,7 +325,9 @@ def _hazard(item: dict[str, str]) -> str:
 
 def _show_check(audit: Audit, name: str, charts: dict[str, Picture], level: int) -> str:
     """What a check of the same code found, line by line."""
-    check = audit["check"]
+    check = audit.get("check")
+    if check is None:
+        return ""
     word = "broken" if check["broken"] else "nothing broken" if check["decided"] else "undecided"
     parts = [paragraphs(_summarise_check(check, word))]
     for finding in check["findings"]:

@@ -5,16 +5,20 @@ consumed in blocks of ``every`` trials whose borders are fixed, so that where a 
 its outcomes alone: not on who played when, nor on how often it was interrupted and resumed.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpassay.runs.blobs import Blobs, compact, join_blobs
 from dpassay.runs.outcomes import NO_WORLD, Outcomes
 
 Ended = Literal["done", "stopped", "interrupted", "too many failures"]
+GROWING = 20_000  # trials after which blocks grow, in proportion: a thousandth of what came before
 FAILURES_FREE = 10  # before the share of failures is looked at: a few say little about it
+_DICT, _TABLES = 2**16, 16  # features by trial, and tables of them, before they are joined
 
 
 class Board:
@@ -23,7 +27,7 @@ class Board:
     Args:
         trials: the trial numbers, increasing.
         stop: is given each block in order; true ends the run.
-        every: trials in a block; the last may be shorter.
+        every: trials in a block; the last may be shorter, and those after many trials are longer.
         max_failed_share: more failed trials than this share end the run.
 
     """
@@ -47,6 +51,7 @@ class Board:
         self._payloads: dict[int, bytes] = {}
         self._errors: dict[int, str] = {}
         self._features: dict[int, bytes] = {}
+        self._many_features: list[Blobs] = []
         self._front = 0  # all before it are finished
 
     def put(self, outcomes: Outcomes) -> None:
@@ -62,10 +67,25 @@ class Board:
         self._seconds[at] = outcomes.seconds
         self._payloads.update(outcomes.payloads)
         self._errors.update(outcomes.errors)
-        self._features.update(outcomes.features)
+        self._put_features(compact(outcomes.features))
         self._finished[at] = True  # Last, because Ctrl-C may come at any time.
         self.n_finished = int(np.count_nonzero(self._finished))
         self.n_failed = int(np.count_nonzero(self._failed))
+
+    def _put_features(self, features: Mapping[int, bytes]) -> None:
+        if not isinstance(features, Blobs):
+            self._features.update(features)
+            if len(self._features) < _DICT:
+                return
+            features, self._features = compact(self._features), {}
+            if not isinstance(features, Blobs):
+                self._features.update(features)
+                return
+        self._many_features.append(features)
+        if len(self._many_features) > _TABLES:
+            joined = join_blobs(self._many_features)
+            if isinstance(joined, Blobs):
+                self._many_features = [joined]
 
     def list_unfinished(self) -> NDArray[np.int64]:
         """The trials that have no outcome yet."""
@@ -101,11 +121,26 @@ class Board:
 
     def _borders(self) -> NDArray[np.int64]:
         """The ends of the blocks that are finished and not yet consumed."""
-        borders = np.arange(self.n_consumed + self._every, self._front + 1, self._every)
+        borders = self._next_borders()
         n = self.trials.size
         if self._front == n > self.n_consumed and not (borders.size and borders[-1] == n):
             borders = np.append(borders, n)
         return borders
+
+    def _next_borders(self) -> NDArray[np.int64]:
+        """The ends of whole blocks that are finished; where they lie follows from ``every``."""
+        at, every = self.n_consumed, self._every
+        parts: list[NDArray[np.int64]] = []
+        while at + every <= self._front:
+            size = every * max(1, at // GROWING)
+            # All blocks have this size up to the next multiple of GROWING, and one goes beyond it.
+            end = (at // GROWING + 1) * GROWING
+            n = min(-(-(end - at) // size), (self._front - at) // size)
+            if not n:
+                break
+            parts.append(at + size * np.arange(1, n + 1))
+            at = int(parts[-1][-1])
+        return np.concatenate([np.empty(0, np.int64), *parts])
 
     def _consume(self, border: int) -> bool:
         rows = slice(self.n_consumed, border)
@@ -128,5 +163,8 @@ class Board:
             self._payloads,
             self._errors,
             self._features,
-        )
-        return whole[rows]
+        )[rows]
+        if not self._many_features:
+            return whole
+        many = [features.of(whole.trials) for features in self._many_features]
+        return replace(whole, features=join_blobs([*many, whole.features]))

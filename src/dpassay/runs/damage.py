@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from dpassay._handed import parse_json
 from dpassay.errors import LogDamaged
+from dpassay.runs.blobs import compact
 from dpassay.runs.checksums import add_to_digest
 from dpassay.runs.outcomes import NO_WORLD, Outcomes
 
@@ -88,7 +89,7 @@ class Rows:
             np.ascontiguousarray(plain["score"]),
             np.ascontiguousarray(plain["seconds"]),
             payloads={row[0]: row[1] for row in rare if row[1] is not None},
-            features={row[0]: row[2] for row in rare if row[2] is not None},
+            features=compact({row[0]: row[2] for row in rare if row[2] is not None}),
             errors={row[0]: row[3] for row in rare if row[3] is not None},
         )
         parts = {row[0]: str(row[4]) for row in rare if row[4] is not None}

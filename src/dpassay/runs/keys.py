@@ -238,6 +238,7 @@ _KINDS: tuple[tuple[Any, str], ...] = (
 _OF_EVERY_CLASS = {
     *("__dict__", "__weakref__", "__doc__", "__module__", "__dataclass_params__"),
     *("__abstractmethods__", "_abc_impl", "__firstlineno__", "__static_attributes__"),
+    "__slotnames__",  # written by copyreg when an object is first described
 }
 _INSTALLED = tuple(
     os.path.join(os.path.realpath(path), "")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpassay import __version__
 from dpassay.errors import InvalidArgument
@@ -63,6 +64,9 @@ class MemoryLog:
             whole = whole[np.unique(whole.trials, return_index=True)[1]]
         kept.batches[:] = [whole]
         return whole
+
+    def trials(self, key: str) -> NDArray[np.int64]:
+        return self.outcomes(key).trials
 
     def parts(self, key: str) -> dict[int, str]:
         return dict(self._runs[key].parts) if key in self._runs else {}

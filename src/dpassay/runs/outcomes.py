@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpassay.errors import InvalidArgument
+from dpassay.runs.blobs import Blobs, join_blobs
 from dpassay.types import FloatArray
 
 PAYLOAD_MAX = 2**24  # bytes of one trial
@@ -108,7 +109,7 @@ class Outcomes:
             seconds=np.broadcast_to(np.asarray(seconds, dtype=np.float64), numbers.shape),
             payloads=payloads,
             errors=errors,
-            features=dict(features or {}),
+            features=features if isinstance(features, Blobs) else dict(features or {}),
         )
 
     def __len__(self) -> int:
@@ -135,7 +136,7 @@ class Outcomes:
     @property
     def n_bytes(self) -> int:
         """The size of all payloads and features."""
-        return sum(len(blob) for kept in (self.payloads, self.features) for blob in kept.values())
+        return sum(map(_size, (self.payloads, self.features)))
 
 
 def nothing() -> Outcomes:
@@ -157,11 +158,9 @@ def join(parts: Iterable[Outcomes]) -> Outcomes:
         return nothing()
     payloads: dict[int, bytes] = {}
     errors: dict[int, str] = {}
-    features: dict[int, bytes] = {}
     for part in parts:
         payloads.update(part.payloads)
         errors.update(part.errors)
-        features.update(part.features)
     return Outcomes(
         np.concatenate([part.trials for part in parts]),
         np.concatenate([part.failed for part in parts]),
@@ -170,8 +169,14 @@ def join(parts: Iterable[Outcomes]) -> Outcomes:
         np.concatenate([part.seconds for part in parts]),
         payloads,
         errors,
-        features,
+        join_blobs([part.features for part in parts]),
     )
+
+
+def _size(blobs: Mapping[int, bytes]) -> int:
+    if isinstance(blobs, Blobs):
+        return blobs.rows.size
+    return sum(map(len, blobs.values()))
 
 
 def _among(trials: NDArray[np.int64], known: Mapping[int, Any]) -> NDArray[np.bool_]:
@@ -183,4 +188,9 @@ def _among(trials: NDArray[np.int64], known: Mapping[int, Any]) -> NDArray[np.bo
 def _part(by_trial: Mapping[int, Any], trials: NDArray[np.int64]) -> Mapping[int, Any]:
     if not by_trial:
         return by_trial
+    if isinstance(by_trial, Blobs):
+        return by_trial.of(trials)
+    if trials.size > len(by_trial):
+        here = set(trials.tolist())
+        return {trial: kept for trial, kept in by_trial.items() if trial in here}
     return {trial: by_trial[trial] for trial in trials.tolist() if trial in by_trial}

@@ -28,9 +28,10 @@ from dpassay._scratch import temporary_folder
 from dpassay.errors import InvalidArgument, LogError
 from dpassay.runs.outcomes import Task
 from dpassay.runs.parcel import Parcel, folders_of_code, pack_with_code
-from dpassay.runs.protocol import merge
+from dpassay.runs.protocol import TrialLog, merge
 from dpassay.runs.sqlite import SqliteLog
 from dpassay.runs.there import find_other_version, versions_here
+from dpassay.runs.writer import WORKERS, WRITERS
 
 WORK, TASK, WHOLE = "work.json", "work.task", "audit.db"
 FORMAT = 1
@@ -209,30 +210,43 @@ def join_parts(folder: Path) -> SqliteLog:
         LogError: a part is damaged, or two parts have different outcomes of the same trial.
 
     """
-    key = read_work(folder).key
     whole = SqliteLog(folder / WHOLE)
     try:
-        merged = dict(whole.read_note(key, _MERGED, {}))
-        for path in sorted(folder.glob("part-*.db")):
-            merged[path.name] = _add_part(whole, path, key, merged.get(path.name))
-        if merged != whole.read_note(key, _MERGED, {}):
-            whole.note(key, _MERGED, merged)
+        add_parts(whole, folder)
     except BaseException:
         whole.close()
         raise
     return whole
 
 
-def _add_part(whole: SqliteLog, path: Path, key: str, before: Any) -> Any:
-    """Add a part that has changed since it was last added; what says how it was then."""
-    now = _look_of(path)
-    if now == before:
-        return before
+def add_parts(whole: TrialLog, folder: Path) -> None:
+    """Add to the log of the whole run what its parts have got since they were last added.
+
+    Raises:
+        LogError: as :func:`join_parts`.
+
+    """
+    key = read_work(folder).key
+    merged = dict(whole.read_note(key, _MERGED, {}))
+    writers = dict(whole.read_note(key, WRITERS, {}))
+    for path in sorted(folder.glob("part-*.db")):
+        if _look_of(path) != merged.get(path.name):
+            merged[path.name], writers[path.name] = _add_part(whole, path, key)
+    if merged != whole.read_note(key, _MERGED, {}):
+        whole.note(key, WRITERS, writers)
+        whole.note(key, _MERGED, merged)
+
+
+def _add_part(whole: TrialLog, path: Path, key: str) -> tuple[Any, Any]:
+    """Add a part; how its file looked then, and who plays it."""
     with _copy_log(path) as (copy, look), contextlib.closing(SqliteLog(copy, make=False)) as log:
-        if [run.key for run in log.runs()] not in ([], [key]):
+        runs = log.runs()
+        if [run.key for run in runs] not in ([], [key]):
             raise LogError(f"store={path}: it is no part of run {key[:12]}. Move it away.")
         merge(whole, log, names=(WHOLE, path.name), notes=False)
-    return look
+        about = runs[0].description if runs else {}
+        n, workers = sum(log.counts(key).values()), log.read_note(key, WORKERS, 1)
+    return look, {"writer": about.get("writer"), "n": n, "workers": workers}
 
 
 def _look_of(path: Path) -> list[list[int]]:

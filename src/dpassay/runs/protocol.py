@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpassay.errors import InvalidArgument, LogError
 from dpassay.runs.outcomes import Outcomes
@@ -48,6 +49,10 @@ class TrialLog(Protocol):
 
     def outcomes(self, key: str) -> Outcomes:
         """All outcomes of a run, in number order; LogDamaged if they are not what was written."""
+        ...
+
+    def trials(self, key: str) -> NDArray[np.int64]:
+        """The numbers of a run's trials that have an outcome, in order."""
         ...
 
     def parts(self, key: str) -> dict[int, str]:

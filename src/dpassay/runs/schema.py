@@ -10,7 +10,8 @@ Tables:
 - ``notes``: facts about a run that are neither configuration nor outcome, such as how often it was
   tested: JSON or bytes by name, with a checksum.
 
-See :mod:`dpassay.runs.checksums` for what the checksums are good for.
+A log of a long run has a fourth table, ``packs``, and is of version 3: see
+:mod:`dpassay.runs.packs`. See :mod:`dpassay.runs.checksums` for what the checksums are good for.
 """
 
 import contextlib
@@ -31,7 +32,8 @@ from dpassay.runs.checksums import add_to_digest, row_checksums, text_checksum
 from dpassay.runs.outcomes import NO_WORLD, Outcomes
 
 APPLICATION_ID = 0x64705F61  # "dp_a", in the header of the file
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 2  # of a new log
+NEWEST_VERSION = 3  # of one with packs (dpassay.runs.packs)
 BUSY_SECONDS = 60.0
 _NEW = ".dpassay-log-"  # the beginning of the name of a log that is not complete yet
 
@@ -211,10 +213,10 @@ def _check_header(path: Path) -> None:
 
 
 def _check_version(path: Path, version: int) -> None:
-    if not 1 <= version <= SCHEMA_VERSION:
+    if not 1 <= version <= NEWEST_VERSION:
         raise LogError(
             f"store={path}: the log has schema {version}, this dpassay ({__version__}) reads 1 to "
-            f"{SCHEMA_VERSION}. Upgrade dpassay, or pass another store=. Nothing was changed."
+            f"{NEWEST_VERSION}. Upgrade dpassay, or pass another store=. Nothing was changed."
         )
 
 

@@ -13,6 +13,7 @@ from dpassay.runs.progress import Progress
 from dpassay.runs.protocol import TrialLog
 from dpassay.runs.schedule import DEATHS_ALONE, Schedule
 from dpassay.runs.workers import PortionLost, deaths_behind
+from dpassay.runs.writer import WORKERS
 
 WRITE_SHARE = 0.05  # of the time may go into commits; outcomes wait in a group until it does
 WRITE_SECONDS = 0.2  # the longest that an outcome waits, however slow the disk
@@ -40,6 +41,8 @@ class Session:
     ) -> None:
         self._board, self._crew, self._shown, self._recycle = board, crew, shown, recycle
         self._written = _Writer(key, log, board, part)
+        self._note_width = lambda width: log.note(key, WORKERS, width)
+        self._noted = -1
         self._replayable = replayable
         most = None if recycle is None else max(1, recycle // crew.workers.depth)
         most = most if replayable else 1  # a death then costs no more than what is being played
@@ -77,6 +80,9 @@ class Session:
             self._renew()
         workers = self._crew.workers
         self._schedule.width = workers.width
+        if workers.width != self._noted:  # for those who watch
+            self._noted = workers.width
+            self._note_width(self._noted)
         self._schedule.portion_seconds = workers.portion_seconds
         while len(self._under_way) < workers.depth:
             portion = self._schedule.next(len(self._under_way))

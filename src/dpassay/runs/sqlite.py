@@ -19,16 +19,17 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpassay import __version__
 from dpassay._scratch import temporary_folder
 from dpassay.errors import InvalidArgument, LogError, LogLost
 from dpassay.runs import damage
 from dpassay.runs.checksums import add_to_digest, row_checksums, text_checksum
-from dpassay.runs.outcomes import NO_WORLD, Outcomes, nothing
+from dpassay.runs.outcomes import NO_WORLD, Outcomes, join, nothing
+from dpassay.runs.packs import PACKED, Packs, pack_rows
 from dpassay.runs.protocol import RunRecord, Words, keep_spent, merge, now, only, plain_json
 from dpassay.runs.schema import (
-    SCHEMA_VERSION,
     companions,
     connect,
     explain_errors,
@@ -77,6 +78,7 @@ class SqliteLog:
         self.path = Path(path)
         self._place = self.path.absolute()  # A trial may change the working directory.
         self._stack = contextlib.ExitStack()
+        self._pack_from: dict[int, int] = {}  # by run, the trials at which to pack again
         self._writes = False  # whether anything was written that a reader must find at the end
         self._identity: tuple[int, int] | None = None
         with explain_errors(self.path):
@@ -96,10 +98,11 @@ class SqliteLog:
         place, read_only = self._place, _is_read_only(self._place)
         if read_only:
             place = _copy_log(place, self._stack.enter_context(temporary_folder()))
-        if vet(place, is_open=_identity(place) in _OPEN.values()) < SCHEMA_VERSION:
+        if vet(place, is_open=_identity(place) in _OPEN.values()) == 1:
             with damage.name_damage(self.path, "it holds values of another kind than it should"):
                 migrate(place)
         self._connection = connect(place)
+        self._packs = Packs(self._connection, self.path)
         # A commit is on the disk when it returns, even if the power fails.
         self._connection.execute("PRAGMA synchronous = FULL")
         if read_only:  # Or what is written would go into a copy and be lost.
@@ -150,11 +153,20 @@ class SqliteLog:
                     run,
                 ),
             )
+            self._pack(run, key, n_done + n_failed + len(fresh))
         if len(fresh) == len(outcomes):
             return outcomes
         with explain_errors(self.path):
             low, high = int(outcomes.trials.min()), int(outcomes.trials.max())
             return only(self._read(key, (low, high)), outcomes)
+
+    def _pack(self, run: int, key: str, trials: int) -> None:
+        """Pack old rows where a run has become long; tried once in a while."""
+        if trials < self._pack_from.get(run, 2 * PACKED):
+            return
+        while pack_rows(self._connection, self.path, run, key):
+            pass
+        self._pack_from[run] = trials + PACKED
 
     def _fresh(self, run: int, outcomes: Outcomes) -> Outcomes:
         """Those whose trials are not in the log, each once."""
@@ -169,6 +181,7 @@ class SqliteLog:
             where, values = f"trial IN ({', '.join('?' * len(numbers))})", numbers
         query = f"SELECT trial FROM trials WHERE run = ? AND {where}"
         known = {trial for (trial,) in self._connection.execute(query, (run, *values))}
+        known.update(self._packs.known(run, min(numbers), max(numbers)).tolist())
         if known.isdisjoint(numbers):
             return outcomes
         return outcomes[np.array([number not in known for number in numbers])]
@@ -214,10 +227,22 @@ class SqliteLog:
         with explain_errors(self.path):
             return self._read(key)
 
+    def trials(self, key: str) -> NDArray[np.int64]:
+        query = f"SELECT trial FROM trials WHERE run = {_RUN_OF}"
+        with explain_errors(self.path), transaction(self._connection, "BEGIN"):
+            rows = np.array(self._connection.execute(query, (key,)).fetchall(), np.int64).ravel()
+            run = self._connection.execute(f"SELECT {_RUN_OF}", (key,)).fetchone()[0]
+            packed = self._packs.known(run, 0, 2**62)
+        return np.sort(np.concatenate([rows, packed]))
+
     def parts(self, key: str) -> dict[int, str]:
         query = f"SELECT trial, part FROM trials WHERE run = {_RUN_OF} AND part IS NOT NULL"
-        with explain_errors(self.path):
-            return dict(self._connection.execute(query, (key,)).fetchall())
+        with explain_errors(self.path), transaction(self._connection, "BEGIN"):
+            found = dict(self._connection.execute(query, (key,)).fetchall())
+            run = self._connection.execute(f"SELECT {_RUN_OF}", (key,)).fetchone()[0]
+            for pack in self._packs.read(run, key, None):
+                found.update(pack.parts)
+        return found
 
     def counts(self, key: str) -> dict[str, int]:
         query = "SELECT n_done, n_failed FROM runs WHERE key = ?"
@@ -281,7 +306,11 @@ class SqliteLog:
                 return nothing()
             rows = damage.Rows(self.path, key, lambda q: self._connection.execute(q, run[:1]))
             outcomes, checksums, parts = rows.read(where)
+            packs = list(self._packs.read(run[0], key, between))
         wrong = outcomes.trials[row_checksums(key, outcomes, parts) != checksums]
+        outcomes = _join_packs(outcomes, [pack.outcomes for pack in packs])
+        packed = np.array([pack.digest for pack in packs], np.int64)
+        checksums = np.concatenate([checksums, packed])  # which enter the digest as their sum
         whole = None if between is not None else run[1:]
         damage.refuse(self.path, key, outcomes, wrong, checksums, whole)
         return outcomes
@@ -373,6 +402,16 @@ class SqliteLog:
 
 _RUN_OF = "(SELECT id FROM runs WHERE key = ?)"
 _SIZES = "SELECT key, n_done + n_failed FROM runs"
+
+
+def _join_packs(rows: Outcomes, packs: list[Outcomes]) -> Outcomes:
+    """All trials in number order."""
+    if not packs:
+        return rows
+    whole = join([*packs, rows])
+    if np.any(whole.trials[1:] <= whole.trials[:-1]):
+        whole = whole[np.argsort(whole.trials, kind="stable")]
+    return whole
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

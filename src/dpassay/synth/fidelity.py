@@ -68,7 +68,14 @@ class ColumnFidelity:
                 "to 'other' or among the missing: declare its domain, or pay more for measuring it"
             )
         if self.distance >= FAR:
-            return f"{self.name!r} is at distance {self.distance:.2f} from the true column"
+            far = f"{self.name!r} is at distance {self.distance:.2f} from the true column"
+            lost = [true for _, (true, synthetic) in self.atoms if true - synthetic >= FAR]
+            if not lost or math.isnan(self.mean[0]):
+                return far
+            return (
+                f"{far}: one number has {lost[0]:.0%} of the true records and is lost in its bin; "
+                "declare it among the column's atoms"
+            )
         return ""
 
 

@@ -10,14 +10,23 @@ from dpassay._lazy import renamed_arguments
 from dpassay._rng import RngLike
 from dpassay.errors import InvalidArgument
 from dpassay.privacy.budget import DEFAULT_EPSILON, budget
-from dpassay.privacy.ledger import Ledger
+from dpassay.privacy.events import Sequence as EventSequence
+from dpassay.privacy.ledger import Ledger, spending
 from dpassay.privacy.risk import Risk
 from dpassay.synth.base import Synthesizer, default_delta
 from dpassay.synth.methods.product_mixture import ProductMixture
 from dpassay.synth.methods.stages import RESOLUTION
 from dpassay.synth.queries.workload import Workload
-from dpassay.synth.tables.domains import DOMAIN_DELTA, MeasuredDomain, measure_domain
-from dpassay.synth.tables.remainder import split_budget
+from dpassay.synth.tables.columns import Column
+from dpassay.synth.tables.domains import (
+    DOMAIN_DELTA,
+    MeasuredDomain,
+    Undeclared,
+    measure_domain,
+    price_domain,
+    read_columns,
+)
+from dpassay.synth.tables.remainder import Remainder, split_budget
 from dpassay.synth.tables.schema import Schema
 from dpassay.synth.tables.times import TimeOfDay
 from dpassay.types import Neighbouring
@@ -126,8 +135,8 @@ def fit_with_domain(
         delta: the delta of both together; None takes 1/n² of the public n.
         neighbouring: "add-remove" or "replace-one".
         n_records: the public number of records.
-        ledger: where domain and synthesizer are charged, one after the other: if the ledger has
-            room for the domain alone, that is spent.
+        ledger: where domain and synthesizer are charged, as one entry and before either is begun:
+            if there is no room for both, nothing is spent.
         rng: None for secure noise.
         options: further arguments of the method.
 
@@ -160,34 +169,51 @@ def fit_with_domain(
         high_open=True,
         remedy="It is the part of epsilon that the domain may cost.",
     )
-    seeds = _seeds(rng)
-    domain = measure_domain(
-        table,
-        columns,
-        epsilon=domain_epsilon,
-        delta=DOMAIN_DELTA * allowed.delta,
-        neighbouring=neighbouring,
-        n_records=n,
-        rules=rules,
-        ledger=ledger,
-        rng=seeds[0],
-    )
+    _, known, measured = read_columns(table, columns, rules)
+    apart = budget(domain_epsilon, DOMAIN_DELTA * allowed.delta, neighbouring)
+    event = price_domain(measured, apart)
     # A method that is purely epsilon-DP takes no delta; the domain has one all the same.
     given = {} if method.is_pure else {"delta": allowed.delta}
-    synthesizer = method(
-        domain.schema,
-        _fit_workload(workload, domain),
-        epsilon=allowed.epsilon,
-        neighbouring=neighbouring,
-        n_records=n,
-        ledger=ledger,
-        rng=seeds[1],
-        **given,
-        **options,
-    )
-    gaussian = synthesizer.adds_gaussian_noise_only
-    remainder = split_budget(allowed, domain_epsilon, domain, gaussian=gaussian)
-    return synthesizer.fit_remainder(_without(table, columns, domain.dropped), remainder)
+    common = {"epsilon": allowed.epsilon, "neighbouring": neighbouring, "n_records": n}
+    common |= given | options
+    # Made once on a domain of the same columns, to know what it will do before anything is spent.
+    rehearsed = method(_stand_in(known), _make_workload(workload, known), **common)
+    rehearsed.state_privacy(n)  # what is wrong with its options is said now
+    gaussian = rehearsed.adds_gaussian_noise_only
+    left, promise = split_budget(allowed, domain_epsilon, event, gaussian=gaussian)
+    seeds, what = _seeds(rng), f"domain and {method.__name__}"
+    with spending(ledger, EventSequence((event, promise)), what=what, n_records=n):
+        domain = measure_domain(
+            table,
+            columns,
+            epsilon=apart.epsilon,
+            delta=apart.delta,
+            neighbouring=neighbouring,
+            n_records=n,
+            rules=rules,
+            rng=seeds[0],
+        )
+        fitted = _fit_workload(workload, domain)
+        synthesizer = method(domain.schema, fitted, rng=seeds[1], **common)
+        remainder = Remainder(domain, allowed, left, promise)
+        kept = _without(table, columns, domain.dropped)
+        return synthesizer.fit_remainder(kept, remainder)
+
+
+def _stand_in(known: Mapping[str, Column | Undeclared]) -> Schema:
+    """A schema with the columns that a domain will have, each of two values."""
+    names = [
+        name
+        for given, one in known.items()
+        for name in (given, f"{given} time")[: 1 + (one.kind == "timestamp")]
+    ]
+    return Schema(dict.fromkeys(names, (0, 1)))
+
+
+def _make_workload(
+    workload: Workload | Callable[[tuple[str, ...]], Workload] | None, known: Mapping[str, Any]
+) -> Workload | None:
+    return workload(_stand_in(known).names) if callable(workload) else workload
 
 
 def _fit_workload(

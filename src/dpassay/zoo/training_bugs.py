@@ -115,7 +115,7 @@ def backpropagation_broken(data: Data, rng: np.random.Generator) -> tuple[FloatA
 
 
 def backpropagation_fixed(data: Data, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
-    """Trained weights; without the division, and twice that: one record replaces another."""
+    """Trained weights; the sensitivity is not divided, and doubled since a record is replaced."""
     return _backpropagation(data, rng, 2 * INPUT_CLIP * SIGNAL_CLIP)
 
 

@@ -8,7 +8,12 @@ import math
 from dpassay import _check
 from dpassay.synth.theorems import DIAMETER, RATES, Rate
 
-__all__ = ["PRINTED", "balanced_entropy", "stochastic_population_rate"]
+__all__ = [
+    "PRINTED",
+    "balanced_entropy",
+    "section_5_4_entropy",
+    "stochastic_population_rate",
+]
 
 PRINTED = RATES | {
     "MWEM": Rate(1 / 4, 1 / 2, 1 / 2, 1 / 2),
@@ -64,3 +69,34 @@ def balanced_entropy(gap: float, log_cells: float) -> tuple[float, float]:
     log_cells = _check.number("log_cells", log_cells, low=0, low_open=True)
     alpha = (gap / (4 * log_cells)) ** 0.8
     return alpha, gap * alpha**-0.25 + alpha * log_cells
+
+
+def section_5_4_entropy(
+    n_records: int,
+    epsilon: float,
+    delta: float,
+    n_vertices: int,
+    log_cells: float,
+    beta: float = 0.05,
+) -> tuple[float, float, float]:
+    """Section 5.4's weight of entropy as printed, as it follows, and the bound that is left; O(1).
+
+    (A + 4Q²)/alpha + alpha log|X| is to be least, A = (Q² + Q) log(N/log k) log(kN/beta)
+    √log(1/delta)/(epsilon √N): alpha = √((A + 4Q²)/log|X|), where it is twice √((A + 4Q²) log|X|).
+    The document has Q² for 4Q² and log N for log|X|. Whatever n, at least 4Q √log|X| is left, more
+    than any error: nothing here uses it.
+
+    >>> [round(x, 2) for x in section_5_4_entropy(10**6, 1.0, 1e-6, 960, 6.93)]
+    [0.86, 1.79, 24.85]
+    >>> [round(x, 2) for x in section_5_4_entropy(10**12, 1.0, 1e-6, 960, 6.93)]
+    [0.38, 1.52, 21.07]
+
+    """
+    n, vertices = _check.count("n_records", n_records), _check.count("n_vertices", n_vertices)
+    epsilon = _check.epsilon(epsilon, positive=True)
+    log = -math.log(_check.number("delta", delta, low=0, high=1, low_open=True, high_open=True))
+    gap = math.log(n / math.log(vertices)) * math.log(vertices * n / beta) * math.sqrt(log)
+    gap *= (DIAMETER**2 + DIAMETER) / (epsilon * math.sqrt(n))
+    printed = math.sqrt((gap + DIAMETER**2) / math.log(n))
+    total = gap + 4 * DIAMETER**2
+    return printed, math.sqrt(total / log_cells), 2 * math.sqrt(total * log_cells)

@@ -62,13 +62,13 @@ class PrintedStochasticGradient:
 
     @property
     def noise_multiplier(self) -> float:
-        """Over the sensitivity 2L."""
+        """The deviation of the noise, divided by the sensitivity 2L."""
         budget = self.facts.budget
         return bst14_noise(self.facts.n_records, 1.0, budget.epsilon, budget.delta) / 2
 
     @property
     def event(self) -> Event:
-        """One record per step."""
+        """What is done to the data: every step looks at one record."""
         rate = 1 / self.facts.n_records
         return step_event("l2", self.noise_multiplier, rate, self.steps, "replace-one")
 

@@ -16,7 +16,8 @@ from dpassay.report.figures import Picture, save, save_index
 from dpassay.synth.models import Records
 from dpassay_reproduce.synth.adult import adult_picture, adult_records, pairs_picture
 from dpassay_reproduce.synth.cells import Kept, Progress
-from dpassay_reproduce.synth.curves import FULL, Size
+from dpassay_reproduce.synth.curves import FULL, QUICK, Size
+from dpassay_reproduce.synth.dual import letter_picture, population_picture
 from dpassay_reproduce.synth.tiny import (
     blr_picture,
     others_picture,
@@ -27,7 +28,14 @@ from dpassay_reproduce.synth.tiny import (
 __all__ = ["run"]
 
 TITLE = "Private synthetic data: the query-error table, measured"
-TINY = (records_picture, others_picture, problems_picture, blr_picture)
+TINY = (
+    records_picture,
+    others_picture,
+    problems_picture,
+    blr_picture,
+    letter_picture,
+    population_picture,
+)
 
 
 def _pictures(
@@ -45,6 +53,7 @@ def run(
     *,
     image_format: str = "svg",
     full: bool = False,
+    quick: bool = False,
     progress: Progress | None = None,
     size: Size | None = None,
 ) -> list[Path]:
@@ -54,13 +63,15 @@ def run(
         folder: where to; it also keeps what was measured, ``cells.json``.
         image_format: "svg" or "png".
         full: more seeds, larger n, and FEM on Adult at every epsilon.
+        quick: fewer points, and nothing of Adult.
         progress: called with what is measured next.
         size: how much is measured; None for the usual, or the full.
 
     """
     folder.mkdir(parents=True, exist_ok=True)
-    size = (FULL if full else Size()) if size is None else size
-    kept, data = Kept(folder / "cells.json"), adult_records()
+    if size is None:
+        size = FULL if full else QUICK if quick else Size()
+    kept, data = Kept(folder / "cells.json"), None if quick else adult_records()
     pictures, files, index = [], [], []
     for picture in _pictures(size, kept, data, progress or (lambda _: None)):
         pictures.append(picture)
@@ -69,19 +80,21 @@ def run(
             pictures,
             folder,
             title=TITLE,
-            introduction=_introduction(data),
+            introduction=_introduction(data, quick),
             image_format=image_format,
         )
     return [*files, *index]
 
 
-def _introduction(data: Records | None) -> str:
+def _introduction(data: Records | None, quick: bool) -> str:
     said = (
         "Largest errors over all queries of synthesizers that each have the same ε and δ = 1/n², "
         "neighbours by one record more or less. Table 5.1 gives rates without constants; what they "
         "predict is slopes. The plotted numbers are in numbers.json."
     )
-    if data is None:
+    if quick:
+        said += " In this quick run Adult and the largest sizes are left out."
+    elif data is None:
         said += (
             f" The figures of Adult are left out: {VARIABLE} names no folder that holds "
             "adult/adult-discrete.csv and adult-discrete-domain.json."

@@ -65,6 +65,8 @@ FULL = Size(
     adult_seeds=3,
 )
 
+QUICK = Size(records=(500, 1000, 2000), budgets=(0.25, 0.5, 1.0), dimensions=(5, 7, 10))
+
 
 @dataclass(frozen=True, eq=False)
 class Curve:

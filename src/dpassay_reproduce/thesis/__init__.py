@@ -41,7 +41,7 @@ This page was drawn with --literal: the document's δ and noise, which grows wit
 """
 ELSEWHERE = {"1.1": "loss-laplace", "1.2": "loss-gaussian", "1.3": "loss-over-cdf"}
 """Figures of chapter 1, by their names among those of the slides."""
-MODULES = ("linear", "logistic", "multinomial", "real")
+MODULES = ("linear", "logistic", "multinomial", "sharper", "real")
 
 Figure = Callable[[Setting], Picture]
 Progress = Callable[[str], None]
@@ -59,7 +59,8 @@ def run(
     image_format: str = "svg",
     figure: str | None = None,
     literal: bool = False,
-    repetitions: int = 10,
+    quick: bool = False,
+    repetitions: int | None = None,
     seed: int = 0,
     progress: Progress | None = None,
 ) -> list[Path]:
@@ -72,12 +73,14 @@ def run(
         image_format: "svg" or "png".
         figure: the name of one figure, such as "4.21"; all if none is given.
         literal: the document's delta and noise.
-        repetitions: of every training.
+        quick: half as many repetitions.
+        repetitions: of every training; None for 10, or 5.
         seed: of data and noise.
         progress: called with the name of each figure before it is drawn.
 
     """
     _check.choice("image_format", image_format, FORMATS)
+    repetitions = (5 if quick else 10) if repetitions is None else repetitions
     setting = Setting(literal, repetitions, seed)
     known = figures()
     if figure is not None:

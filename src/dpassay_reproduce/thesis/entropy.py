@@ -62,6 +62,7 @@ class Experiment:
         reference: whether the last class has score 0 (:class:`Softmax`).
         rerun: another number draws data and noise anew, as "rerunning the same attack" does.
         n_records: N.
+        noise_factor: of all noise; 1 is what privacy takes.
 
     """
 
@@ -70,10 +71,11 @@ class Experiment:
     reference: bool = True
     rerun: int = 0
     n_records: int = N_RECORDS
+    noise_factor: float = 1.0
 
     @property
     def model(self) -> Softmax:
-        """What is learned."""
+        """The model that is learned."""
         return Softmax(self.boxes.n_classes, self.reference)
 
 
@@ -148,9 +150,10 @@ def _train(
     """Weights (scores, repetitions, epsilons, 1 + p) by learner."""
     n, epsilons, weights = experiment.n_records, experiment.epsilons, records.rows.shape[2]
     steps = step_counts(epsilons, n)
-    scales = selection_scales(setting, epsilons, n, lipschitz=1.0, radius=RADIUS)
+    factor = experiment.noise_factor
+    scales = factor * selection_scales(setting, epsilons, n, lipschitz=1.0, radius=RADIUS)
     size = experiment.model.lipschitz(weights)
-    deviations = gradient_deviations(setting, epsilons, n, lipschitz=size)
+    deviations = factor * gradient_deviations(setting, epsilons, n, lipschitz=size)
     return {
         "DP-FW": frank_wolfe(records, steps, scales, SELECTION[setting.literal], rng),
         "DP-SGD": sgd(records, steps, deviations, rng),

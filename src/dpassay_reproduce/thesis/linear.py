@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from dpassay.attacks.counters import share_in_lower_half
 from dpassay.privacy import excess_risk
 from dpassay.report.figures import BLACK, GREEN, PURPLE, RED, house_style, panels
 from dpassay.types import FloatArray
@@ -53,7 +54,6 @@ from dpassay_reproduce.thesis.regression import (
     L2,
     RADIUS,
     Sample,
-    accuracies,
     frank_wolfe,
     sample,
     sgd,
@@ -110,8 +110,8 @@ def experiment(
     seen = Accuracies(
         NAMES[algorithm],
         epsilons,
-        accuracies(data.losses(W)).T,
-        accuracies(data.losses(best))[:, 0],
+        share_in_lower_half(data.losses(W)).T,
+        share_in_lower_half(data.losses(best))[:, 0],
         np.array([setting.ceiling(e, n_records) for e in epsilons.tolist()]),
     )
     least = data.training_losses(best)

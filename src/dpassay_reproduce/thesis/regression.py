@@ -28,7 +28,14 @@ LABEL_NOISE = 0.1
 LABEL_BOUND = RADIUS + 3 * LABEL_NOISE
 RESIDUAL_BOUND = RADIUS + LABEL_BOUND  # |<w, [1, x]>| <= ||w||_1 ||[1, x]||_inf
 L0 = RESIDUAL_BOUND
-L2 = RESIDUAL_BOUND * math.sqrt(1 + FEATURES)
+
+
+def lipschitz(n_features: int) -> float:
+    """The largest l2 norm of a record's gradient, L."""
+    return RESIDUAL_BOUND * math.sqrt(1 + n_features)
+
+
+L2 = lipschitz(FEATURES)
 
 
 # Data.
@@ -69,13 +76,25 @@ class Sample:
         return np.square(W @ self.rows.swapaxes(1, 2) - self.labels[:, None]) / 2
 
 
-def sample(setting: Setting, n_records: int, rerun: int = 0) -> Sample:
-    """The data: the same for every algorithm and range of epsilon, others for another rerun."""
+def sample(
+    setting: Setting,
+    n_records: int,
+    rerun: int = 0,
+    n_features: int = FEATURES,
+    support: int | None = None,
+) -> Sample:
+    """The data: the same for every algorithm and range of epsilon, others for another rerun.
+
+    With ``support`` only the first so many weights of w* are not 0, whatever the number of
+    features.
+    """
     rng = setting.rng(n_records, rerun)
-    truth = rng.normal(size=1 + FEATURES)
+    truth = rng.normal(size=1 + n_features)
+    if support is not None:
+        truth[support:] = 0
     truth *= RADIUS / np.abs(truth).sum()
     shape = (setting.repetitions, 2 * n_records)
-    rows = np.concatenate([np.ones((*shape, 1)), rng.uniform(-1, 1, (*shape, FEATURES))], axis=2)
+    rows = np.concatenate([np.ones((*shape, 1)), rng.uniform(-1, 1, (*shape, n_features))], axis=2)
     labels = rows @ truth + LABEL_NOISE * rng.normal(size=shape)
     return Sample(rows, np.clip(labels, -LABEL_BOUND, LABEL_BOUND), truth)
 
@@ -100,7 +119,7 @@ def sgd(
     """
     repetitions, _, d = data.rows.shape
     W = np.zeros((repetitions, len(steps), d))
-    rates = 2 * RADIUS / np.sqrt(L2**2 + d * deviations**2)
+    rates = 2 * RADIUS / np.sqrt(lipschitz(d - 1) ** 2 + d * deviations**2)
     each = np.arange(repetitions)[:, None]
     for t in range(int(steps[-1])):
         first = int(np.searchsorted(steps, t, side="right"))  # the others have ended
@@ -184,17 +203,3 @@ def without_privacy(data: Sample) -> FloatArray:
     """The minimisers on the l1 ball, (repetitions, 1, 1 + p)."""
     losses = (MeanLoss(A, b, float(c)) for A, b, c in zip(*data.moments, strict=True))
     return np.stack([loss.minimiser() for loss in losses])[:, None]
-
-
-# The attack.
-
-
-def accuracies(losses: FloatArray) -> FloatArray:
-    """The share of right guesses if the half with the lower losses (last axis) is called members.
-
-    Members come first. With k of the N members in the lower half, N - k of the others are there
-    too, so that k members and N - (N - k) others are judged rightly: 2k of 2N.
-    """
-    n = losses.shape[-1] // 2
-    lower = np.argpartition(losses, n - 1, axis=-1)[..., :n]
-    return (lower < n).mean(axis=-1)

@@ -235,5 +235,5 @@ def _of_many_outputs(boosting: bool) -> Iterator[tuple[str, Fit]]:
 
 
 def _fit_nothing(score: Score) -> Fit:
-    """A score that has nothing to learn, as a fit."""
+    """A fit that learns nothing and returns this score."""
     return lambda draws, worlds: score

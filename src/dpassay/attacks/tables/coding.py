@@ -39,7 +39,7 @@ class Coded:
         return len(self.bins)
 
     def take(self, rows: Any) -> "Coded":
-        """Some of its rows."""
+        """The same table with only these rows."""
         return Coded(self.numbers[rows], self.texts[rows], self.bins[rows])
 
 

@@ -112,7 +112,7 @@ def state_risk(
 
 
 def _excess(attack: float, control: float) -> float:
-    """What the data add; where the control always succeeds, the limit: 0, or minus infinity."""
+    """The share of the control's failures that the data turn into successes, or its limit."""
     if control < 1:
         return (attack - control) / (1 - control)
     return 0.0 if attack >= 1 else -math.inf

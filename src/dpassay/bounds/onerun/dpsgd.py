@@ -1,7 +1,8 @@
 """DP-SGD of unknown noise: the family in which one training with orthogonal canaries is judged."""
 
+import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +25,9 @@ _COARSER = (
 )
 _LEAST_NOISE = 0.05  # less is as good as none, and its losses are too large for a grid
 _LEAST_DELTA = 1e-13  # beyond losses this rare no count sees anything
+_WITHIN = 1e-5  # how closely an epsilon is found; each further digit is a transform or two
+_COARSER_EPSILON = 2.0  # its grid: .05 % of epsilon, half of the time
+_MOST_KINDS = 24  # of steps that are priced one by one; each takes half a second
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,11 @@ class DPSGDForm:
     @property
     def assumption(self) -> str:
         """What a bound on epsilon believes."""
-        phases = [f"{steps} steps at rate {rate:.6g}" for _, rate, steps in self.phases]
+        by_rate = itertools.groupby(self.phases, key=lambda phase: phase[1])
+        counts = [(rate, sum(steps for _, _, steps in group)) for rate, group in by_rate]
+        phases = [f"{steps} steps at rate {rate:.6g}" for rate, steps in counts]
+        if len(phases) > 4:
+            phases = [*phases[:2], f"{len(phases) - 3} more rates", phases[-1]]
         overlap = "orthogonal" if self.kappa == 1 else f"of Gram eigenvalues up to {self.kappa:.6g}"
         return (
             "DP-SGD with spherical Gaussian noise of one fixed scale "
@@ -93,7 +101,8 @@ class DPSGDForm:
         divisor = round_up(divisor * math.sqrt(self.kappa), ARITHMETIC)
         if self._full_batches():
             return Certainty.of_curve(GDP(mu=round_up(self._mu(divisor), ARITHMETIC)), sides)
-        return certainty_of_event(self.event(divisor), sides, coarser=_COARSER)
+        joined = DPSGDForm(join_phases(self.phases, private=False))
+        return certainty_of_event(joined.event(divisor), sides, coarser=_COARSER)
 
     def epsilon_lower(self, divisor: float, delta: float) -> float:
         """A lower bound on epsilon(delta) if all noise is divided by this."""
@@ -101,9 +110,9 @@ class DPSGDForm:
             return 0.0
         if self._full_batches():
             return epsilon_of_mu(self._mu(divisor) * (1 - ARITHMETIC), delta)
-        return epsilon_of_phases(
-            [(divisor / noise, q, steps) for noise, q, steps in self.phases], delta
-        )
+        joined = join_phases(self.phases, private=True)
+        steps = [(divisor / noise, q, steps) for noise, q, steps in joined]
+        return epsilon_of_phases(steps, delta, within=_WITHIN, coarser=_COARSER_EPSILON)
 
     def describe(self, divisor: float) -> dict[str, float]:
         """What a refuted divisor says about the noise, by name; infinite where nothing is said."""
@@ -119,6 +128,37 @@ class DPSGDForm:
 
     def _mu(self, divisor: float) -> float:
         return divisor * math.sqrt(sum(steps / noise**2 for noise, _, steps in self.phases))
+
+
+def join_phases(phases: Sequence[Phase], *, private: bool) -> tuple[Phase, ...]:
+    """The same steps in at most 24 kinds, which bounds the time that they take to price.
+
+    Kinds that are next to each other by noise become one, those of one rate or, where rates are
+    many, by rate and noise. The one has the largest noise and the least rate of them if the result
+    is to be at least as private, so that its epsilon is a lower bound; else the least noise and the
+    largest rate: an upper bound. The order of steps does not matter to either.
+    """
+    kinds: dict[tuple[float, float], int] = {}
+    for noise, rate, steps in phases:
+        kinds[rate, noise] = kinds.get((rate, noise), 0) + steps
+    ordered = sorted(kinds.items())
+    apart = [list(part) for _, part in itertools.groupby(ordered, key=lambda kind: kind[0][0])]
+    parts = apart if 2 * len(apart) <= _MOST_KINDS else [ordered]
+    sizes = [math.ceil(len(part) / (_MOST_KINDS // len(parts))) for part in parts]
+    groups = [
+        part[first : first + size]
+        for part, size in zip(parts, sizes, strict=True)
+        for first in range(0, len(part), size)
+    ]
+    noisier, rarer = (max, min) if private else (min, max)
+    return tuple(
+        (
+            noisier(noise for (_, noise), _ in group),
+            rarer(rate for (rate, _), _ in group),
+            sum(steps for _, steps in group),
+        )
+        for group in groups
+    )
 
 
 def _check_phase(phase: Phase) -> Phase:

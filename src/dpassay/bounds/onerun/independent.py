@@ -94,11 +94,14 @@ def find_bound(
     tested = _certainty_claimed(family, claim, sides, nested)
     weighted_by = tested or nested.member(min(1.0, nested.most))
     counted = _count(audit, numbers, centre, weighted_by, seed)
-    p_value = None if tested is None else counted.count.p_value(tested)
-    theta = counted.count.largest_refuted(nested.member, audit.level, nested.most)
     place = _place(family, claim)
-    if p_value is not None and p_value > audit.level and place is not None:
-        theta = min(theta, place)  # Draws differ between members; bound and test say the same.
+    theta = counted.count.largest_refuted(nested.member, audit.level, nested.most)
+    p_value = None
+    if tested is not None:
+        p_value = counted.count.p_value(tested, searched=place is not None)
+    if p_value is not None and place is not None:
+        # Draws differ between members; the bound and the test of a member say the same.
+        theta = min(theta, place) if p_value > audit.level else max(theta, place)
     most = counted.perfect.largest_refuted(nested.member, audit.level, nested.most, _ROUGH)
     return _state(audit, counted, nested, theta, max(most, theta), p_value, family)
 

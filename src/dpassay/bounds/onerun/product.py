@@ -94,8 +94,11 @@ class FixedCount:
     guesses: int
     wrong: int
 
-    def p_value(self, certainty: Certainty) -> float:
-        """P(U_r <= u) in the sorted walk, from above; by less than a thousandth of it."""
+    def p_value(self, certainty: Certainty, *, searched: bool = False) -> float:
+        """P(U_r <= u) in the sorted walk, from above; by less than a thousandth of it.
+
+        Nothing is drawn, so that a search costs nothing: ``searched`` does not matter.
+        """
         u, r = self.wrong, self.guesses
         if u >= r:
             return 1.0

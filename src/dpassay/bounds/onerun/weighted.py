@@ -89,9 +89,14 @@ class WeightedCount:
     seed: int
     draws: int
 
-    def p_value(self, certainty: Certainty) -> float:
-        """Of an exact test: it is at most any level with at most that probability; never 0."""
-        return (1 + self._as_small(certainty, self.draws)) / (self.draws + 1)
+    def p_value(self, certainty: Certainty, *, searched: bool = False) -> float:
+        """The p-value of an exact test: at most any level with at most that chance; never 0.
+
+        If a family is ``searched`` too, of which this is a member, the smallest level at which
+        the search can afford to refute it: then test and bound are one statement.
+        """
+        seen = self._as_small(certainty, self.draws)
+        return price(seen, self.draws) if searched else (1 + seen) / (self.draws + 1)
 
     def largest_refuted(self, member: Member, level: float, most: float) -> float:
         """The largest member of a family that is refuted, from below; 0 if none is."""
@@ -156,22 +161,29 @@ def draw_errors(
     return errors
 
 
+def price(most: float, draws: int) -> float:
+    """The level that a search needs which refutes where so many draws are as small as T."""
+    if most >= draws:
+        return 1.0
+    return min(_excess(most, draws, _place(most, draws)) / (1 - _FIRST_PRICE), 1.0)
+
+
+def _excess(most: float, draws: int, place: float) -> float:
+    """The looks times E[X; X > place], X ~ Beta(most + 1, draws - most)."""
+    return _LOOKS * (most + 1) / (draws + 1) * float(beta_upper_tail(most + 2, draws - most, place))
+
+
+def _place(most: float, draws: int) -> float:
+    """p* of the head of this module."""
+    return float(beta_upper(most + 1, draws - most, 1 / _LOOKS))
+
+
 @functools.lru_cache(maxsize=64)
 def afford(level: float, draws: int, first: int) -> tuple[int, int]:
     """How many draws may be as small as T in a refuted member: of all, and of the first look."""
-
-    def excess(most: float, of: int, place: float) -> float:
-        """The looks times E[X; X > place], X ~ Beta(most + 1, of - most)."""
-        tail = float(beta_upper_tail(most + 2, of - most, place))
-        return _LOOKS * (most + 1) / (of + 1) * tail
-
-    def place(most: float) -> float:
-        return float(beta_upper(most + 1, draws - most, 1 / _LOOKS))
-
-    left = level * (1 - _FIRST_PRICE)
-    most = _largest(lambda c: excess(c, draws, place(c)) <= left, draws)
-    least_p = place(most) if most >= 0 else 0.0
-    return most, _largest(lambda c: excess(c, first, least_p) <= _FIRST_PRICE * level, first)
+    most = _largest(lambda c: price(c, draws) <= level, draws)
+    least_p = _place(most, draws) if most >= 0 else 0.0
+    return most, _largest(lambda c: _excess(c, first, least_p) <= _FIRST_PRICE * level, first)
 
 
 def _largest(condition: Callable[[float], bool], high: int) -> int:

@@ -66,14 +66,17 @@ class Line:
         smooth = (gaussian + grid.smoothing) / 2
         k, error = cumulant(parts, grid.c, grid.step, grid.n)
         exponent = k + smooth * square - theta * x
+        # Large terms cancel in the exponent: its rounding is of their size, not of its own.
         error += 16 * UNIT * (np.abs(k) + np.abs(theta * x) + smooth * np.abs(square))
         weight = np.full(grid.n, grid.step / math.pi)
         weight[0] /= 2  # f(-t) is the conjugate of f(t): twice the real part, but once at 0
         log_modulus = exponent.real + np.log(weight / np.abs(square))
+        # The upper end of every modulus, so that the tail that is left out is charged in full.
         sizes = np.exp(np.minimum(log_modulus + np.minimum(error, _OVERFLOW), _OVERFLOW))
         rest = np.cumsum(sizes[::-1])[::-1]
         kept = max(int(np.searchsorted(-rest, -math.exp(negligible))), 1)
         end = (grid.n - 1) * grid.step
+        # Beyond the last node the Gaussian factor e^{-smooth t²} bounds the integral.
         self.cut = _exp(exponent[0].real + error[0] - smooth * end * end) / (math.pi * end)
         self.cut += up(float(rest[kept]), NUMERICAL) if kept < grid.n else 0.0
         self._theta = theta[:kept]
@@ -100,9 +103,11 @@ class Line:
         """The trapezoid sum at each x, and a bound on its rounding and on what it leaves out."""
         away = (x - self._x)[:, None]
         waves = np.exp(-away * self._theta) * self._terms
+        # In blocks of about sqrt(n): a sum of n terms then errs by 2 sqrt(n) roundings, not by n.
         starts = np.arange(0, self._theta.size, self._block)
         value = np.add.reduceat(waves.real, starts, axis=1).sum(axis=1)
         turned = np.abs(waves * self._theta).sum(axis=1) * np.abs(away[:, 0]) * (16 * UNIT)
+        # Errors were bounded at the x of the line; every term grows by e^{-c away} at another x.
         growth = np.exp(np.minimum(-self.grid.c * away[:, 0], _OVERFLOW))
         return value, up((self.rounding + self.cut) * growth, NUMERICAL) + turned
 
@@ -111,6 +116,8 @@ class Line:
         value, slack = self._sum(x)
         if self.grid.smoothing == 0:
             return np.maximum(value - slack - self._aliases(x), 0.0)
+        # The smoothing noise is not in the mechanism: it may have moved the loss by ``shift`` but
+        # for a share of delta, so the value is taken that much farther out, less the share.
         shares = 1e-4 * np.maximum(value, 1e-300)
         shift = normal.epsilon_of(shares, np.float64(math.sqrt(self.grid.smoothing)))
         value, slack = self._sum(x + shift)
@@ -127,7 +134,7 @@ class Line:
         largest = max(float(law.losses.max()) for law, _ in self._parts)
         best = np.full(x.shape, math.inf)
         for d in c * np.geomspace(1.1, 30.0, 24):
-            if d * largest > _OVERFLOW / 2:
+            if d * largest > _OVERFLOW / 2:  # the cumulant would overflow; larger d would too
                 break
             k, error = cumulant(self._parts, d, self.grid.step, 1)
             log_k = k[0].real + error[0] + total / 2 * d * (d + 1)

@@ -381,7 +381,7 @@ class Numeric(Column):
         return values
 
     def _draw(self, codes: Codes, rng: np.random.Generator) -> Any:
-        """Numbers of bins."""
+        """Values drawn from the bins of these numbers."""
         edges = np.array(self.edges)
         if self.integer:
             return edges[codes] + rng.integers(0, np.diff(edges)[codes])
@@ -460,7 +460,8 @@ def outside_domain(name: str, domain: str) -> InvalidArgument:
     """The error of a value outside its domain; the value is a record's, and is not shown."""
     return InvalidArgument(
         f"column {name!r} has a value outside {domain}. Declare a domain that holds every possible "
-        "value; the data must not widen it."
+        "value (the data must not widen it), or say where others go: outside = 'nearest' for "
+        "numbers and days, 'other' for categories."
     )
 
 

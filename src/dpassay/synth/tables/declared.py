@@ -25,6 +25,16 @@ _KEYS = {
     "time": ({"of", "cells"}, set[str]()),
 }
 _OPTIONAL = {"integer", "bins", "atoms", "decimals", "other", "cells"}
+_DOMAINS = {
+    "categorical": "values",
+    "ordinal": "values",
+    "numeric": "low and high, or edges",
+    "date": "first and end, or edges",
+}
+# What a schema may say of a column without declaring a domain, which then has to be measured.
+UNDECLARED = {"kind", "integer", "bins", "nullable", "decimals", "cells", "other"}
+# Kinds that are written as another one: with whole numbers, or with a time of day beside the days.
+_ALSO = {"integer": "numeric", "timestamp": "date"}
 
 
 def column_from(name: str, given: Any) -> Column:
@@ -51,9 +61,17 @@ def column_from(name: str, given: Any) -> Column:
 
 
 def _from_mapping(name: str, given: dict[str, Any]) -> Column:
-    kind = given.pop("kind", "categorical" if "values" in given else "numeric")
-    cls = KINDS[_check.choice(f"kind of column {name!r}", kind, tuple(KINDS))]
-    keys = given.keys() - {"nullable", "outside"}
+    said = given.pop("kind", "categorical" if "values" in given else "numeric")
+    _check.choice(f"kind of column {name!r}", said, (*KINDS, *_ALSO))
+    if said == "integer":
+        given["integer"] = True
+    kind = _ALSO.get(said, said)
+    if kind != "time" and given.keys() <= UNDECLARED:
+        raise InvalidArgument(
+            f"column {name!r} has a kind, {said!r}, and no domain. Declare it ({_DOMAINS[kind]}), "
+            "or pay for measuring it: domain_epsilon=0.3 (on the command line --domain-epsilon)."
+        )
+    cls, keys = KINDS[kind], given.keys() - {"nullable", "outside"}
     plain, between = _KEYS[kind]
     if plain - _OPTIONAL <= keys <= plain:
         return cls(**given)

@@ -53,7 +53,7 @@ from dpassay.privacy.gaussian import mu_of
 from dpassay.privacy.ledger import Ledger, spending
 from dpassay.synth.tables.columns import MOST_BINS, Categorical, Column
 from dpassay.synth.tables.counts import SENSITIVITY
-from dpassay.synth.tables.declared import column_from, expand_timestamps
+from dpassay.synth.tables.declared import UNDECLARED, column_from, expand_timestamps
 from dpassay.synth.tables.measuring import (
     LISTED,
     MEASURES,
@@ -113,6 +113,7 @@ class MeasuredDomain:
         noise: "exact", or "reproducible", which is not private.
         dropped: columns that were measured and left out, since nothing stood out.
         counted: of measured columns, the noisy counts of their codes, which were paid for.
+        n_records: the public number of records.
 
     """
 
@@ -122,6 +123,7 @@ class MeasuredDomain:
     noise: NoiseLevel
     dropped: tuple[str, ...] = ()
     counted: Mapping[str, Counted] = field(default_factory=dict[str, Counted], compare=False)
+    n_records: int | None = None
 
     @property
     def assumptions(self) -> tuple[str, ...]:
@@ -132,8 +134,9 @@ class MeasuredDomain:
 
     @property
     def privacy(self) -> PrivacyCurve:
-        """The privacy curve of the domain alone: an upper bound."""
-        return account(self.event, assumptions=self.assumptions)
+        """The privacy curve of the domain alone: an upper bound, with what it takes as public."""
+        known = () if self.n_records is None else (f"n={self.n_records}",)
+        return account(self.event, assumptions=(*known, *self.assumptions))
 
 
 def measure_domain(
@@ -185,27 +188,11 @@ def measure_domain(
 
     """
     allowed = budget(epsilon, delta, neighbouring)
-    if not (allowed.delta > 0 and allowed.is_private):
-        raise InvalidArgument(
-            f"epsilon={allowed.epsilon:g} and delta={allowed.delta:g} of a measured domain must be "
-            "finite and positive: that a value occurs at all cannot be said without a delta."
-        )
-    known = _read_columns(table, columns)
-    measured = {name: given for name, given in known.items() if isinstance(given, Undeclared)}
-    if not measured:
-        raise InvalidArgument("every domain is declared; there is nothing to measure or pay for.")
-    frame = as_frame(table, tuple(known))
-    missing = [
-        name
-        for name, given in known.items()
-        if name not in frame.columns and not isinstance(given, TimeOfDay)
-    ]
-    if missing:
-        raise InvalidArgument(f"column {missing[0]!r} is not in the table.")
-    check_rules(rules, tuple(known))
+    frame, known, measured = read_columns(table, columns, rules)
     drawn = source(rng)
     n = len(frame) if n_records is None else _check.count("n_records", n_records)
-    noise, event = price_domain(measured, allowed, drawn, n)
+    event = price_domain(measured, allowed)
+    noise = make_noise(measured, allowed, drawn, n)
     with spending(ledger, event, what="domain", n_records=None):
         found = {
             name: MEASURES[given.kind](frame[name], noise, given)
@@ -221,22 +208,41 @@ def measure_domain(
         )
     schema = Schema(_join_columns(kept, found), rules=_keep_rules(rules, dropped))
     counted = {name: one.counted for name, one in found.items() if one is not None}
-    return MeasuredDomain(schema, event, tuple(measured), drawn.level, dropped, counted)
+    return MeasuredDomain(schema, event, tuple(measured), drawn.level, dropped, counted, n)
 
 
-def price_domain(
+def price_domain(measured: Mapping[str, Undeclared], allowed: Budget) -> Event:
+    """What measuring these columns does to the data: fixed before any of them is looked at.
+
+    Half of delta is for values that occur once, the other half for the noise on all counts.
+    """
+    if not (allowed.delta > 0 and allowed.is_private):
+        raise InvalidArgument(
+            f"epsilon={allowed.epsilon:g} and delta={allowed.delta:g} of a measured domain must be "
+            "finite and positive: that a value occurs at all cannot be said without a delta."
+        )
+    mu, apart, _ = _split(measured, allowed)
+    event = Gaussian(1 / mu, allowed.neighbouring)
+    if not apart:
+        return event
+    return EventSequence((event, Approx(0.0, apart, allowed.neighbouring)))
+
+
+def make_noise(
     measured: Mapping[str, Undeclared], allowed: Budget, source: Source, n_records: int
-) -> tuple[ColumnNoise, Event]:
-    """Half of delta for values that occur once, the other half for the noise on all counts."""
-    lists = sum(given.kind in LISTED for given in measured.values())
-    apart = allowed.delta / 2 if lists else 0.0
-    mu = float(mu_of(allowed.epsilon, allowed.delta - apart))
+) -> ColumnNoise:
+    """The noise of one column, which all of them together make the event of."""
+    mu, apart, lists = _split(measured, allowed)
     sigma = SENSITIVITY[allowed.neighbouring] * math.sqrt(len(measured)) / mu
     z = -float(normal_lower(apart / lists)) if lists else math.inf
-    event: Event = Gaussian(1 / mu, allowed.neighbouring)
-    if lists:
-        event = EventSequence((event, Approx(0.0, apart, allowed.neighbouring)))
-    return ColumnNoise(sigma, z, source, allowed.neighbouring, n_records), event
+    return ColumnNoise(sigma, z, source, allowed.neighbouring, n_records)
+
+
+def _split(measured: Mapping[str, Undeclared], allowed: Budget) -> tuple[float, float, int]:
+    """µ of the noise, the delta for values that occur once, and how many lists share it."""
+    lists = sum(given.kind in LISTED for given in measured.values())
+    apart = allowed.delta / 2 if lists else 0.0
+    return float(mu_of(allowed.epsilon, allowed.delta - apart)), apart, lists
 
 
 def _join_columns(
@@ -277,15 +283,30 @@ def _warn_of_dropped(dropped: Sequence[str], noise: ColumnNoise) -> None:
 
 # What is known of the columns.
 
-_SAID = {
-    "kind",
-    "integer",
-    "bins",
-    "nullable",
-    "decimals",
-    "cells",
-    "other",
-}  # of a column without a domain
+
+def read_columns(
+    table: Any, columns: Mapping[str, Any] | None, rules: Sequence[str]
+) -> tuple[Any, dict[str, Column | Undeclared], dict[str, Undeclared]]:
+    """The table as a frame, what is known of its columns, and those that are to be measured.
+
+    Raises:
+        InvalidArgument: what is wrong with any of them, a value outside a declared domain too: said
+            here, where nothing is spent yet.
+
+    """
+    known = _read_columns(table, columns)
+    measured = {name: given for name, given in known.items() if isinstance(given, Undeclared)}
+    if not measured:
+        raise InvalidArgument("every domain is declared; there is nothing to measure or pay for.")
+    frame = as_frame(table, tuple(known))
+    for name, given in known.items():
+        own = getattr(given, "of", name)
+        if own not in frame.columns:
+            raise InvalidArgument(f"column {own!r} is not in the table.")
+        if isinstance(given, Column):
+            given.encode(name, frame[own])
+    check_rules(rules, tuple(known))
+    return frame, known, measured
 
 
 def _read_columns(table: Any, columns: Mapping[str, Any] | None) -> dict[str, Column | Undeclared]:
@@ -327,7 +348,7 @@ def describe_column(name: str, given: Any) -> Column | Undeclared:
         return given
     if isinstance(given, str):
         given = {"kind": given}
-    if not isinstance(given, Mapping) or not given.keys() <= _SAID:
+    if not isinstance(given, Mapping) or not given.keys() <= UNDECLARED:
         return column_from(name, given)
     kind = given.get("kind", "numeric")
     if kind == "numeric" and given.get("integer", False):

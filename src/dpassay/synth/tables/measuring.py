@@ -117,7 +117,7 @@ class ColumnNoise(NamedTuple):
         return self._replace(sigma=self.sigma / math.sqrt(share))
 
     def add(self, counts: Any) -> FloatArray:
-        """The counts with noise."""
+        """Add the noise to counts, and return them."""
         counts = np.asarray(counts, float)
         # The deviation was rounded, perhaps down: a little more noise than the event states.
         sigma = self.sigma * (1 + 2.0**-50) if self.source.is_exact else self.sigma

@@ -59,14 +59,14 @@ class Remainder:
 
 
 def split_budget(
-    whole: Budget, domain_epsilon: float, domain: MeasuredDomain, *, gaussian: bool
-) -> Remainder:
-    """What is left of a budget after a domain was measured with ``domain_epsilon`` of it.
+    whole: Budget, domain_epsilon: float, event: Event, *, gaussian: bool
+) -> tuple[Budget, Gaussian | Approx]:
+    """What a domain that costs ``domain_epsilon`` leaves of a budget, and the event for it.
 
     Args:
         whole: the budget of domain and synthesizer together.
-        domain_epsilon: what the domain was allowed to cost by itself.
-        domain: the domain; of it only the event is read, which was fixed beforehand.
+        domain_epsilon: what the domain is allowed to cost by itself.
+        event: of the domain, which is fixed before it is measured.
         gaussian: whether the synthesizer adds Gaussian noise and nothing else. Squares of µ then
             add up; otherwise (epsilon, delta) of the two parts do.
 
@@ -75,12 +75,12 @@ def split_budget(
     if not gaussian:
         delta = (1 - DOMAIN_DELTA) * whole.delta * _ROOM
         left = Budget(whole.epsilon - domain_epsilon, delta, relation)
-        return Remainder(domain, whole, left, Approx(left.epsilon, left.delta, relation))
-    apart, mu = _find_spent(domain.event)
+        return left, Approx(left.epsilon, left.delta, relation)
+    apart, mu = _find_spent(event)
     delta = whole.delta - apart
     own = math.sqrt(float(mu_of(whole.epsilon, delta)) ** 2 - mu**2) * _ROOM
     left = Budget(float(epsilon_of(delta, own * _ROOM)), delta, relation)
-    return Remainder(domain, whole, left, Gaussian(1 / own, relation))
+    return left, Gaussian(1 / own, relation)
 
 
 def _find_spent(event: Event) -> tuple[float, float]:

@@ -17,7 +17,7 @@ FEW = 2  # deviations: neighbours that both have less are joined
 
 
 class Noise(Protocol):
-    """Noise of a level."""
+    """The noise that is added to the counts of one level of the tree."""
 
     @property
     def sigma(self) -> float: ...

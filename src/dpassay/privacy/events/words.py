@@ -1,20 +1,19 @@
-"""Events on one line, as the command line prints them."""
+"""Events on one line, as the command line and reports print them."""
 
-from collections.abc import Callable
 from dataclasses import fields
 from typing import Any
+
+from dpassay.privacy.events.base import Event
+from dpassay.privacy.events.batches import Allocated, Sampled, SampledUser, Shuffled
+from dpassay.privacy.events.composed import Repeated, Selected, Sequence
 
 RELATIONS = {
     "add-remove": "neighbouring data sets differ by one record added or removed",
     "replace-one": "neighbouring data sets differ by one record replaced",
 }
-_EPOCHS: dict[str, Callable[[Any], str]] = {
-    "Shuffled": lambda event: f"{event.steps} shuffled or fixed batches",
-    "Allocated": lambda event: f"{event.of} batches, each record in {event.k} of them at random",
-}
 
 
-def relation_in_words(event: Any) -> str:
+def relation_in_words(event: Event) -> str:
     """What neighbouring data sets of an event differ by.
 
     >>> from dpassay.privacy.events import dp_sgd_event
@@ -22,14 +21,14 @@ def relation_in_words(event: Any) -> str:
     'neighbouring data sets differ by one user of up to 4 records added or removed'
 
     """
-    inner = event.event if hasattr(event, "count") else event
-    if hasattr(inner, "law"):
+    inner = event.event if isinstance(event, Repeated) else event
+    if isinstance(inner, SampledUser):
         user = f"one user of up to {len(inner.law) - 1} records"
         return f"neighbouring data sets differ by {user} added or removed"
     return RELATIONS[event.neighbouring]
 
 
-def in_words(event: Any) -> str:
+def in_words(event: Event) -> str:
     """The event on one line, without its neighbouring relation.
 
     >>> from dpassay.privacy.events import dp_sgd_event
@@ -40,17 +39,24 @@ def in_words(event: Any) -> str:
     '10 × Gaussian(noise_multiplier=1.1) on 100 shuffled or fixed batches'
 
     """
-    if hasattr(event, "count"):
+    if isinstance(event, Repeated):
         return f"{event.count} × {in_words(event.event)}"
-    if type(event).__name__ in _EPOCHS:
-        return f"{in_words(event.event)} on {_EPOCHS[type(event).__name__](event)}"
-    if hasattr(event, "scheme"):
+    if isinstance(event, Sequence):
+        return ", then ".join(in_words(part) for part in event.events)
+    if isinstance(event, Selected):
+        return f"the best of about {event.mean:g} runs of {in_words(event.event)}"
+    if isinstance(event, Shuffled):
+        return f"{in_words(event.event)} on {event.steps} shuffled or fixed batches"
+    if isinstance(event, Allocated):
+        batches = f"{event.of} batches, each record in {event.k} of them at random"
+        return f"{in_words(event.event)} on {batches}"
+    if isinstance(event, Sampled):
         over = ", over what one record adds," if event.is_restated else ""
         batches = f"{event.scheme} batches of rate {event.sampling_rate:g}"
         return f"{in_words(event.event)}{over} on {batches}"
-    if hasattr(event, "law"):
-        return f"Gaussian(noise_multiplier={event.noise_multiplier:g}) on batches with up to " + (
-            f"{len(event.law) - 1} records of a user"
-        )
-    parts = (f.name for f in fields(event) if f.name != "neighbouring")
+    if isinstance(event, SampledUser):
+        noise = f"Gaussian(noise_multiplier={event.noise_multiplier:g})"
+        return f"{noise} on batches with up to {len(event.law) - 1} records of a user"
+    leaf: Any = event
+    parts = (part.name for part in fields(leaf) if part.name != "neighbouring")
     return f"{type(event).__name__}({', '.join(f'{p}={getattr(event, p):g}' for p in parts)})"
