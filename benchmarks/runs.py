@@ -181,8 +181,8 @@ def capacity(quick: bool) -> Iterator[Row]:
     threads, seconds = (100, 2.0) if quick else (1000, 10.0)
     with (
         LocalCluster(
-            n_workers=4, threads_per_worker=threads // 4, processes=True, dashboard_address=None,
-            silence_logs=50, memory_limit=0,
+            n_workers=4, threads_per_worker=threads // 4, processes=True, silence_logs=50,
+            dashboard_address="127.0.0.1:0", memory_limit=0,
         ) as cluster,
         Client(cluster, set_as_default=False) as client,
         hire(client) as who,

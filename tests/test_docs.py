@@ -190,7 +190,7 @@ def prepare(folder, log):
     (folder / "train.py").write_text(SCRIPT, encoding="utf-8")
     np.savez(folder / "d.npz", data=np.eye(3), data_prime=np.eye(3)[:2])
     pair = (np.eye(3), np.eye(3)[:2])
-    describe_audit(release, pair, claim=1.0, score=float, trials=640, store=folder / "runs/laplace")
+    describe_audit(release, pair, claim="1", score=float, trials=640, store=folder / "runs/laplace")
 
 
 def release(data, rng):

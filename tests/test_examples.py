@@ -1,5 +1,6 @@
 """Every file in examples/ is run as a reader would run it, and says what it is there to show."""
 
+import importlib.util
 import os
 import re
 import shlex
@@ -26,6 +27,7 @@ class Example(NamedTuple):
     extra: str = ""  # and where it comes from
     arguments: str = ""
     warnings: str = "error"  # what third parties warn of is theirs
+    beside: str = ""  # a package that no extra has; without it the example is skipped
 
 
 EXAMPLES = {
@@ -43,11 +45,25 @@ EXAMPLES = {
         warnings="ignore",
     ),
     "one_training_jax.py": Example("not refuted(.*\n)+.*exercised: noise", "jax", "lab"),
+    "one_training_lightning.py": Example(
+        "not refuted(.*\n)+.*exercised: noise",
+        "opacus",
+        "torch",
+        warnings="ignore",
+        beside="lightning",
+    ),
     "one_training_opacus.py": Example(
         "as it is: not refuted(.*\n)+half the noise: refuted(.*\n)+.*too little noise was added",
         "opacus",
         "torch",
         warnings="ignore",
+    ),
+    "one_training_trainer.py": Example(
+        "not refuted(.*\n)+.*exercised: noise",
+        "opacus",
+        "torch",
+        warnings="ignore",
+        beside="transformers",
     ),
     "one_training_transformer.py": Example(
         "noise: not refuted(.*\n)+clipping: not refuted(.*\n)+.*clipping: rows",
@@ -80,6 +96,8 @@ def test_all_are_listed():
 def test_example(name, tmp_path):
     example = EXAMPLES[name]
     needs(example.module, example.extra)
+    if example.beside and importlib.util.find_spec(example.beside) is None:
+        pytest.skip(f"could not import '{example.beside}'")
     (tmp_path / "data.csv").write_text(TABLE)
     command = [sys.executable, "-W", example.warnings, str(FOLDER / name)]
     done = subprocess.run(

@@ -114,7 +114,19 @@ def test_one_half_of_the_trials_judges_what_the_other_takes():
     found, _ = choose_among(worlds, scores, 4000, 8000, True)
     odds = found._odds(found.correct, found.wrong, found.n, 0.0, 1.0)
     assert np.log(odds.max()) > 0.05  # the luckiest rule on the trials that chose it
-    assert np.log([found._judge(0.0, 0.05, caution) for caution in (1.0, 2.0, 4.0)]).max() < 0
+    assert np.log([found._judge(0.0, 0.05, caution)[0] for caution in (1.0, 2.0, 4.0)]).max() < 0
+
+
+def test_a_tail_that_nobody_has_judged_is_not_taken():
+    """Both halves take the large region; together they would take 78 to 48 in the tail."""
+    never, no = np.full(2, -np.inf), np.zeros(2, bool)
+    correct, wrong = np.array([[13_000, 39]] * 2), np.array([[10_000, 24]] * 2)
+    found = counting.Candidates(
+        never, np.array([1.0, 2.0]), no, correct, wrong, n=2_000_000, growth=4.0, border=no
+    )
+    odds = found._odds(found.correct, found.wrong, found.n, 0.0, 1.0)
+    assert odds[1] > odds[0]
+    assert found.best_at(0.0, 0.05).high == 1.0
 
 
 def test_halves_add_up_to_the_counts_of_a_rule():

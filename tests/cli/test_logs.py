@@ -117,7 +117,7 @@ def test_status_of_an_empty_log(dpassay, tmp_path):
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        ("status other.db", "other.db"),
+        ("status other.db", "other.db: there is no such file. Pass the path of a trial log."),
         ("status run.db --watch --json", "--watch"),
         ("status run.db --every 0", "every=0"),
         ("status run.db --run x", "run='x'"),

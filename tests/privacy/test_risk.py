@@ -77,6 +77,21 @@ def test_rates_of_any_curve():
     assert least_fnr(account(Laplace(0.5)), 0.1) <= account(Laplace(0.5)).tradeoff(0.1) + 1e-6
 
 
+@pytest.mark.parametrize(
+    ("target", "noise"),
+    [
+        (AttackRate(0.01, 0.010001), norm.pdf(norm.ppf(0.01)) / 1e-6),
+        (BayesError(0.5, 0.4999999), 0.5 * math.sqrt(2 / math.pi) / 2e-7),
+        (Advantage(1e-9), 1 / math.sqrt(2 * math.pi) / 1e-9),
+    ],
+)
+def test_risks_close_to_none(target, noise):
+    """What an attack adds to guessing is small against what guessing reaches."""
+    found = calibrate(Gaussian, target)
+    assert found == pytest.approx(noise, rel=1e-3)
+    assert target.of(account(Gaussian(found))) <= target.goal
+
+
 def test_relations_must_agree():
     with pytest.raises(InvalidArgument, match="replace-one"):
         calibrate(Gaussian, Advantage(0.1, neighbouring="replace-one"))

@@ -38,7 +38,7 @@ def client():
     distributed = needs("distributed", "dask")
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+            n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50
         ) as cluster,
         distributed.Client(cluster, set_as_default=False) as client,
     ):
@@ -261,6 +261,13 @@ def test_task_travels_once_and_nothing_is_left_behind(client):
     wait_until(lambda: not held(client, "dpassay"))
 
 
+def test_local_cluster_leaves_nothing_in_the_folder_for_temporary_data(tmp_path, monkeypatch):
+    needs("distributed", "dask")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    assert play(noisy, 3, key="k", executor="dask", workers=1).ended == "done"
+    assert list(tmp_path.iterdir()) == []
+
+
 def held(client, beginning):
     def count(dask_scheduler):
         return sum(str(key).startswith(beginning) for key in dask_scheduler.tasks)
@@ -287,7 +294,7 @@ def test_width_follows_and_stopped_workers_are_done_without(rows):
     try:
         with (
             distributed.LocalCluster(
-                n_workers=2, threads_per_worker=1, dashboard_address=None, silence_logs=50
+                n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0", silence_logs=50
             ) as there,
             distributed.Client(there, set_as_default=False) as client,
             hire(client) as who,

@@ -189,15 +189,20 @@ class Candidates:
 
         At each degree of caution either half takes its best rule, and the other half judges it.
         The degree that does best takes its rule on all trials, unless one at the border of the
-        score promises more, or the border is known from more trials than these.
+        score promises more, or the border is known from more trials than these. A rule that is
+        taken guesses at least half as often as those that were judged: a degree of little caution
+        that did well by large regions would otherwise take a lucky tail that nobody has judged.
         """
         if self.settled:
             return self.rule(int(np.argmax(self._predict(delta, alpha))))
-        values = [self._judge(delta, alpha, caution) for caution in _CAUTIONS]
-        caution = _CAUTIONS[int(np.argmax(values))]
-        chosen = int(np.argmax(self._odds(self.correct, self.wrong, self.n, delta, caution)))
+        judged = [self._judge(delta, alpha, caution) for caution in _CAUTIONS]
+        best = int(np.argmax([value for value, _ in judged]))
+        value, guesses = judged[best]
+        odds = self._odds(self.correct, self.wrong, self.n, delta, _CAUTIONS[best])
+        large = self.correct + self.wrong >= guesses / 2
+        chosen = int(np.argmax(np.where(large, odds, -np.inf)))
         at_border = np.where(self.border, self._predict(delta, alpha), -np.inf)
-        if at_border.max() >= max(values):
+        if at_border.max() >= value:
             chosen = int(np.argmax(at_border))
         return self.rule(chosen)
 
@@ -205,8 +210,11 @@ class Candidates:
         """What each rule promises, with nothing taken off for luck."""
         return self._odds(self.correct, self.wrong, self.n, delta, self._errors_of(alpha))
 
-    def _judge(self, delta: float, alpha: float, caution: float) -> float:
-        """What rules that were chosen with this caution show on the trials that did not choose."""
+    def _judge(self, delta: float, alpha: float, caution: float) -> tuple[float, float]:
+        """What rules that were chosen with this caution show on the trials that did not choose.
+
+        The predicted bound on the odds, and how many guesses it rests on.
+        """
         correct, wrong, sides = self.halves_correct, self.halves_wrong, (self.n + 1) // 2
         best = [
             int(np.argmax(self._odds(correct[k], wrong[k], sides, delta, caution))) for k in (0, 1)
@@ -215,7 +223,8 @@ class Candidates:
         errors = wrong[1, best[0]] + wrong[0, best[1]]
         off = self._errors_of(alpha) + _LUCK_OF_JUDGED
         leak = float(self.leak[best].max())
-        return float(_odds_lower(right, errors, self.n, leak * delta, off))
+        value = _odds_lower(right, errors, self.n, leak * delta, off)
+        return float(value), float(right + errors)
 
     def _odds(
         self, correct: FloatArray, wrong: FloatArray, n: int, delta: float, off: float

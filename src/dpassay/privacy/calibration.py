@@ -91,7 +91,7 @@ def _stages(
         return lambda noise: getattr(accounting.account(make_event(noise), priced_by), attribute)
 
     if isinstance(target, Risk):
-        return _risk_stages(make_event, target, method), target.goal
+        return _risk_stages(make_event, target, method), target.room
     if isinstance(target, ZCDP):
         return [(by("rho", "zcdp"), _EXACT)], target.rho
     if isinstance(target, GDP):
@@ -141,7 +141,7 @@ def _risk_stages(
     make_event: Callable[[float], Event], target: Risk, method: AccountMethod
 ) -> list[tuple[Price, float]]:
     def price_by(priced_by: AccountMethod) -> Price:
-        return lambda noise: target.of(accounting.account(make_event(noise), priced_by))
+        return lambda noise: target.excess(accounting.account(make_event(noise), priced_by))
 
     last = price_by(method)
     if method != "best" or not _needs_distribution(make_event):
@@ -189,11 +189,11 @@ def largest_epsilon(make_event: Callable[[float], Event], target: Risk, delta: f
     """
 
     def price(noise: float) -> float:
-        return target.of(accounting.account(make_event(1 / noise)))
+        return target.excess(accounting.account(make_event(1 / noise)))
 
     pure, normal = weakest_guarantees(target)
     first = float(normal.epsilon(delta)) if delta > 0 else pure.epsilon_upper
-    noise, _ = _solve(price, 1 / max(first, 1e-9), -1.0, target.goal, _RISK)
+    noise, _ = _solve(price, 1 / max(first, 1e-9), -1.0, target.room, _RISK)
     return 1 / noise
 
 

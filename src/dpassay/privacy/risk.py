@@ -30,9 +30,26 @@ class Risk:
         """What :meth:`of` may be at most."""
         raise NotImplementedError
 
+    @property
+    def floor(self) -> float:
+        """What :meth:`of` is without any attack: no noise brings it below."""
+        return 0.0
+
     def of(self, curve: PrivacyCurve) -> float:
         """An upper bound on the attacker's gain against what has this privacy curve."""
         raise NotImplementedError
+
+    def excess(self, curve: PrivacyCurve) -> float:
+        """What an attack adds to the floor; at most :attr:`room` if and only if the goal is met."""
+        reached = self.of(curve)
+        added = max(reached - self.floor, 0.0)
+        # Rounding must not hide that the goal is exceeded.
+        return added if reached <= self.goal else max(added, math.nextafter(self.room, math.inf))
+
+    @property
+    def room(self) -> float:
+        """What an attack may add to the floor."""
+        return self.goal - self.floor
 
     def as_dict(self) -> dict[str, Any]:
         """The target in words and numbers that JSON can hold."""
@@ -111,6 +128,10 @@ class AttackRate(Risk):
     def goal(self) -> float:
         return self.tpr
 
+    @property
+    def floor(self) -> float:
+        return self.fpr
+
     def of(self, curve: PrivacyCurve) -> float:
         return 1 - least_fnr(curve, self.fpr)
 
@@ -143,6 +164,10 @@ class BayesError(Risk):
     @property
     def goal(self) -> float:
         return 1 - self.error
+
+    @property
+    def floor(self) -> float:
+        return 1 - min(self.prior, 1 - self.prior)
 
     def of(self, curve: PrivacyCurve) -> float:
         # The least of prior · fnr + (1 - prior) · fpr is prior (1 - delta(x)) at e^x = the odds

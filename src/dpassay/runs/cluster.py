@@ -384,6 +384,7 @@ def _make_client(address: str, workers: int) -> Iterator[Any]:
     """A client of our own: of the scheduler at an address, or of a cluster made for it."""
     import logging
 
+    from dask import config
     from distributed import Client, LocalCluster
 
     # What the client has to say about lost connections is said by our errors.
@@ -391,15 +392,17 @@ def _make_client(address: str, workers: int) -> Iterator[Any]:
     with ExitStack() as stack:
         if not address:
             folder = stack.enter_context(temporary_folder())
-            cluster = LocalCluster(
-                n_workers=workers,
-                threads_per_worker=1,
-                processes=True,
-                dashboard_address=None,  # pyright: ignore[reportArgumentType]
-                memory_limit=0,
-                local_directory=str(folder),
-                silence_logs=logging.CRITICAL,
-            )
+            # The scheduler knows only this setting, and would leave a folder where others are.
+            with config.set({"temporary-directory": str(folder)}):
+                cluster = LocalCluster(
+                    n_workers=workers,
+                    threads_per_worker=1,
+                    processes=True,
+                    dashboard_address="127.0.0.1:0",  # any free port, seen here alone
+                    memory_limit=0,
+                    local_directory=str(folder),
+                    silence_logs=logging.CRITICAL,
+                )
             stack.callback(_close, cluster)
         try:
             client = Client(address or cluster, timeout=CONNECT_SECONDS, set_as_default=False)

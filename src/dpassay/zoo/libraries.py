@@ -27,6 +27,7 @@ from dpassay.zoo.environments import Process, default_place, install, process
 _DIFFPRIVLIB = ("scikit-learn==1.7.2", "diffprivlib==0.6.6")
 _OPENDP = ("numpy==2.4.6", "opendp==0.16.0")
 _OPACUS = ("torch==2.13.0", "opacus==1.6.0")
+_SMARTNOISE = ("torch==2.13.0", "smartnoise-synth==1.0.8")
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,21 @@ class Tried:
 
 _SCALAR = ([0.0], [1.0])
 _NOISE = "numpy.array([mechanism.randomise(data[0]) for _ in range(size)])"
+
+# MWEM releases as many records as it was given, so that neighbours have as many: epsilon = 1 for a
+# record that is added or removed is 2 for one that is replaced.
+_REPLACED = PureDP(2.0, neighbouring="replace-one")
+_MWEM = (
+    "import numpy, pandas\nfrom snsynth import Synthesizer\n"
+    "from snsynth.transform import LabelTransformer, TableTransformer\n"
+    "known = TableTransformer([LabelTransformer(nullable=False)])\n"
+    "known.fit([[0], [1]])\n"
+    "def fit(data):\n"
+    "    made = Synthesizer.create('mwem', epsilon=1.0)\n"
+    "    made.fit(pandas.DataFrame({'a': data}), transformer=known)\n"
+    "    return numpy.mean(numpy.asarray(made.sample(100), float))\n"
+    "def draw(data, size): return numpy.array([fit(data) for _ in range(size)])"
+)
 
 PROGRAMS = (
     Program(
@@ -180,6 +196,27 @@ PROGRAMS = (
         broken=True,
         about="rate and divisor are computed from n: one record more makes 1/2 of them 1/3",
         source="https://github.com/meta-pytorch/opacus/issues/571",
+        trials=2000,
+    ),
+    Program(
+        "smartnoise-synth MWEM",
+        _SMARTNOISE,
+        _MWEM,
+        ([0, 0, 0, 1, 1, 1], [0, 0, 1, 1, 1, 1]),
+        _REPLACED,
+        broken=False,
+        about="a table of one bit with both of its values",
+        trials=1000,
+    ),
+    Program(
+        "smartnoise-synth MWEM, a value of one record",
+        _SMARTNOISE,
+        _MWEM,
+        ([0, 0, 0, 0, 0, 1], [0, 0, 0, 0, 0, 0]),
+        _REPLACED,
+        broken=True,
+        about="bins are made of the values that occur, though a transformer has both of them",
+        source="https://github.com/opendp/smartnoise-sdk/issues/473",
         trials=2000,
     ),
 )
