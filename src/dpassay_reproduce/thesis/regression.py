@@ -85,13 +85,14 @@ def sample(
 ) -> Sample:
     """The data: the same for every algorithm and range of epsilon, others for another rerun.
 
-    With ``support`` only the first so many weights of w* are not 0, whatever the number of
-    features.
+    With ``support`` so many weights of w* are not 0, all of one size, whatever the number of
+    records and features.
     """
     rng = setting.rng(n_records, rerun)
     truth = rng.normal(size=1 + n_features)
-    if support is not None:
-        truth[support:] = 0
+    if support is not None:  # the same weights at every N and p
+        truth = np.zeros(1 + n_features)
+        truth[1 : 1 + support] = np.resize([1.0, -1.0], support)
     truth *= RADIUS / np.abs(truth).sum()
     shape = (setting.repetitions, 2 * n_records)
     rows = np.concatenate([np.ones((*shape, 1)), rng.uniform(-1, 1, (*shape, n_features))], axis=2)
