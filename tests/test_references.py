@@ -12,7 +12,7 @@ FILES = sorted(
     for path in (ROOT / folder).rglob("*")
     if path.suffix in (".py", ".md") and "_build" not in path.parts
 )
-NAME = r"[A-Z][\w-]*[a-zé]"
+NAME = r"(?:O')?[A-Z][\w-]*[a-zé]"
 # A surname, perhaps others or "et al.", and a year: "Dong, Roth and Su 2022", "Smyth (2004)".
 CITED = re.compile(
     rf"\b({NAME})(?:(?:, (?:Guha )?{NAME})*(?:,? and (?:De )?{NAME})?| et al\.)?"

@@ -152,7 +152,7 @@ def test_nothing_but_the_best_is_kept():
     learned = {name for name in vars(found) if name.endswith("_")}
     assert learned == {
         "best_estimator_", "best_params_", "best_score_", "event_", "assumptions_", "noise_",
-        "n_features_in_", "n_records_",
+        "n_features_in_", "n_records_", "score_deviation_",
     }  # fmt: skip
 
 

@@ -269,9 +269,9 @@ def test_damage_in_another_run(tmp_path):
 def test_log_of_a_newer_schema_is_left_alone(tmp_path):
     path = tmp_path / "run.db"
     whole = filled(path)
-    newer = whole[:60] + (3).to_bytes(4, "big") + whole[64:]
+    newer = whole[:60] + (4).to_bytes(4, "big") + whole[64:]
     path.write_bytes(newer)
-    with pytest.raises(LogError, match=r"schema 3, this dpassay .* reads 1 to 2. Upgrade dpassay"):
+    with pytest.raises(LogError, match=r"schema 4, this dpassay .* reads 1 to 3. Upgrade dpassay"):
         open_log(path)
     assert path.read_bytes() == newer
 
