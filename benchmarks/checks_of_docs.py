@@ -67,8 +67,11 @@ def audited() -> list[Audited]:
     for path in sorted((ROOT / "examples").glob("*.py")):
         name = f"examples/{path.name}"
         if name not in SCRIPTS and name not in SKIPPED:
-            with _quiet_folder(), noting(name, found):
-                runpy.run_path(str(path), run_name="__main__")
+            try:
+                with _quiet_folder(), noting(name, found):
+                    runpy.run_path(str(path), run_name="__main__")
+            except ModuleNotFoundError as missing:
+                print(f"{name:32} left out: {missing.name} is not installed")
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         namespace: dict[str, Any] = {"__name__": "page"}
         with _quiet_folder(), noting(path.name, found):
