@@ -1,7 +1,7 @@
-"""What ``dpassay check`` says about mechanisms of OpenDP and diffprivlib, with their versions.
+"""What ``dpassay check`` says about programs of OpenDP, diffprivlib and mbi, with their versions.
 
 ``python -m benchmarks.checks_of_libraries`` prints one line each for those that are installed:
-diffprivlib is no part of any extra, because it wants an older scikit-learn.
+diffprivlib is no part of any extra, because it wants an older scikit-learn; neither is mbi.
 """
 
 import importlib.util
@@ -16,7 +16,7 @@ import dpassay as da
 
 VALUES = np.linspace(0, 1, 40)
 CLAIM = da.ApproxDP(1.0, 1e-5)
-Release = Callable[[Any], Any]
+Release = Callable[..., Any]
 
 
 def total(x: Any) -> float:
@@ -68,13 +68,42 @@ def of_diffprivlib() -> dict[str, tuple[Release, Any, Any]]:
     return found
 
 
+def of_mbi() -> dict[str, tuple[Release, Any, Any]]:
+    """Noisy marginals and the model that mbi estimates from them; and the same with half the noise.
+
+    Its marginals are arrays of JAX. NumPy's noise is followed where it meets NumPy's arrays.
+    """
+    mbi: Any = importlib.import_module("mbi")
+    domain = mbi.Domain(("a", "b"), (3, 3))
+    cliques = ("a",), ("b",), ("a", "b")
+
+    def measure(data: Any, rng: Any, deviation: float, convert: Callable[[Any], Any]) -> Any:
+        table = mbi.Dataset(dict(zip("ab", data.astype(int).T, strict=True)), domain)
+        exact = [convert(table.project(clique).datavector()) for clique in cliques]
+        noisy = [x + rng.normal(scale=deviation, size=np.shape(x)) for x in exact]
+        measured = [
+            mbi.LinearMeasurement(y, clique, deviation)
+            for y, clique in zip(noisy, cliques, strict=True)
+        ]
+        model = mbi.estimation.MirrorDescent().estimate(domain, measured, iters=20)
+        return np.asarray(model.project(("a", "b")).datavector())
+
+    data, claim = np.stack([np.arange(40) % 3, np.arange(40) % 2], axis=1), da.GDP(mu=3**0.5 / 2)
+    return {
+        "marginals and model": (lambda d, rng: measure(d, rng, 2.0, np.asarray), data, claim),
+        "with half the noise": (lambda d, rng: measure(d, rng, 1.0, np.asarray), data, claim),
+        "noise on arrays of JAX": (lambda d, rng: measure(d, rng, 2.0, lambda x: x), data, claim),
+    }
+
+
 def _votes(x: Any) -> list[float]:
     return [float(v) for v in np.histogram(x, 3, (0, 1))[0]]
 
 
 def main() -> None:
     """Print what the check says about each."""
-    for library, subjects in {"opendp": of_opendp, "diffprivlib": of_diffprivlib}.items():
+    libraries = {"opendp": of_opendp, "diffprivlib": of_diffprivlib, "mbi": of_mbi}
+    for library, subjects in libraries.items():
         if importlib.util.find_spec(library) is None:
             print(f"{library} is not installed")
             continue
