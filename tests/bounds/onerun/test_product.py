@@ -12,7 +12,7 @@ from scipy import special, stats
 from tests.rates import assert_rate
 
 from dpassay.bounds import DPSGDForm, lower_bound_gaussian_location, one_run
-from dpassay.bounds.onerun import weighted
+from dpassay.bounds.onerun import product, weighted
 from dpassay.bounds.onerun.certainty import Certainty
 from dpassay.bounds.onerun.dpsgd import certainty_of_event, join_phases
 from dpassay.bounds.onerun.product import FixedCount
@@ -677,3 +677,9 @@ def test_delta_0_is_refused_for_a_form_of_dp_sgd(rate):
     form = DPSGDForm.of(1.0, rate, 3)
     with pytest.raises(InvalidArgument, match="infinite epsilon"):
         one_run(np.arange(4.0), [0, 1, 0, 1], delta=0, method="product", family=form)
+
+
+def test_all_looks_of_a_search_are_paid_for_and_so_is_the_claim():
+    """Powers of two from 1 down to the smallest, the halvings, and the member that is claimed."""
+    powers = round(-math.log2(product.SMALLEST)) + 1
+    assert powers + weighted._HALVINGS + 1 <= weighted._LOOKS

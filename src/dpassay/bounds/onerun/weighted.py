@@ -44,7 +44,9 @@ from dpassay.types import FloatArray
 SHARES = (0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.4, 0.55, 0.7, 0.85, 1.0)
 _FINEST = 1000  # the largest weight: whole numbers add up without rounding
 _HALVINGS = 9  # from a factor of two to one of 1.0014
-_LOOKS = 24  # members on a path at or above the truth, at most: powers of two and the halvings
+# Members at or above the truth that are looked at, at most: thirteen powers of two from 1 down, the
+# nine halvings, and the claim, whose own test may raise the bound to it (`find_bound`).
+_LOOKS = 24
 _FIRST = 0.1  # of all draws: the first look
 _FIRST_PRICE = 1e-3  # of the level
 
