@@ -178,7 +178,7 @@ class Calibrator:
     """The two releases that calibrate scores, decided from public quantities.
 
     Args:
-        mu: the Gaussian privacy of the whole fit, of whose square they take :data:`SHARES`.
+        mu: the Gaussian privacy of the whole fit, of whose square they take their shares.
         n_records: the public number of records.
         n_classes: the number of labels.
         neighbouring: the relation.
